@@ -11,7 +11,7 @@ ANYWHERE := $(filter-out $(POSIX:%=src/outpace/%),$(patsubst %/__init__.py,%,$(w
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: help fast test coverage check docs pictures demo bench wheels sbom verify fuzz clean
+.PHONY: help fast regen test coverage check docs pictures demo bench wheels sbom verify fuzz clean
 
 help:  ## list the targets
 	@grep -E '^[a-z]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z]+):.*## /  make \1\t/' | expand -t 16
@@ -39,7 +39,7 @@ help:  ## list the targets
 	@touch $@
 
 test: .venv/.installed $(if $(filter Linux,$(shell uname)),.venv/.sanitized)  ## set everything up, run the core under sanitizers (2,000 mutants, a minute) and the tests against the installed wheel (under 10 minutes)
-	$(BIN)/python -m pytest -n 2 --dist loadfile --no-loadscope-reorder --timeout 600
+	$(BIN)/python -m pytest -n 2 --dist loadfile --no-loadscope-reorder --timeout 600 --durations 10
 
 src/outpace/_native/core.so: .venv/.dependencies setup.py $(NATIVE)
 	$(BIN)/python setup.py -q build_ext --inplace --force
@@ -47,6 +47,11 @@ src/outpace/_native/core.so: .venv/.dependencies setup.py $(NATIVE)
 fast: src/outpace/_native/core.so  ## the inner loop: no wheel, no framework, from the source tree (under a minute)
 	OUTPACE_FAST=1 PYTHONPATH=src $(BIN)/python -m pytest -n 2 --dist loadfile --no-loadscope-reorder -m "not verify and not slow" \
 	  tests/contract tests/golden tests/property tests/architecture tests/unit
+
+regen: src/outpace/_native/core.so  ## make anew what is generated: first screens of the test profiles, the stub of the tools, outputs that documents quote
+	PYTHONPATH=src $(BIN)/python -m tests.golden.test_screens
+	PYTHONPATH=src $(BIN)/python -m tests.architecture.test_tool_methods
+	PYTHONPATH=src $(BIN)/python -m tests.architecture.test_commands
 
 coverage: src/outpace/_native/core.so  ## which lines of the analysis half the fast tests run (at least 95 %)
 	OUTPACE_FAST=1 PYTHONPATH=src $(BIN)/python -m pytest -n 2 -m "not verify and not slow" --cov --cov-fail-under=95 --cov-report=term \

@@ -1,4 +1,6 @@
-"""What the documentation takes from the code: a page per tool with the tables that it declares, and the first screens of the test profiles."""
+"""What the documentation takes from the code: a page per tool with the tables that it declares, and
+the first screens of the test profiles.
+"""
 
 from __future__ import annotations
 
@@ -23,7 +25,9 @@ _SCREEN = re.compile(r"^<!-- screen: ([\w./]+) -->$", re.MULTILINE)
 
 
 def on_config(config: Any) -> Any:
-    """Fill in what the navigation cannot know: the tools, and the glossary, which lies where the reports take it from."""
+    """Fill in what the navigation cannot know: the tools, and the glossary, which lies where the
+    reports take it from.
+    """
     sections = {title: pages for section in config.nav for title, pages in section.items()}
     sections["Tools"].extend({tool.id: f"tools/{tool.id}.md"} for tool in discover_tools())
     sections["Reference"].insert(0, "glossary.md")
@@ -41,7 +45,9 @@ def on_files(files: Files, config: Any) -> Files:
 
 
 def on_page_markdown(markdown: str, **_: Any) -> str:
-    """Put first screens where a page asks for them, `<!-- screen: keras_fit -->`. Links to files that are no page keep their text only."""
+    """Put first screens where a page asks for them, `<!-- screen: keras_fit -->`. Links to files
+    that are no page keep their text only.
+    """
     markdown = markdown.replace("](../bench/README.md", "](benchmarks.md")
     markdown = markdown.replace("](../src/outpace/report/assets/glossary.md", "](glossary.md")
     markdown = _OUTSIDE.sub(r"\1", markdown)
@@ -49,7 +55,9 @@ def on_page_markdown(markdown: str, **_: Any) -> str:
 
 
 def screen(name: str) -> str:
-    """The first screen of a profile: the one that the tests hold, or, of a damaged file, one that is made now."""
+    """The first screen of a profile: the one that the tests hold, or, of a damaged file, one that
+    is made now.
+    """
     stored = DATA / "screens" / f"{name}.80.txt"
     if stored.exists():
         return stored.read_text(encoding="utf-8").rstrip()

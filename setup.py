@@ -1,6 +1,7 @@
 """Builds the native core; everything else is declared in pyproject.toml.
 
-`CXX` is the compiler. `_PYTHON_HOST_PLATFORM`, as everywhere in Python, is the platform to build for: `release/wheels.py` sets both.
+`CXX` is the compiler. `_PYTHON_HOST_PLATFORM`, as everywhere in Python, is the platform to build
+for: `release/wheels.py` sets both.
 """
 
 import os
@@ -40,7 +41,9 @@ GCC 9 and clang 9, or newer, build it; CXX=... pip install ... chooses another c
 
 
 class BuildCore(build_ext):
-    """The core is a plain shared library for ctypes, not a Python module: one name on every platform, no Python version in it."""
+    """The core is a plain shared library for ctypes, not a Python module: one name on every
+    platform, no Python version in it.
+    """
 
     def get_ext_filename(self, fullname: str) -> str:
         return fullname.replace(".", "/") + ".so"

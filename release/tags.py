@@ -1,4 +1,6 @@
-"""A wheel's platform tag, computed from the library in it: what the binary asks of a system, and not what somebody meant to build."""
+"""A wheel's platform tag, computed from the library in it: what the binary asks of a system, and
+not what somebody meant to build.
+"""
 
 from __future__ import annotations
 
@@ -31,7 +33,9 @@ _SYSTEM = {
     "macos": {"/usr/lib/libSystem.B.dylib"},
     "windows": {"kernel32.dll", "ntdll.dll", "advapi32.dll"},
 }
-"""Libraries that every system of a kind has; on Windows also those of the C runtime, which is a part of it."""
+"""Libraries that every system of a kind has; on Windows also those of the C runtime, which is a
+part of it.
+"""
 
 
 class UntaggableError(Exception):
@@ -48,7 +52,9 @@ def tagged(wheel: Path, out: Path) -> Path:
 
 
 def tag(library: bytes) -> str:
-    """The platform tag (PEP 600, PEP 656, and as `packaging.tags` names macOS and Windows). Raises UntaggableError."""
+    """The platform tag (PEP 600, PEP 656, and as `packaging.tags` names macOS and Windows). Raises
+    UntaggableError.
+    """
     binary = lief.parse(library)
     if isinstance(binary, lief.ELF.Binary):
         return _linux(binary)

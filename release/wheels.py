@@ -1,7 +1,9 @@
-"""All wheels of a release, made on one Linux machine: python release/wheels.py [--out dist] [PLATFORM ...]
+"""All wheels of a release, made on one Linux machine: python release/wheels.py [--out dist]
+[PLATFORM ...]
 
-zig, which comes from PyPI, compiles the core for every platform and puts libc++ into it: no compiler, SDK or container is asked for. A wheel's
-tag is then computed from the library in it, by `tags.py`. What is needed here stands in `requirements.txt` beside this file.
+zig, which comes from PyPI, compiles the core for every platform and puts libc++ into it: no
+compiler, SDK or container is asked for. A wheel's tag is then computed from the library in it, by
+`tags.py`. What is needed here stands in `requirements.txt` beside this file.
 """
 
 from __future__ import annotations
@@ -26,7 +28,9 @@ TARGETS = {
     "macosx-11.0-arm64": "aarch64-macos.11.0",
     "win-amd64": "x86_64-windows-gnu",
 }
-"""What is built for: as Python names a platform (`sysconfig.get_platform`; with musl it says linux), and as zig does."""
+"""What is built for: as Python names a platform (`sysconfig.get_platform`; with musl it says
+linux), and as zig does.
+"""
 
 
 def main() -> None:

@@ -62,9 +62,11 @@ _public = _lazy.lazy_getattr(
 
 
 def __getattr__(name: str) -> Any:
-    if name in ("capture", "ray", "tune"):  # modules; two of them can be called
+    # `outpace.capture` and `outpace.tune` are modules and can also be called as functions
+    if name in ("capture", "ray", "tune"):
         return importlib.import_module(f"outpace.{name}")
-    if os.path.isdir(os.path.join(__path__[0], "tools", name)):  # a tool that also speaks of a Keras model alone
+    # A tool that can also analyse a Keras model alone is a function of the package
+    if os.path.isdir(os.path.join(__path__[0], "tools", name)):
         tool = importlib.import_module(f"outpace.tools.{name}").TOOL
         if tool.of_models:
             return tool.of_model
@@ -81,7 +83,7 @@ _lazy.render_fragment = _as_html
 
 
 def load_ipython_extension(shell: Any) -> None:
-    """`%load_ext outpace` in a notebook."""
+    """Register the notebook magics of Outpace; IPython calls this on `%load_ext outpace`."""
     importlib.import_module("outpace.notebook.magics").register(shell)
 
 

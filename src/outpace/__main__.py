@@ -1,4 +1,4 @@
-"""`python -m outpace`: the same as the `outpace` command."""
+"""Entry point of `python -m outpace`, which is equal to the `outpace` command."""
 
 from outpace.cli import main
 

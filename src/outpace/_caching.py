@@ -1,5 +1,5 @@
-"""What is computed once, whatever threads ask for it: properties (`once`), and functions of
-something that keeps their results (`derived`).
+"""Results that are computed once, also when several threads request them: properties (`once`), and
+functions of an object that has a `ResultCache` (`memoize`).
 """
 
 from __future__ import annotations
@@ -15,8 +15,10 @@ else:
     from functools import cached_property
 
     class once(cached_property):
-        """`functools.cached_property` as it was until Python 3.11: computed for one thread while
-        others wait. What raises is not kept.
+        """Property that is computed once per instance, under a lock.
+
+        `functools.cached_property` did the same until Python 3.11: one thread computes the value
+        while the other threads wait. An exception is not cached.
         """
 
         def __get__(self, instance: Any, owner: type[Any] | None = None) -> Any:
@@ -30,8 +32,9 @@ else:
 
 
 class ResultCache:
-    """Results by their key. A run, a timeline and a trace have one of these each, and with it they
-    are freed.
+    """Results by key, each computed once.
+
+    Every run, timeline and trace owns one cache, so that its results are freed together with it.
     """
 
     def __init__(self) -> None:
@@ -40,7 +43,7 @@ class ResultCache:
         self._guard = Lock()
 
     def get(self, key: Hashable, compute: Callable[[], Any]) -> Any:
-        """The result for `key`, computed when it is asked for first. What raises is not kept."""
+        """Return the result for `key`, computed by the first caller. An exception is not cached."""
         with self._guard:
             lock = self._locks.setdefault(key, RLock())
         with lock:
@@ -49,23 +52,23 @@ class ResultCache:
             return self._results[key]
 
     def discard(self, key: Hashable) -> None:
-        """Let go of a result: whoever asks again computes it again."""
+        """Remove the result for `key`; the next `get` computes it again."""
         with self._guard:
             lock = self._locks.setdefault(key, RLock())
-        with lock:  # not between the moment when another thread finds it and the one when it takes it
+        with lock:  # no other thread may be between its look-up of the result and its return
             self._results.pop(key, None)
 
     def set(self, key: Hashable, value: Any) -> None:
-        """Set a result from outside: tests of a rule state what it looks at."""
+        """Set the result for `key` without computing it. Tests use it to state a rule's input."""
         self._results[key] = value
 
 
 class HasCache(Protocol):
-    """What keeps what is computed of it."""
+    """An object with a cache for the results that are computed from it."""
 
     @property
     def cache(self) -> ResultCache:
-        """The results."""
+        """Results that were computed from this object."""
 
 
 Owner = TypeVar("Owner", bound=HasCache)
@@ -73,7 +76,7 @@ T = TypeVar("T")
 
 
 def memoize(compute: Callable[[Owner], T]) -> Callable[[Owner], T]:
-    """Make a function of a run, a timeline or a trace keep its result with that."""
+    """Decorate a function of a run, a timeline or a trace: its result is cached in that object."""
 
     @wraps(compute)
     def cached(of: Owner) -> T:

@@ -1,5 +1,5 @@
-"""The cores whose time this process may use, which a container or `taskset` can make fewer than the
-machine has. Standard library only.
+"""Number of CPU cores that this process may use, which a container or `taskset` can make smaller
+than the number of cores of the machine. Standard library only.
 """
 
 from __future__ import annotations
@@ -14,15 +14,15 @@ _GROUPS, _OWN = "/sys/fs/cgroup", "/proc/self/cgroup"
 
 
 def affinity_cpus() -> int:
-    """Cores that this process may run on."""
+    """Return the number of cores that this process may be scheduled on."""
     if hasattr(os, "sched_getaffinity"):
         return len(os.sched_getaffinity(0))
     return os.cpu_count() or 1
 
 
 def half_precision_flags(cpuinfo_path: str = "/proc/cpuinfo") -> tuple[str, ...]:
-    """Instructions of this CPU that multiply matrices or vectors of bfloat16, by Linux' names; none
-    where nobody says.
+    """Return the bfloat16 instruction sets of this CPU, by the names of Linux' cpuinfo flags; empty
+    where the file cannot be read.
     """
     words: list[str] = []
     with contextlib.suppress(OSError):
@@ -32,17 +32,19 @@ def half_precision_flags(cpuinfo_path: str = "/proc/cpuinfo") -> tuple[str, ...]
 
 @functools.cache
 def available_cpus(cgroup_root: str = _GROUPS, cgroup_file: str = _OWN) -> int:
-    """Cores that this process may run on, at most what the quotas of its control groups give.
-    `cgroup_root` is where they are mounted, `cgroup_file` the file that says which are this
-    process's.
+    """Return the number of cores that this process may use, at least 1: the cores that it may be
+    scheduled on, limited by the CPU quotas of its control groups.
+
+    `cgroup_root` is the mount point of the control groups; `cgroup_file` is the file that lists the
+    control groups of this process.
     """
     quotas = [round(quota / period) for quota, period in _quotas(cgroup_root, cgroup_file) if quota > 0 and period > 0]
     return max(1, min([affinity_cpus(), *quotas]))
 
 
 def _quotas(groups: str, own: str) -> Iterator[tuple[int, int]]:
-    """(microseconds of processor time, per so many) of the process's groups and of those around
-    them, as both versions write them.
+    """Yield (quota, period) in microseconds of processor time for the control groups of this
+    process and all their parents, in the format of cgroup version 1 and of version 2.
     """
     with contextlib.suppress(OSError), open(own, encoding="utf-8") as file:
         for line in file:
@@ -51,10 +53,8 @@ def _quotas(groups: str, own: str) -> Iterator[tuple[int, int]]:
                 continue
             names = ("cpu.cfs_quota_us", "cpu.cfs_period_us") if controllers else ("cpu.max",)
             folder = os.path.join(groups, controllers)
-            for part in (
-                "",
-                *filter(None, path.split("/")),
-            ):  # in a container the path may be the machine's: only the root is there
+            # In a container the path may be the one on the machine: then only the root exists
+            for part in ("", *filter(None, path.split("/"))):
                 folder = os.path.join(folder, part)
                 with contextlib.suppress(OSError, ValueError):
                     quota, period = " ".join(_text(os.path.join(folder, name)) for name in names).split()

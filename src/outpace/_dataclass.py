@@ -1,11 +1,11 @@
 """`dataclass` for frozen classes, without generated code.
 
-The standard one writes and compiles half a dozen functions for every class, half a millisecond
-each: of a short report, a tenth of the time. Here all classes share one `__init__`, `__eq__`,
-`__hash__` and `__repr__`, which look at the fields when they are called. Making an instance takes
-some microseconds longer; whatever has millions of rows is a column of a table, and no instance.
-Everything in `dataclasses` works with these classes, and to a type checker they are the standard
-ones.
+The decorator of the standard library writes and compiles half a dozen functions for every class,
+which takes half a millisecond per class: a tenth of the time of a short report. Here all classes
+share one `__init__`, `__eq__`, `__hash__` and `__repr__`, which look at the fields when they are
+called. Creating an instance takes some microseconds longer; data of millions of rows is stored as
+columns of a table, never as instances. Every function of `dataclasses` works with these classes,
+and a type checker treats them as standard dataclasses.
 """
 
 from __future__ import annotations
@@ -18,21 +18,21 @@ if TYPE_CHECKING:
 else:
 
     def dataclass(cls: type | None = None, /, *, frozen: bool = False, eq: bool = True, repr: bool = True) -> Any:
-        """`dataclasses.dataclass` with these options; a class that is not frozen is made by the
-        standard one.
+        """Class decorator with these options of `dataclasses.dataclass`. A class that is not frozen
+        is passed to the decorator of the standard library.
         """
 
         def make(cls: type) -> type:
             if not frozen:
                 return dataclasses.dataclass(eq=eq, repr=repr)(cls)
-            cls.__doc__ = cls.__doc__ or cls.__name__  # else the standard one spells a signature out
+            cls.__doc__ = cls.__doc__ or cls.__name__  # without a docstring, `dataclasses` would compute a signature for it
             made = dataclasses.dataclass(init=False, repr=False, eq=False)(cls)
             shared = {"__init__": _init, "__setattr__": _refuse, "__delattr__": _refuse}
             if repr:
                 shared["__repr__"] = _repr
             if eq:
                 shared |= {"__eq__": _eq, "__hash__": _hash}
-            for name in shared.keys() - cls.__dict__.keys():  # what the class defines itself stays
+            for name in shared.keys() - cls.__dict__.keys():  # methods that the class itself defines are not replaced
                 setattr(made, name, shared[name])
             return made
 
@@ -57,7 +57,7 @@ def _init(self: Any, /, *args: Any, **kwargs: Any) -> None:
 
 
 def _named(kind: str, names: list[str], args: tuple[Any, ...], kwargs: dict[str, Any]) -> dict[str, Any]:
-    """The arguments by name."""
+    """Return the arguments by field name; TypeError for surplus, unknown or repeated ones."""
     if len(args) > len(names):
         raise TypeError(f"{kind} takes {len(names)} arguments, {len(args)} were given")
     wrong = next((name for name in kwargs if name not in names[len(args) :]), None)

@@ -1,5 +1,5 @@
-"""What is imported by its name and late: training processes import Outpace too, and must stay as
-they were.
+"""Imports by name on first use: training processes import Outpace too, and must load nothing that
+their script does not load.
 
 `tests/architecture/test_late_imports.py` lists every such import of the package with its reason.
 """
@@ -14,10 +14,11 @@ from typing import Any
 
 
 def lazy_getattr(package: str, modules: Mapping[str, str], former: Mapping[str, str] | None = None) -> Callable[[str], Any]:
-    """Build a module's `__getattr__`, which imports a name's module when the name is asked for.
+    """Return a `__getattr__` for a package, which imports the module of a name on first access.
 
-    `modules` maps modules below `package` to the names that they hold, parted by spaces; `former`
-    maps names of the version before to today's.
+    `modules` maps modules below `package` to the names that they define, separated by spaces;
+    `former` maps names of the previous version to today's names. The returned function raises
+    AttributeError for a name in neither.
     """
     home_of = {name: home for home, names in modules.items() for name in names.split()}
 
@@ -31,13 +32,14 @@ def lazy_getattr(package: str, modules: Mapping[str, str], former: Mapping[str, 
 
 
 def make_package_callable(package: str, module: str, name: str) -> None:
-    """Let a package itself be called, as the function `name` of its module `module`: Python binds a
-    package's name in its parent on the first import, so that `outpace.capture` cannot be both a
-    package and a function.
+    """Make a package callable: a call runs the function `name` of its module `module`.
+
+    Python binds a package's name in its parent on the first import, so that `outpace.capture`
+    cannot be a package and a separate function.
     """
 
     class Package(ModuleType):
-        """A package that is called as one of its functions."""
+        """Package that can be called like one of its functions."""
 
         def __call__(self, *args: Any, **kwargs: Any) -> Any:
             return getattr(importlib.import_module(f"{package}.{module}"), name)(*args, **kwargs)
@@ -46,6 +48,6 @@ def make_package_callable(package: str, module: str, name: str) -> None:
 
 
 render_fragment: Callable[[Any], str]
-"""A page as static HTML, which a notebook asks the page itself for. `outpace` sets it: what is
-shown stands below what shows it.
+"""Function that renders a page as static HTML; a page calls it to show itself in a notebook.
+`outpace/__init__.py` sets it, because the packages that define pages must not import renderers.
 """

@@ -1,5 +1,5 @@
-"""The memory that this process may use, which a control group can make less than the machine has.
-Standard library only.
+"""Memory that this process may use, which a control group can make smaller than the memory of the
+machine. Standard library only.
 """
 
 from __future__ import annotations
@@ -14,8 +14,8 @@ _GROUPS = (("/sys/fs/cgroup/memory.max", "/sys/fs/cgroup/memory.current"),
 
 
 def memory_limit() -> int | None:
-    """Bytes that this machine has, or those of the control group where that has less; None where
-    neither tells, as on Windows.
+    """Return the memory limit of this process in bytes: the memory of the machine, or the limit of
+    the control group where that is smaller; None where neither is known, as on Windows.
     """
     found = [limit for limit, _ in _groups()]
     if sys.platform != "win32":
@@ -24,8 +24,8 @@ def memory_limit() -> int | None:
 
 
 def free_memory() -> int:
-    """Bytes that this process may still take: what the machine has free, or what the control group
-    leaves where that is less. Linux alone.
+    """Return the bytes that this process may still allocate: the machine's available memory, or
+    what the control group leaves where that is less. Works on Linux only.
     """
     found = [max(0, limit - used) for limit, used in _groups()]
     with open("/proc/meminfo", encoding="ascii") as file:
@@ -34,10 +34,10 @@ def free_memory() -> int:
 
 
 def _groups() -> Iterator[tuple[int, int]]:
-    """(limit, use) of control groups that have a limit."""
+    """Yield (limit, usage) in bytes for every control group that has a memory limit."""
     for limit, usage in _GROUPS:
         with (
-            contextlib.suppress(OSError, ValueError),  # no such group, or no limit ("max")
+            contextlib.suppress(OSError, ValueError),  # the group does not exist, or its limit is "max" (none)
             open(limit, encoding="ascii") as most,
             open(usage, encoding="ascii") as used,
         ):

@@ -1,3 +1,3 @@
-"""The one place where the version stands."""
+"""Version of the package, which is defined here only."""
 
-__version__ = "0.2.0"
+__version__ = "0.3.0"

@@ -1,5 +1,5 @@
-"""The facade that the command line and notebooks call: open a profile, get pages, reports and
-files. No analysis of its own.
+"""Facade for the command line and notebooks: open a profile, get its pages, reports and files. The
+module does no analysis of its own.
 """
 
 from __future__ import annotations
@@ -34,16 +34,20 @@ from outpace.tools import Tool, discover_tools, require_tool
 from outpace.tools.tool_methods import ToolMethods
 from outpace.trace import MemoryLimit, ReadLimits, Window, parse_size, parse_window
 
-_LONGEST = 300  # characters of an error's sentence; its trace is whole
+_LONGEST = 300  # maximum length of a tool failure's message, in characters; its traceback is not cut
 
 
 class Profile(ToolMethods):
     """An opened profile. Every tool is a method: `outpace.open(path).overview()` returns the tool's
     `Page`.
 
-    It holds the decoded events, and keeps what it computed. `close()` lets go of them, and so does
-    the end of a `with` block; pages that it gave stay as they are. `older`: how many older runs the
-    log directory holds that it was opened from.
+    A profile owns the decoded events and caches its results. `close()`, or the end of a `with`
+    block, frees both; pages that were returned stay valid.
+
+    older: number of older runs in the log directory that the profile was opened from.
+
+    >>> with outpace.open("logs/run") as profile:
+    ...     print(profile.report().headline)
     """
 
     def __init__(self, run: Run, older: int = 0, redaction: Redaction | None = None) -> None:
@@ -57,7 +61,7 @@ class Profile(ToolMethods):
         return self._repr if self._run is not None else f"{self._repr[:-1]}, closed>"
 
     def _repr_html_(self) -> str:
-        """A notebook shows the report: the summary, and the page of each tool folded."""
+        """Return the HTML that a notebook shows: the report's summary, and every page folded."""
         from outpace.report.html import render_notebook
 
         return render_notebook(self.report())
@@ -70,13 +74,13 @@ class Profile(ToolMethods):
 
     @property
     def run(self) -> Run:
-        """The timelines of all hosts; UsageError once the profile is closed."""
+        """The timelines of all hosts. Raises UsageError once the profile is closed."""
         if self._run is None:
             raise UsageError("The profile is closed. Open it again with outpace.open(path).")
         return self._run
 
     def close(self) -> None:
-        """Let go of the events and of everything that was computed from them; a second call does
+        """Free the events and all results that were computed from them; a second call does
         nothing.
         """
         self._run = None
@@ -84,8 +88,9 @@ class Profile(ToolMethods):
         vars(self).pop("warnings", None)
 
     def page(self, tool: str, **options: Any) -> Page:
-        """What one tool says; UsageError for an unknown tool. Some tools take options (see `help`
-        of their `analyse`).
+        """Return the page of the tool with the id `tool`. Raises UsageError for an unknown tool.
+
+        `options` are passed to the tool's `analyse` function; `help` of it lists them.
         """
         found = require_tool(tool)
         if options:
@@ -95,17 +100,17 @@ class Profile(ToolMethods):
         return self._pages[found.id]
 
     def part(self, *, hosts: Sequence[str] = (), devices: Sequence[str] = (), steps: StepRange | None = None) -> Profile:
-        """Some hosts, some devices (planes) and some steps (the first and the last number, both
-        included; None: no bound) as a profile of its own.
+        """Return a profile of some hosts, some devices (names of planes) and some steps.
 
-        All tools then speak of that part alone. Raises UsageError where there is nothing of it.
+        `steps` is (first, last) step number, both included; None means no bound. All tools of the
+        returned profile analyse that part alone. Raises UsageError where the part is empty.
         """
         part = RunPart(tuple(hosts), tuple(devices), steps).select_from(self.run)
         return self if part is self.run else Profile(part, self.older, self._redaction)
 
     @functools.cached_property
     def warnings(self) -> tuple[str, ...]:
-        """What a reader must know first: bytes that were lost, messages of the profiler, doubtful
+        """Sentences that a reader must know first: lost bytes, messages of the profiler, doubtful
         hosts.
         """
         return (
@@ -115,22 +120,22 @@ class Profile(ToolMethods):
         )
 
     def pages(self, tools: Sequence[str] | None = None) -> tuple[Page, ...]:
-        """The pages of the given tools (all by default), made at once on all cores. The page of a
-        tool that raises says so.
+        """Return the pages of the named tools (all by default), computed in parallel on all cores.
+        The page of a tool that raised has its `failure` set.
         """
         self.run.prepare()
         return _on_all_cores(self._page_or_failure, [require_tool(tool) for tool in tools] if tools else list(discover_tools()))
 
     @property
     def made(self) -> str:
-        """How far a report is, for a reader: "5 of 14 tools"."""
+        """Progress of a report as text for a reader: "5 of 14 tools"."""
         return f"{len(self._pages)} of {len(discover_tools())} tools"
 
     def report(self, tools: Sequence[str] | None = None) -> Report:
-        """The pages of the given tools (all by default), with ranked findings.
+        """Return a report with the pages of the named tools (all by default) and ranked findings.
 
-        Every tool has a say in what a finding saves and how grave it is, also those whose pages are
-        not asked for: a report of one tool and one of all say the same.
+        All tools are run in every case, because each can change the saving and the severity of a
+        finding: a report of one tool and a report of all tools state the same.
         """
         wanted = [require_tool(tool).id for tool in tools or ()]
         every = drop_unsupported_findings(self.pages(), budgets(self.run))
@@ -141,9 +146,8 @@ class Profile(ToolMethods):
             pages = tuple(page for tool in wanted for page in pages if page.id == tool)
             own = {_place(finding): finding for page in pages for finding in page.findings}
             ranked = {_place(f): f for f in findings if _place(f) in own}
-            findings = tuple(
-                (ranked | {place: f for place, f in own.items() if place not in ranked}).values()
-            )  # symptoms come behind
+            # Findings that the ranking left out as symptoms of others follow the ranked ones
+            findings = tuple((ranked | {place: f for place, f in own.items() if place not in ranked}).values())
             asked = {_place(f) for page in every if page.id in wanted for f in page.findings}
             struck = tuple(f for f in struck if _place(f) in asked)
         return Report(
@@ -151,15 +155,16 @@ class Profile(ToolMethods):
         )
 
     def first_look(self) -> Report:
-        """The first tool's page alone, which has the picture of the step, without its findings: on
-        these every tool has a say.
+        """Return a quick report: the page of the first tool, which has the picture of the step.
+
+        It has no findings, because these depend on all tools.
         """
         self.run.prepare()
         page = self._page_or_failure(discover_tools()[0])
         return Report(self.run.source, page.headline, self.warnings, (), (replace(page, findings=()),))
 
     def report_of(self, page: Page) -> Report:
-        """One page as a report of its own."""
+        """Return a report that holds only `page`, with its findings ranked."""
         (page,) = drop_unsupported_findings((page,), budgets(self.run))
         findings, struck = rank_findings((page,), budgets(self.run))
         return Report(
@@ -173,8 +178,8 @@ class Profile(ToolMethods):
         )
 
     def html(self, path: str | os.PathLike[str], tools: Sequence[str] | None = None) -> Path:
-        """Write the report (of the given tools, all by default) as one offline HTML file; returns
-        its path.
+        """Write the report of the named tools (all by default) as one offline HTML file; return the
+        path.
         """
         from outpace.report import html
 
@@ -185,7 +190,7 @@ class Profile(ToolMethods):
             return self.page(tool.id)
         except (Exception, SystemExit) as error:
             said, trace = f"{type(error).__name__}: {error}", "".join(traceback.format_exception(error))
-            if self._redaction is not None:  # both name files of this machine
+            if self._redaction is not None:  # messages and tracebacks name files of this machine
                 said, trace = map(self._redaction.redact_text, (said, trace))
             return tool.page(failure=ToolFailure(clean(said, _LONGEST), trace))
 
@@ -200,20 +205,28 @@ def open(
     on: Mapper | None = None,
 ) -> Profile:
     """Open a profile: the path or fsspec URL of a file, of a run folder or of a log directory (its
-    newest run), or what is in memory.
+    newest run), or an object in memory.
 
-    In memory are bytes (any buffer, gzipped or not), a file object that is open for reading in
+    Objects in memory are bytes (any buffer, gzipped or not), a file object open for reading in
     binary mode, an `XSpace` message, and what profilers return: the bytes of
     `ProfilerSession.stop()` of JAX and TensorFlow, or a `jax.profiler.ProfileData`, which lacks the
-    compiled programs. Raises UsageError for anything else, NotFoundError where nothing is,
-    ProfileError for what is no profile, and TooLargeError where its events need more memory than
-    they may take. `use_marks=False` hides step marks, to see what step inference alone finds.
-    `redact` puts stand-ins in the place of paths, hosts, users, and the script's arguments; a
-    `Redaction` gives what several profiles have in common the same ones. `window`: only what lies
-    in a part of the time, from the earliest event of each host, as in `"1.2s:1.5s"`, as if that had
-    been captured: no more is decoded. `memory`: what the events of all hosts that are kept whole
-    may take together, as in `"4GB"` or in bytes; as much as there is by default. `mapper`: where
-    very many hosts are read, such as `outpace.ray.tasks`; processes of this machine by default.
+    compiled programs.
+
+    use_marks: False ignores step marks, so that steps come from step inference alone.
+    redact: True replaces paths, hosts, users and the script's arguments by stand-ins; a `Redaction`
+        gives the same names the same stand-ins in several profiles.
+    window: part of the time to decode, measured from the earliest event of each host, as in
+        `"1.2s:1.5s"`. The profile is the same as if only that part had been captured.
+    memory: maximum memory of the fully decoded events of all hosts together, as in `"4GB"` or in
+        bytes; by default there is no limit.
+    on: where the hosts are read when there are very many, such as `outpace.ray.tasks`; by default
+        in processes of this machine.
+
+    Raises UsageError for an object of another type, NotFoundError where nothing exists,
+    ProfileError where the data is no profile, and TooLargeError where its events need more memory
+    than allowed.
+
+    >>> profile = outpace.open("logs/run", window="1.2s:1.5s")
     """
     found = find_profiles(source)
     redaction = redact if isinstance(redact, Redaction) else Redaction() if redact else None
@@ -227,20 +240,20 @@ def open(
 
 
 def _opens_again(file: ProfileFile) -> bool:
-    """Whether a command can open the source: what is in memory alone it cannot."""
+    """Whether a command can open the source again, which is false for data in memory only."""
     return file.in_memory is None or os.path.isfile(file.path)
 
 
 def is_stored(path: str) -> bool:
-    """Whether a local file is a report that was stored as JSON."""
+    """Whether a local file is a report stored as JSON."""
     from outpace.report.json_reader import is_report_file
 
     return is_report_file(path)
 
 
 def stored(path: str | os.PathLike[str], tools: Sequence[str] | None = None) -> Report:
-    """The report that a JSON file holds (of the given tools, all by default). UsageError for a tool
-    that it does not hold.
+    """Return the report that is stored in a JSON file, with the pages of the named tools (all by
+    default). Raises UsageError for a tool whose page is not stored there.
     """
     from outpace.report.json_reader import read_report
 
@@ -254,31 +267,31 @@ def stored(path: str | os.PathLike[str], tools: Sequence[str] | None = None) -> 
 
 
 def load(tools: Sequence[str] | None, renderer: str) -> None:
-    """Import what a report of these tools (all by default) will need: all of them, for each has a
-    say in the findings.
+    """Import the modules that a report needs: the renderer's, and those of all tools, because each
+    tool can change the findings. Raises UsageError where `tools` names an unknown tool.
     """
     for tool in tools or ():
-        require_tool(tool)  # one that does not exist is told before any work
+        require_tool(tool)  # an unknown tool must be an error before any work is done
     importlib.import_module(f"outpace.report.{renderer}")
     for each in discover_tools():
         each.load()
 
 
 def tools() -> tuple[Tool, ...]:
-    """The analysis tools there are."""
+    """Return all analysis tools."""
     return discover_tools()
 
 
 def _paid(pages: Sequence[Page], findings: Sequence[Finding]) -> tuple[Page, ...]:
-    """The pages with the savings that the report's ledger left for their findings; what was struck
-    stands in the report alone.
+    """Return the pages with the report's version of their findings, whose savings the ledger has
+    limited. Struck findings are left out: only the report lists them.
     """
     known = {_place(f): f for f in findings}
     place = {key: at for at, key in enumerate(known)}
 
     def ranked(page: Page) -> tuple[Finding, ...]:
-        """Those of a page in the order of the report; symptoms, whose causes carry them, behind
-        what else asks for a change.
+        """Return the findings of a page in the order of the report. Symptoms, which the ranking
+        replaces by their causes, follow the ranked findings; findings of severity INFO are last.
         """
         own = {_place(f): f for f in page.findings if not f.struck}
         order = sorted(own, key=lambda key: (own[key].severity is Severity.INFO, place.get(key, len(place))))
@@ -288,16 +301,16 @@ def _paid(pages: Sequence[Page], findings: Sequence[Finding]) -> tuple[Page, ...
 
 
 def _place(finding: Finding) -> tuple[str, str, str, str]:
-    """What tells a finding from all others."""
+    """Return what identifies a finding."""
     return finding.id, finding.location, finding.host, finding.sentence
 
 
 def _on_all_cores(page: Callable[[Tool], Page], tools: Sequence[Tool]) -> tuple[Page, ...]:
-    """Make several pages at once: most of the work is in the core and in NumPy, which let other
-    threads run.
+    """Return the pages of several tools, computed in parallel by threads: most of the work is in
+    the core and in NumPy, which let other threads run.
 
-    Tools are taken from both ends of the list, because neighbours often wait for the same derived
-    table.
+    Threads take tools alternately from both ends of the list, because neighbouring tools often wait
+    for the same derived table.
     """
     queue = [tools[at // 2] if at % 2 == 0 else tools[-1 - at // 2] for at in range(len(tools))][::-1]
     made: dict[str, Page] = {}

@@ -1,5 +1,5 @@
-"""Outpace on Ray: `worker` lets a training function be captured by `outpace capture ray://auto`,
-`tasks` reads many hosts on a cluster.
+"""Outpace on Ray: `worker` makes a training process available to `outpace capture ray://auto`, and
+`tasks` reads the profiles of many hosts on a cluster.
 """
 
 from __future__ import annotations
@@ -20,12 +20,16 @@ _R = TypeVar("_R")
 
 @contextlib.contextmanager
 def worker(run: str = "") -> Iterator[ProfilerServer]:
-    """Let this process of a Ray cluster be captured while the block lasts: a profiler server on a
-    free port of the node's address.
+    """Run a profiler server in this process while the block lasts, so that `outpace capture
+    ray://auto` can capture it; yields the server, on a free port of the node's address.
 
-    For the function that Ray trains with, in an actor or a task. `run`: what `outpace capture
-    ray://auto --run` calls it; Ray's job ID by default. Raises CaptureError where ray or grpcio is
-    missing, UsageError outside of Ray's workers.
+    Use it in the function that Ray trains with, in an actor or a task. `run`: name of the run for
+    `outpace capture ray://auto --run`; Ray's job ID by default. Raises CaptureError where ray or
+    grpcio is missing, UsageError outside of Ray's workers.
+
+    >>> def train(config):
+    ...     with outpace.ray.worker("mnist"):
+    ...         model.fit(data)
     """
     ray = load_ray()
     with serve(0, ray.util.get_node_ip_address()) as server, register_worker(ray, server.address, run):
@@ -33,11 +37,12 @@ def worker(run: str = "") -> Iterator[ProfilerServer]:
 
 
 def tasks(function: Callable[[_T], _R], items: Sequence[_T]) -> list[_R | OutpaceError]:
-    """A `Mapper`: one Ray task for each item, on the cluster that this program is connected to, or
-    `ray://auto`.
+    """Return the results of `function` for all items, computed by one Ray task per item. It is a
+    `Mapper` for `outpace.open(..., on=outpace.ray.tasks)`.
 
-    Every node must have this version of Outpace, and see the files. Raises CaptureError where there
-    is no cluster.
+    The tasks run on the cluster that this program is connected to, or on `ray://auto`. Every node
+    must have this version of Outpace, and must be able to read the files. Raises CaptureError where
+    there is no cluster.
     """
     with connect_ray() as ray:
         asked = ray.remote(_packed)
@@ -46,8 +51,9 @@ def tasks(function: Callable[[_T], _R], items: Sequence[_T]) -> list[_R | Outpac
 
 
 def _packed(function: Callable[[_T], _R], item: _T) -> bytes:
-    """The answer as bytes: arrays would stay views of Ray's memory, which is gone with the
-    connection.
+    """Return the pickled result of `function(item)`, or the pickled error.
+
+    Without pickling, arrays would be views of Ray's memory, which is freed with the connection.
     """
     return pickle.dumps(call_or_error(function, item))
 
@@ -55,7 +61,7 @@ def _packed(function: Callable[[_T], _R], item: _T) -> bytes:
 def _unpacked(ray: Any, reference: Any) -> Any:
     try:
         return pickle.loads(ray.get(reference))
-    except ray.exceptions.RayTaskError as error:  # a fault of ours
+    except ray.exceptions.RayTaskError as error:  # `function` raised something that is no OutpaceError: a defect of Outpace
         raise error.as_instanceof_cause() from None
     except ray.exceptions.RayError as error:
         return OutpaceError(f"The Ray task that analysed it was lost ({type(error).__name__}), perhaps for want of memory.")

@@ -1,4 +1,4 @@
-"""The tables of many runs, as files for other programs."""
+"""Export of the tables of many runs as files for other programs."""
 
 from __future__ import annotations
 
@@ -26,12 +26,14 @@ from outpace.store.tree import is_url
 from outpace.tools import require_tool
 
 ProgressCallback = Callable[[str, int, int], object]
-"""Hears the name of the run that is read now, its place from 1, and how many there are."""
+"""Called with the name of the run being read, its position from 1, and the number of runs."""
 
-_Parts = dict[tuple[str, str], list[Table]]  # by tool (none of a table that is of the run) and name of the table
+# Parts of a table, one per run, by (id of the tool, name of the table); the id is empty for tables
+# of `RUN_TABLES`
+_Parts = dict[tuple[str, str], list[Table]]
 
 RUN_TABLES = ("runs", "findings")
-"""Tables that are of no tool."""
+"""Tables that belong to no tool."""
 
 _VERSIONS = ("tensorflow", "keras", "jax", "jaxlib", "cuda")
 _RUNS = (
@@ -91,10 +93,12 @@ _FINDINGS = parse_schema(
 
 @dataclass(frozen=True)
 class Exported:
-    """`files`: what was written. `runs`: names of the runs whose rows stand in them. `remarks`:
-    sentences on what is missing or doubtful.
+    """Result of an export.
 
-    `failed`: pages of tools that raised, whose tables are missing.
+    files: paths of the files that were written.
+    runs: names of the runs whose rows are in the files.
+    remarks: sentences on what is missing or doubtful.
+    failed: pages of tools that raised, whose tables are missing.
     """
 
     files: tuple[Path, ...]
@@ -110,16 +114,22 @@ def export(
     progress: ProgressCallback = lambda name, at, of: None,
     redact: bool = False,
 ) -> Exported:
-    """Write every table of some runs into the folder `parquet`, one Parquet file per table, which
-    holds the rows of all runs; the tables `runs` and `findings` say what each run is and what to
-    change in it.
+    """Write every table of some runs into the folder `parquet`: one Parquet file per table, with
+    the rows of all runs. The tables `runs` and `findings` describe each run and its findings.
 
-    The folder appears as a whole, in the place of an earlier export, or not at all. A path is a
-    profile, the folder of a run, or a log directory, of which all runs are taken. `tables` chooses
-    some (`overview.steps`, `runs`), or all of a tool (`overview`). `redact`: see `outpace.open`;
-    runs are numbered, in the order of the paths. A run that cannot be read is left out, unless no
-    other can. Raises UsageError for a table that no run has, OutputError where the folder cannot be
-    written, or holds something else than an export, OutpaceError where pyarrow is missing.
+    The folder appears complete, in place of an earlier export, or not at all.
+
+    paths: profiles, run folders, or log directories, of which all runs are exported.
+    tables: names of tables (`overview.steps`, `runs`) or tools (`overview`) to export; all by
+        default.
+    progress: see `ProgressCallback`.
+    redact: see `outpace.open`; the runs are then named by their number in the order of the paths.
+
+    A run that cannot be read is left out, unless no run can be read. Raises UsageError for a table
+    that no run has, OutputError where the folder cannot be written or holds something else than an
+    export, OutpaceError where pyarrow is missing.
+
+    >>> outpace.export("logs", parquet="tables", tables=["overview.steps"])
     """
     parquet_.require_pyarrow()
     wanted = [_wanted(name) for name in tables]
@@ -165,8 +175,8 @@ def _exported(
 
 
 def unique_run_names(paths: Sequence[str]) -> list[str]:
-    """What tells places apart: of each path what follows the folders that all share, without the
-    ending of a profile; else the paths.
+    """Return a unique name per path: the part after the folders that all paths share, without the
+    ending of a profile; the absolute paths themselves where these names are not unique.
     """
     whole = [place if is_url(place) else Path(place).absolute().as_posix() for place in paths]
     parts = [place.rstrip("/").replace(f"/{PROFILE_FOLDER}/", "/").split("/") for place in whole]
@@ -177,8 +187,8 @@ def unique_run_names(paths: Sequence[str]) -> list[str]:
 
 
 def _places(path: str | os.PathLike[str]) -> Iterator[str]:
-    """Folders of the runs at a path, oldest first; the path itself where it is a profile, or
-    nothing, which opening it says.
+    """Yield the folders of the runs at a path, oldest first; the path itself where it is a profile
+    or does not exist (opening it then raises the error).
     """
     try:
         yield from (run.folder for run in reversed(find_runs(path)))
@@ -187,8 +197,9 @@ def _places(path: str | os.PathLike[str]) -> Iterator[str]:
 
 
 def _wanted(name: str) -> tuple[str, str]:
-    """The tool and the table that a name means, the table empty for all of the tool, the tool for a
-    table of runs; UsageError for an unknown tool.
+    """Return (tool id, table name) for a name of `export(tables=...)`. The table name is empty
+    where all tables of a tool are wanted, the tool id where it is a table of `RUN_TABLES`. Raises
+    UsageError for an unknown tool.
     """
     if name in RUN_TABLES:
         return "", name
@@ -197,7 +208,7 @@ def _wanted(name: str) -> tuple[str, str]:
 
 
 def _add(profile: api.Profile, name: str, wanted: Sequence[tuple[str, str]], parts: _Parts) -> list[Page]:
-    """Add the tables of a run to those before; the pages of tools that raised."""
+    """Append the tables of a run to `parts`; return the pages of tools that raised."""
     hosts = profile.run.hosts
     host = hosts[0].host if len(hosts) == 1 else None
     tools = list(dict.fromkeys(tool for tool, _ in wanted if tool))
@@ -217,7 +228,7 @@ def _add(profile: api.Profile, name: str, wanted: Sequence[tuple[str, str]], par
 
 
 def _of_run(profile: api.Profile, name: str, report: Report) -> Table:
-    """What a run is, in a row."""
+    """Return the table `runs` with one row, which describes this run."""
     run = profile.run
     facts, screen = compute_facts(run), build_first_screen(report)
     record = next((found for found in run.records.values() if found), {})
@@ -254,7 +265,7 @@ def _of_run(profile: api.Profile, name: str, report: Report) -> Table:
 
 
 def _findings(report: Report) -> Table:
-    """What a report finds, in its order."""
+    """Return the table `findings` of a report, one row per finding in the report's order."""
     rows = [
         (
             *(at, found.id, found.severity.value, found.certainty.value, found.effort.value, found.sentence, found.action),
@@ -272,16 +283,18 @@ def _number(text: str) -> int | None:
 
 
 def _time_of(source: str) -> str:
-    """The time that the name of a run's folder says, as TensorFlow and Outpace write it."""
+    """Return the time in the name of a run's folder (in the format of TensorFlow and Outpace) as
+    ISO 8601; empty where there is none.
+    """
     found = re.findall(r"(?<!\d)(\d{4}_\d\d_\d\d_\d\d_\d\d_\d\d)(?!\d)", source)
     try:
         return datetime.datetime.strptime(found[-1], "%Y_%m_%d_%H_%M_%S").isoformat() if found else ""
-    except ValueError:  # digits that are no date
+    except ValueError:  # the digits are no valid date
         return ""
 
 
 def _all_there(wanted: Sequence[tuple[str, str]], parts: _Parts) -> None:
-    """UsageError where a table was asked for that no run has."""
+    """Raise UsageError where a requested table exists in no run."""
     known = {*parts, *((tool, "") for tool, _ in parts)}
     missing = next((each for each in wanted if each not in known), None)
     if missing is not None:

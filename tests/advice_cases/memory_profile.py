@@ -40,7 +40,7 @@ def _ends(used: Sequence[float], peak: float, leaving: int = 10, program: Worklo
     ends = table(
         "step_ends", STEP_ENDS, *({"memory": _MEMORY, "step": n, "in_use_bytes": round(u * _MB)} for n, u in enumerate(used))
     )
-    log: Any = SimpleNamespace(host=HOST, memory=_MEMORY, in_use=np.array([round(peak * _MB)]), at_peak=0)
+    log: Any = SimpleNamespace(host=HOST, memory=_MEMORY, bytes_in_use=np.array([round(peak * _MB)]), peak_index=0)
     left = {"memory": _MEMORY, "op": "step/concat", "steps": leaving, "per_step_bytes": _MB}
     memories = table("memories", MEMORIES, {"memory": _MEMORY, "headroom_bytes": 100 * _MB})
     return lambda: rules.iter_findings(memories, growth.compute_growth(ends, [log]), table("unfreed", UNFREED, left), program)

@@ -26,6 +26,7 @@ DOCUMENTS = sorted(
     [
         *ROOT.glob("*.md"),
         *ROOT.glob("docs/*.md"),
+        *ROOT.glob("docs/dev/*.md"),
         *ROOT.glob("examples/*/README.md"),
         *ROOT.glob("src/outpace/tools/*/README.md"),
     ]
@@ -161,6 +162,7 @@ def test_every_public_name_is_in_the_reference() -> None:
 def test_every_page_is_in_the_navigation_and_every_screen_exists() -> None:
     navigation = text(ROOT / "mkdocs.yml").split("\nnav:\n")[1]
     pages = {path.name for path in ROOT.glob("docs/*.md")}
+    pages |= {f"dev/{path.name}" for path in ROOT.glob("docs/dev/*.md")}
     assert {page for page in pages if not re.search(rf"[ ]{re.escape(page)}$", navigation, re.MULTILINE)} == set()
     data, screens = (
         ROOT / "tests" / "data",

@@ -11,7 +11,7 @@ from outpace.model import errors
 from outpace.tools import Tool, discover_tools
 
 ROOT = Path(__file__).parents[2]
-DOCUMENTS = sorted([*ROOT.glob("*.md"), *ROOT.glob("docs/*.md")])
+DOCUMENTS = sorted([*ROOT.glob("*.md"), *ROOT.glob("docs/*.md"), *ROOT.glob("docs/dev/*.md")])
 
 
 def text(name: str) -> str:

@@ -42,7 +42,7 @@ def steps_of(run):
     if run is None:
         return None
     steps = outpace.open(run).run.hosts[0].steps
-    return [steps.source.value, steps.number.tolist(), steps.per_row]
+    return [steps.source.value, steps.number.tolist(), steps.steps_per_execution]
 """
 
 

@@ -27,7 +27,7 @@ import jax, jax.numpy as jnp
 import jax._src.profiler as behind
 import outpace.capture.main_thread
 
-outpace.capture.main_thread.launches_graphs = lambda: True  # as on a GPU
+outpace.capture.main_thread.uses_cuda_graphs = lambda: True  # as on a GPU
 
 inside = False
 

@@ -306,12 +306,12 @@ def test_a_signal_that_is_lost_in_a_destructor_ends_the_process_still() -> None:
                 os.kill(os.getpid(), signal.SIGTERM)
 
         process._AGAIN = 0.2
-        process.end_on_signals()
+        process.raise_on_signals()
         try:
             Told()
             print("lost", flush=True)
             time.sleep(100)
-        except process.Ended as ended:
+        except process.TerminationSignal as ended:
             ended.end()
     """
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, timeout=90)

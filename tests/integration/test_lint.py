@@ -216,7 +216,7 @@ def test_neither_tensorflow_nor_the_users_code_is_imported(folder: Path) -> None
         "    wrong = {'tensorflow', 'keras', 'jax', 'numpy', 'train', 'helper'} & set(sys.modules)\n"
         "    print('LOADED', sorted(wrong))\n"
         "    raise SystemExit(code)\n"
-        "outpace.cli.leave = check\n"
+        "outpace.cli.exit_process = check\n"
         "outpace.cli.main()"
     )
     done = subprocess.run([sys.executable, "-c", code], cwd=folder, capture_output=True, text=True, timeout=240, check=False)

@@ -1,7 +1,8 @@
 """The native core, loaded with ctypes. Only `outpace.trace` may import this package.
 
-`native/include/outpace.h` is the interface; `ABI` names the text of it that this package was
-written for, and `SIGNATURES` repeats its declarations for ctypes. Tests hold both against it.
+`native/include/outpace.h` is the interface. `ABI` is the checksum of the header that this package
+was written for, and `SIGNATURES` repeats its declarations for ctypes. Tests compare both with the
+header.
 """
 
 from __future__ import annotations
@@ -19,7 +20,8 @@ from outpace.model.arrays import Codes, Column, Indices, Key, Mask, Numbers, Pic
 from outpace.model.errors import InstallationError, ProfileError
 
 ABI = 4099843499
-"""CRC-32 of `native/include/outpace.h`. A library that says another was built from other sources.
+"""CRC-32 of `native/include/outpace.h`. A library that returns another value was built from other
+sources.
 """
 
 _STATUS: dict[int, tuple[type[Exception], str]] = {
@@ -71,20 +73,20 @@ SIGNATURES: dict[str, tuple[Any, ...]] = {
     "ox_export_counter": (_P, _U64, _U64, _P, _P, _I64),
     "ox_export_finish": (_P, _P),
 }
-"""Argument types of the functions that return a status."""
+"""Argument types of the core functions that return a status."""
 
 FREE_FUNCTIONS = ("ox_close", "ox_export_close")
-"""Functions that free what they are given, and return nothing."""
+"""Functions that free the handle in their argument and return nothing."""
 
 
 class SourceStruct(ctypes.Structure):
-    """Mirror of `ox_source`."""
+    """Mirror of the C struct `ox_source`, where the fields are described."""
 
     _fields_ = [("memory", c_void_p), ("size", c_uint64), ("file", c_int64), ("block", c_uint64)]
 
 
 class SizesStruct(ctypes.Structure):
-    """Mirror of `ox_sizes`, where the fields are described."""
+    """Mirror of the C struct `ox_sizes`, where the fields are described."""
 
     _fields_ = [
         *((name, c_uint64) for name in ("planes", "lines", "events", "event_names", "stat_names", "owner_stats", "strings")),
@@ -94,7 +96,7 @@ class SizesStruct(ctypes.Structure):
 
 
 class PackedStruct(ctypes.Structure):
-    """Mirror of `ox_packed`."""
+    """Mirror of the C struct `ox_packed`, where the fields are described."""
 
     _fields_ = [
         *((name, c_uint64) for name in ("count", "asides")),
@@ -105,7 +107,7 @@ class PackedStruct(ctypes.Structure):
 
 
 class LineSlicesStruct(ctypes.Structure):
-    """Mirror of `ox_line_slices`."""
+    """Mirror of the C struct `ox_line_slices`, where the fields are described."""
 
     _fields_ = [
         *((name, c_void_p) for name in ("space", "name", "start_ps", "duration_ps", "mask", "argument")),
@@ -116,7 +118,7 @@ class LineSlicesStruct(ctypes.Structure):
 
 
 class MadeSlicesStruct(ctypes.Structure):
-    """Mirror of `ox_made_slices`."""
+    """Mirror of the C struct `ox_made_slices`, where the fields are described."""
 
     _fields_ = [
         *((name, c_uint64) for name in ("slices", "arguments", "texts", "track")),
@@ -129,8 +131,8 @@ class MadeSlicesStruct(ctypes.Structure):
 
 @lru_cache(maxsize=1)
 def load_library() -> ctypes.CDLL:
-    """Load the core once. Raises InstallationError with the way out when the package was not built,
-    or from other sources than this file.
+    """Return the core's library, loaded on the first call. Raises InstallationError, which says how
+    to reinstall, where the library is missing or was built from another version of the sources.
     """
     path = Path(__file__).with_name("core.so")
     try:
@@ -154,12 +156,12 @@ _REINSTALL = "Reinstall it: pip install --force-reinstall outpace, or in a sourc
 
 
 def call(name: str, *arguments: Any) -> None:
-    """Call a function of the core: arrays by their data (None for none), structures and ctypes'
-    numbers, which it fills in, by reference.
+    """Call a function of the core. Arrays are passed by the address of their data (None as a null
+    pointer); structures and ctypes numbers are passed by reference, and the core may fill them in.
 
-    Raises MemoryError when the core says that there is not enough, or more events than it can
-    number; OverflowError for a file beyond its budget, ProfileError for one that changed,
-    RuntimeError when it fails otherwise.
+    Raises MemoryError where the core lacks memory or there are more events than it can number,
+    OverflowError for a file beyond its budget, ProfileError for a file that changed or became
+    unreadable, RuntimeError for any other failure of the core.
     """
     status = getattr(load_library(), name)(*map(_argument, arguments))
     if status:
@@ -168,7 +170,7 @@ def call(name: str, *arguments: Any) -> None:
 
 
 def free_handle(name: str, handle: int) -> None:
-    """Free what the core made."""
+    """Free a handle that the core returned, by the core's function `name`."""
     getattr(load_library(), name)(handle)
 
 
@@ -179,19 +181,21 @@ def _argument(value: Any) -> Any:
 
 
 def thread_count() -> int:
-    """Worker threads for the core: the cores that this process may use, at most 8."""
+    """Number of worker threads for the core: the cores that this process may use, at most 8."""
     return min(available_cpus(), 8)
 
 
 def pointer(array: Column) -> c_void_p:
-    """Address of a C-contiguous array's data."""
+    """Address of an array's data. Raises ValueError where the array is not C-contiguous."""
     if not array.flags.c_contiguous:
         raise ValueError("the core needs contiguous arrays")
     return c_void_p(array.ctypes.data)
 
 
 def compute_subtree_ends(first_event: Indices, start: Picoseconds, duration: Picoseconds, mask: Mask | None = None) -> Indices:
-    """End of the subtree of every event, among those that the mask selects; see `ox_nest`."""
+    """Return one past the last row below each event, int32, counting only the events of `mask` (all
+    by default); see `ox_nest`.
+    """
     subtree_end = np.empty(len(start), np.int32)
     flags = None if mask is None else np.ascontiguousarray(mask, np.uint8)
     _nest(first_event, start, duration, flags, thread_count(), None, subtree_end, None)
@@ -199,14 +203,14 @@ def compute_subtree_ends(first_event: Indices, start: Picoseconds, duration: Pic
 
 
 def compute_parents(first_event: Indices, start: Picoseconds, duration: Picoseconds) -> Indices:
-    """Parent row of every event, -1 for none; see `ox_nest`."""
+    """Return the row of each event's parent, int32, -1 for none; see `ox_nest`."""
     parent = np.empty(len(start), np.int32)
     _nest(first_event, start, duration, None, thread_count(), parent, None, None)
     return parent
 
 
 def compute_nesting(first_event: Indices, start: Picoseconds, duration: Picoseconds) -> tuple[Indices, Picoseconds]:
-    """(parent row or -1, self time) of every event; see `ox_nest`."""
+    """Return (row of the parent or -1, self time in ps) of each event; see `ox_nest`."""
     parent, self_time = np.empty(len(start), np.int32), np.empty(len(start), np.int64)
     _nest(first_event, start, duration, None, thread_count(), parent, None, self_time)
     return parent, self_time
@@ -220,8 +224,8 @@ def _nest(first_event: Indices, start: Picoseconds, duration: Picoseconds, *rest
 def aggregate_by_key(
     key: Codes, key_count: int, duration: Picoseconds, self_time: Picoseconds, mask: Mask | None = None
 ) -> tuple[Numbers, ...]:
-    """Count, total, self total, minimum and maximum duration per key in [0, keys); see
-    `ox_group`.
+    """Return count, total duration, total self time, minimum and maximum duration per key, int64 of
+    shape (key_count,) each; keys are in [0, key_count), times in ps; see `ox_group`.
     """
     out = tuple(np.empty(key_count, np.int64) for _ in range(5))
     flags = None if mask is None else np.ascontiguousarray(mask, np.uint8)
@@ -231,7 +235,9 @@ def aggregate_by_key(
 
 
 def propagate_groups(subtree_end: Indices, cause: Indices, effect: Indices, root_row: Indices, root_group: Codes) -> Codes:
-    """Group of every event, -1 for none; edges may come in any order; see `ox_spread`."""
+    """Return the group of each event, int32, -1 for none. `cause` and `effect` are the rows of the
+    edges' ends, in any order; see `ox_spread`.
+    """
     result = np.full(len(subtree_end), -1, np.int32)
     ends, *edges = (np.ascontiguousarray(a, np.int32) for a in (subtree_end, cause, effect))
     roots = [np.ascontiguousarray(a, np.int32) for a in (root_row, root_group)]
@@ -240,10 +246,10 @@ def propagate_groups(subtree_end: Indices, cause: Indices, effect: Indices, root
 
 
 def match_latest(cause_key: Key, cause_time: Picoseconds, effect_key: Key, effect_time: Picoseconds) -> Indices:
-    """Position of each effect's one cause, -1 for none; int32. Of the causes with its key: the
-    latest that is not after it, else the first.
+    """Return the position of the cause of each effect, int32, -1 for none.
 
-    A key is one uint64 column, or two; see `ox_latest`.
+    It is the latest cause with the effect's key that is not later than the effect; where all causes
+    with that key are later, the first of them. A key is one uint64 column, or two; see `ox_latest`.
     """
     sides: list[Any] = []
     for key, time in ((cause_key, cause_time), (effect_key, effect_time)):
@@ -264,7 +270,9 @@ def compute_time_by_priority(
     window_end: Picoseconds,
     priority_count: int,
 ) -> Picoseconds:
-    """Time per (window, priority), int64 ps of shape (windows, priorities); see `ox_sweep`."""
+    """Return the time per window and priority, int64 ps of shape (windows, priorities); see
+    `ox_sweep`.
+    """
     out = np.zeros((len(window_start), priority_count), np.int64)
     kinds = ((window_index, np.int32), (priority, np.uint8), (start, np.int64), (end, np.int64))
     spans = [np.ascontiguousarray(a, kind) for a, kind in kinds]
@@ -274,8 +282,12 @@ def compute_time_by_priority(
 
 
 def divide_time(start: Picoseconds, end: Picoseconds, parent: Indices, wait_mask: Mask) -> tuple[Values, Values, Values]:
-    """(what each event gets of the moments it is open, what of it is its alone, three sums); ps;
-    see `ox_share`.
+    """Return (own, alone, sums), float64 ps, after dividing every moment equally among the events
+    that compute in it, or among those that wait where none computes.
+
+    own: share of each event. alone: the part of it that no other event shares. sums: time in which
+    any event computes, in which exactly one computes, and of all computing events together. See
+    `ox_share`.
     """
     own, alone, sums = np.empty(len(start)), np.empty(len(start)), np.empty(3)
     kinds = ((start, np.int64), (end, np.int64), (parent, np.int32), (wait_mask, np.uint8))
@@ -284,8 +296,8 @@ def divide_time(start: Picoseconds, end: Picoseconds, parent: Indices, wait_mask
 
 
 def compute_union_length(start: Picoseconds, end: Picoseconds, begin: int, end_limit: int) -> tuple[int, int]:
-    """Length of the union of spans (sorted by start) in [begin, last), and the sum of their clipped
-    lengths; see `ox_cover`.
+    """Return (length of the union of the spans within [begin, end_limit), sum of their clipped
+    lengths), ps. The spans are sorted by start; see `ox_cover`.
     """
     result = np.zeros(2, np.int64)
     spans = [np.ascontiguousarray(a, np.int64) for a in (start, end)]

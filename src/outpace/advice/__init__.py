@@ -1,4 +1,6 @@
-"""Advice of all tools together: which finding a reader should act on first, and how to go on."""
+"""Advice across all tools: which finding a reader should act on first, and which commands to run
+next.
+"""
 
 from outpace.advice.headline import build_headline
 from outpace.advice.next_commands import suggest_commands

@@ -1,5 +1,5 @@
-"""The one sentence a reader takes away: what bounds the program, in agreement with what to change
-first.
+"""The headline of a report: one sentence on what bounds the program, in agreement with the first
+finding.
 """
 
 from __future__ import annotations
@@ -18,10 +18,18 @@ _HOST, _UNTRACED = (c.value for c in (Category.HOST_COMPUTE, Category.ALL_OTHERS
 
 
 def build_headline(run: Run, pages: Sequence[Page], findings: Sequence[Finding]) -> str:
-    """What the first page says that says anything, else why the first one cannot. Where it would
-    say that the host computes, and what to change first is none of the model's computation but
-    Python, calls or logging, that is what bounds the program. Where that is on a host of another
-    program than the one shown, the host comes first.
+    """Return the headline of a report.
+
+    It is the headline of the first page that has one, else the reason why the first page is
+    unavailable. Three cases change it:
+
+    - The first finding delays all workers: its first sentence comes before the headline.
+    - The first finding is on a host that runs another program than the one shown: a sentence on
+      that host comes before the headline.
+    - The host's computation is the largest category of the mean step, but the first finding saves
+      time around the ops (Python, calls, logging), at least as much as the input takes, and ops do
+      not fill most of the step: the headline says that the program is host-bound, with the first
+      finding.
     """
     said = next((p.headline for p in pages if p.headline), "")
     if not said:
@@ -46,18 +54,20 @@ def build_headline(run: Run, pages: Sequence[Page], findings: Sequence[Finding])
         if humanize(known.step_ps / (1 - known.profiling_share), Unit.PS) != humanize(known.step_ps, Unit.PS)
         else ""
     )
-    return f"Host-bound, {step}{without}: {first_sentence(first.sentence)}"  # the shares of the sentence are of that
+    # The finding's shares refer to the step without the profiler, so the headline names that step
+    # time.
+    return f"Host-bound, {step}{without}: {first_sentence(first.sentence)}"
 
 
 def is_op_bound(run: Run) -> bool:
-    """Whether ops run in most of the mean step, on a host that computes by itself: then nothing
-    else bounds it, whatever is changed first.
+    """Whether ops run in most of the mean step of a run without devices. Then nothing else bounds
+    the program, whatever is changed first.
     """
     return not run.has_device and is_majority(mean_host_time(run, *main_program_hosts(run)).op_share, 1.0)
 
 
 def _of_host(host: str, budget: Budget) -> str:
-    """What takes most of one host's step."""
+    """Return a sentence that names the largest category of one host's step."""
     most = max(Category, key=lambda c: budget.category_shares[c.value])
     step = humanize(budget.step_ps, Unit.PS)
     return f"{host} has most to gain: {budget.category_shares[most.value]:.0%} of its {step} step is {most.label.lower()}."

@@ -1,5 +1,5 @@
-"""The ledger of savings: all findings of a report on one base, none above what there is, and
-together no more than that either.
+"""The ledger of savings. It puts the savings of all findings on one base, and limits each saving,
+and the sum of all savings, to the time that there is to save.
 """
 
 from __future__ import annotations
@@ -10,21 +10,25 @@ from dataclasses import replace
 from outpace.metrics.savings.budget import ALL_HOSTS, Budget
 from outpace.model import OUTSIDE_STEPS, Finding, Saving
 
-_WORTH_SAYING = 0.005  # of the step: less is no saving that anybody could measure
-_MUCH_BETWEEN = 0.2  # of the time from the first step to the last: a share of the step alone would promise what nobody sees
+_WORTH_SAYING = 0.005  # minimum saving to report, as a share of the step; a smaller one could not be measured
+# Minimum share of the time from the first step to the last that lies between steps for savings to
+# be given as a share of that whole time: as a share of the step alone they would promise more than
+# anybody sees.
+_MUCH_BETWEEN = 0.2
 _CYCLE = "from step to step"
-_CUT = 0.9  # of what a finding asked for: below, a reader is told that it was cut
+_CUT = 0.9  # minimum part of the saving asked for that must be granted; below it, the finding carries the note `SHARED_SAVING`
 SHARED_SAVING = "What it saves is mostly the same time as that of a finding above: the two do not add up."
 
 
 class Ledger:
-    """Pays findings in the order in which they come, each from the categories that it
-    takes from.
+    """Grants each finding its saving, in the order in which findings come, out of the step
+    categories that the saving is taken from.
     """
 
     def __init__(self, budgets: Mapping[str, Budget]) -> None:
-        """A full ledger of every host, and one of all together for findings that name none; what is
-        paid from one is gone from the other.
+        """Start with the full category shares of every host in `budgets`, and with those of the
+        mean step for findings that name no host. What is granted from a host is also taken from the
+        mean step, and the reverse.
         """
         self._budgets = budgets
         self._hosts = set(budgets) - {ALL_HOSTS}
@@ -32,8 +36,8 @@ class Ledger:
         self._left = {host: dict(budget.category_shares) for host, budget in budgets.items()}
 
     def cap_saving(self, finding: Finding) -> Finding:
-        """The finding with the saving that is left for it, on the report's base; none where no step
-        is known, or none that is whole.
+        """Return the finding with the saving that is still available to it, on the report's base.
+        The finding has no saving where its host has no known step, or no whole one.
         """
         host = finding.host if finding.host in self._hosts else self._only
         if finding.saving is None:
@@ -42,7 +46,9 @@ class Ledger:
             return replace(finding, saving=None)
         saving, left = finding.saving, self._left[host]
         inside = tuple(key for key in saving.takes_from if key != OUTSIDE_STEPS)
-        if OUTSIDE_STEPS in saving.takes_from and inside:  # of the steady steps or, where that is more, of slow ones
+        # The saving is taken from the steady steps or, where more is left there, from the time
+        # outside them.
+        if OUTSIDE_STEPS in saving.takes_from and inside:
             held = sum(left.get(key, 0.0) for key in inside)
             saving = replace(saving, takes_from=inside if held >= left.get(OUTSIDE_STEPS, 0.0) else (OUTSIDE_STEPS,))
         granted = min(saving.high, sum(left.get(key, 0.0) for key in saving.takes_from))
@@ -55,8 +61,8 @@ class Ledger:
         return replace(finding, saving=self._based(host, saving, granted), counter_evidence=notes)
 
     def rescale_saving(self, finding: Finding) -> Finding:
-        """The finding with its saving as a share of what a reader pays: of the time from step to
-        step, where much of it lies between them.
+        """Return the finding with its saving as a share of the time from one step's start to the
+        next one's, where much of that time lies between the steps.
         """
         host = finding.host if finding.host in self._hosts else self._only
         budget = self._budgets.get(host)
@@ -83,8 +89,10 @@ class Ledger:
             share -= part
 
     def _spend(self, host: str, key: str, part: float) -> None:
-        """A part of one host's step is its weight's part of the mean step; a part of the mean step
-        is as much of what each has left.
+        """Take `part` of a category from a host, and the corresponding part from the mean step.
+
+        A part of one host's step counts in the mean step by the host's weight. A part of the mean
+        step takes the same proportion from what every host has left.
         """
         before = self._left[host][key]
         self._left[host][key] = before - part

@@ -1,5 +1,5 @@
-"""The commands to go on with, now that a profile has been read: what looks closer, and what proves
-a change.
+"""The commands to run after a report: one that looks closer at the first finding, and one that
+measures the changes.
 """
 
 from __future__ import annotations
@@ -13,11 +13,13 @@ from outpace.timeline import Run
 
 
 def suggest_commands(run: Run, pages: Sequence[Page], findings: Sequence[Finding]) -> tuple[Command, ...]:
-    """At most two: capture again where the capture itself is the trouble; else look where the first
-    finding points, and try changes.
+    """Return at most two commands. Where the capture itself is the problem, the only one captures
+    again. Otherwise the first opens what the first finding points at, and the second tries the
+    changes (training scripts only).
     """
     script = run.script
-    source = shlex.quote(run.source) if run.is_reopenable else "FILE"  # of what is in memory, once it is written
+    # A profile in memory has no path until it is written to a file.
+    source = shlex.quote(run.source) if run.is_reopenable else "FILE"
     source += _part(run)
     first = next((f for f in findings if f.severity is not Severity.INFO), None)
     if first is not None and first.id.startswith(CAPTURE_PREFIX):
@@ -28,7 +30,9 @@ def suggest_commands(run: Run, pages: Sequence[Page], findings: Sequence[Finding
 
 
 def _part(run: Run) -> str:
-    """The options for the part of the time that the run holds."""
+    """Return the `--window` option for the part of the time that the run covers; "" for a whole
+    profile.
+    """
     window = next((t.trace.window for t in run.hosts if t.trace.window is not None), None)
     return "" if window is None else f" --window {window}"
 
@@ -36,7 +40,7 @@ def _part(run: Run) -> str:
 def _closer(source: str, pages: Sequence[Page], first: Finding | None) -> Command:
     if first is None:
         return Command(f"outpace trace {source}", "the timeline, in a browser")
-    seen = pages[0].id  # the reader has just seen its answer
+    seen = pages[0].id  # the first page, which the report has just shown
     tool = next((tool for evidence in first.evidence if (tool := evidence.table.partition(".")[0]) != seen), "")
     if not tool:
         return Command(f"outpace explain {source}", "the slowest step, event by event")

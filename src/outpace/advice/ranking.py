@@ -1,9 +1,9 @@
-"""The order in which a reader should act: what saves most first, then what is surest, then what is
-least work.
+"""The order in which a reader should act: largest saving first, then highest certainty, then least
+work.
 
 Findings form a tree. A symptom (the step waits for input) and its cause (this map, at this line)
-are one piece of advice: the cause is shown, with the symptom as its reason, and the symptom by
-itself only where no cause was found, or where causes explain less than half of it.
+are one piece of advice: the cause is shown, with the symptom as its reason. The symptom is shown by
+itself only where no cause was found, or where the causes explain less than half of it.
 """
 
 from __future__ import annotations
@@ -21,22 +21,22 @@ _ORDER = {severity: i for i, severity in enumerate(Severity)}
 _EFFORT = {effort: i for i, effort in enumerate(Effort)}
 _SURE = {Certainty.CERTAIN: 1.0, Certainty.LIKELY: 0.85, Certainty.POSSIBLE: 0.4}
 _WITHOUT = {Severity.HIGH: 0.06, Severity.MODERATE: 0.04, Severity.POTENTIAL: 0.005, Severity.INFO: 0.0}
-"""What a finding without a number counts as, as a share of the step: behind whatever saves more
-than that.
+"""Assumed saving of a finding without a number, as a share of the step, by severity. It ranks
+behind every finding that saves more than that.
 """
 
-_EXPLAINED = 0.5  # of a symptom's saving, from where its causes stand for it
-_GRAIN = 0.01  # of the step: savings that differ by less are equal, and effort decides
+_EXPLAINED = 0.5  # minimum share of a symptom's saving that its causes must explain for the symptom to be left out
+_GRAIN = 0.01  # resolution of savings, as a share of the step: smaller differences count as equal, and effort decides
 
 
 def rank_findings(
     pages: Iterable[Page], budgets: Mapping[str, Budget] | None = None
 ) -> tuple[tuple[Finding, ...], tuple[Finding, ...]]:
-    """(findings of all pages, what to do first on top; findings that were struck, with the reason).
+    """Return (findings of all pages, most important first; findings that were struck, with the
+    reason).
 
-    Findings that say the same of the same place (equal id, location and host) become one, with the
-    evidence of both. Savings are paid from `budgets` (by host; None: they stay as the rules gave
-    them).
+    Findings with equal id, location and host become one, with the evidence of both. `budgets`
+    limits the savings by host; with None, savings stay as the rules computed them.
     """
     merged: dict[tuple[str, ...], Finding] = {}
     for page in pages:
@@ -59,8 +59,8 @@ def rank_findings(
 
 
 def drop_unsupported_findings(pages: Iterable[Page], budgets: Mapping[str, Budget]) -> tuple[Page, ...]:
-    """The pages with the findings that have a ground: where no host has a step, that is what to
-    change of the capture.
+    """Return the pages with only the findings that the profile supports. Where no host has a step,
+    these are the findings about the capture.
     """
     if budgets:
         return tuple(pages)
@@ -79,9 +79,9 @@ def _merge(first: Finding, second: Finding) -> Finding:
 
 
 def _one_per_place(findings: Iterable[Finding]) -> list[Finding]:
-    """One finding for each line of the program: the first, with what others say of the same line,
-    and the sum of what they save. A reader who mends a line mends all of it, and two shares of one
-    line read as two matters.
+    """Merge the findings on each line of the program into one: the first finding, with the actions
+    and evidence of the others and the sum of the savings. A reader who mends a line mends all of
+    it, and two shares of one line would read as two problems.
     """
     lines: defaultdict[tuple[str, ...], list[Finding]] = defaultdict(list)
     for at, finding in enumerate(findings):
@@ -91,8 +91,8 @@ def _one_per_place(findings: Iterable[Finding]) -> list[Finding]:
 
 
 def _joined(first: Finding, second: Finding) -> Finding:
-    """Two findings of one line, in their order. What the second saves is its own action's, so that
-    this is told with it.
+    """Merge two findings on one line, the first of which stays on top. The second one's action is
+    added where it has a saving, since that saving belongs to the action.
     """
     also = f" Also: {second.action}" if second.saving is not None and second.action not in first.action else ""
     return replace(
@@ -107,9 +107,11 @@ def _joined(first: Finding, second: Finding) -> Finding:
 
 
 def _sum(savings: Sequence[Saving | None]) -> Saving | None:
-    """What all save of one line, in their order. A part of what is all of the line's time adds
-    nothing to it; of shares of the steps and of the time between them, which are of two bases,
-    those of the first one's base count.
+    """Return the sum of the savings on one line.
+
+    A saving that is part of the whole line's time adds nothing to it. Savings inside the steps and
+    savings between the steps have different bases, so that only those with the base of the first
+    one count.
     """
     known = [saving for saving in savings if saving is not None]
     if len(known) < 2:
@@ -125,12 +127,14 @@ def _sum(savings: Sequence[Saving | None]) -> Saving | None:
 
 
 def _is_part(saving: Saving, of: Saving) -> bool:
-    """Whether what a finding saves of a line is a part of all of that line's time."""
+    """Whether a saving is a part of another one that covers the whole time of the line."""
     return of.whole_line and not saving.whole_line and set(saving.takes_from) <= set(of.takes_from)
 
 
 def _causes_first(findings: list[Finding]) -> list[Finding]:
-    """The findings without the symptoms that are explained by others, whose causes carry them."""
+    """Return the findings without the symptoms that other findings explain. Each cause carries the
+    symptoms that it explains.
+    """
     kept, causes_of = dict(enumerate(findings)), _causes(findings)
     for at in _ends_first(causes_of):
         symptom = kept[at]
@@ -149,13 +153,15 @@ def _causes_first(findings: list[Finding]) -> list[Finding]:
 
 
 def _without(saving: Saving, part: float) -> Saving:
-    """What is left of a saving, where a part of it is another finding's."""
+    """Return a saving reduced by the part that belongs to another finding, as a share of
+    the step.
+    """
     return replace(saving, low=max(0.0, saving.low - part), high=max(0.0, saving.high - part))
 
 
 def _causes(findings: list[Finding]) -> list[list[int]]:
-    """For each finding the places of those that explain it: they name its rule, and are of its
-    host, or one of the two is of none.
+    """Return, for each finding, the indices of the findings that explain it: those that name its id
+    in `explains` and have the same host, or where one of the two has no host.
     """
     explaining: defaultdict[str, defaultdict[str, list[int]]] = defaultdict(lambda: defaultdict(list))
     for at, finding in enumerate(findings):
@@ -170,8 +176,8 @@ def _causes(findings: list[Finding]) -> list[list[int]]:
 
 
 def _ends_first(causes_of: list[list[int]]) -> Iterator[int]:
-    """Places of the findings, each after those that it explains: of a chain of causes the last
-    symptom first, of a circle the first.
+    """Yield the indices of the findings so that each comes after those that it explains: the last
+    symptom of a chain of causes first. Of a cycle, the finding with the lowest index comes first.
     """
     explains = Counter(cause for causes in causes_of for cause in causes)
     left = dict.fromkeys(range(len(causes_of)))
@@ -187,16 +193,17 @@ def _ends_first(causes_of: list[list[int]]) -> Iterator[int]:
 
 
 def _with_symptom(cause: Finding, symptom: Finding) -> Finding:
-    """A cause with what it causes. What the symptom would save is another action's number, and no
-    cause's.
+    """Return a cause with the sentence of its symptom and the worse severity of the two. The
+    symptom's saving belongs to another action, so that the cause does not get it.
     """
     worse = min(cause.severity, symptom.severity, key=lambda s: _ORDER[s])
     return replace(cause, symptom=f"{cause.symptom} {symptom.sentence}".strip(), severity=worse)
 
 
 def _inside(budgets: Mapping[str, Budget], finding: Finding) -> float:
-    """Share of the time from the first step to the last that is the steady steps', of the host of a
-    finding; 1 for a finding about the rest.
+    """Return the share of the time from the first step to the last that the steady steps of a
+    finding's host take; 1 for a finding without a saving, with one outside the steps, or on a host
+    without a budget.
     """
     budget = budgets.get(finding.host)
     rest = finding.saving is None or OUTSIDE_STEPS in finding.saving.takes_from
@@ -204,8 +211,10 @@ def _inside(budgets: Mapping[str, Budget], finding: Finding) -> float:
 
 
 def score_finding(finding: Finding, step_share: float = 1.0) -> float:
-    """What a finding is worth, as a share of the time: what it may save, by how sure that is.
-    `step_share`: the part of the time that its saving is a share of.
+    """Return the worth of a finding as a share of the time: its expected saving, weighted by its
+    certainty.
+
+    `step_share` is the share of the time that the finding's saving refers to.
     """
     if finding.severity is Severity.INFO:
         return 0.0
@@ -215,6 +224,9 @@ def score_finding(finding: Finding, step_share: float = 1.0) -> float:
 
 
 def _key(finding: Finding, inside: float) -> tuple[bool, bool, bool, float, int, bool]:
+    """Return the sort key of a finding: capture first, then those that do not only inform, those
+    that delay all workers, the largest worth, the least effort, and those with a known line.
+    """
     worth = round(score_finding(finding, inside) / _GRAIN)
     informs = finding.severity is Severity.INFO
     return (

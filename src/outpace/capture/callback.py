@@ -45,9 +45,12 @@ class ProfilerCallback(Callback):  # type: ignore[misc]  # Keras is not followed
     ends inside the range, the batches until then are saved.
 
     Args:
-        logdir: in TensorBoard's layout; a path, or a URL that fsspec understands. Open it with `outpace report`, TensorBoard or XProf.
-        batches: first and last batch; what runs before the first one is warm-up. With `steps_per_execution` whole calls are captured.
-        seconds: the capture ends after this time at the latest, because a profiler keeps every event in memory.
+        logdir: in TensorBoard's layout; a path, or a URL that fsspec understands. Open it with
+            `outpace report`, TensorBoard or XProf.
+        batches: first and last batch; what runs before the first one is warm-up. With
+            `steps_per_execution` whole calls are captured.
+        seconds: the capture ends after this time at the latest, because a profiler keeps every
+            event in memory.
         host_level: the profiler's tracer level of the host, 0 to 3.
         python_level: 1 also records Python calls, where the framework's version takes it.
         device_level: 0 leaves devices out.

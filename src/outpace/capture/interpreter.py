@@ -1,4 +1,5 @@
-"""Python again, for a user's script: the interpreter that runs us, with its flags, on a module of ours that runs the script.
+"""Starts Python again for a user's script: the interpreter that runs Outpace, with its flags, on a
+module of Outpace that runs the script.
 
 A command that becomes the script's process itself does three things, in this order::
 

@@ -1,14 +1,16 @@
-"""Begins and ends profilers between two calls of the thread that trains, where the program might not survive another way. Standard library
-only.
+"""Begins and ends profilers between two calls of the thread that trains, where the program might
+not survive another way. Standard library only.
 
-Where `jax.profiler.stop_trace` ran on a thread of ours while the main thread launched CUDA graphs, 8 of 10 programs crashed, and none where it
-ran on the main thread. Python runs what is *pending* there between two bytecodes, when no call into C is under way. A thread of ours therefore
-asks, and waits::
+Where `jax.profiler.stop_trace` ran on a thread of Outpace while the main thread launched CUDA
+graphs, 8 of 10 programs crashed, and none where it ran on the main thread. Python runs what is
+*pending* there between two bytecodes, when no call into C is under way. A thread of Outpace
+therefore asks, and waits::
 
-    between_calls(lambda: profiler.stop(save=True))
+    run_between_calls(lambda: profiler.stop(save=True))
 
-Everywhere else (TensorFlow, CPUs, no CUDA graphs) the function runs at once, on the thread that asks. It does, too, with a warning, where the
-main thread cannot be had: it does not train, or is inside one call for too long.
+Everywhere else (TensorFlow, CPUs, no CUDA graphs) the function runs at once, on the thread that
+asks. It does so, with a warning, where the main thread cannot be had, too: where it does not train,
+or is inside one call for too long.
 """
 
 from __future__ import annotations

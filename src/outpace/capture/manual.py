@@ -196,7 +196,8 @@ def capture(
     An exception inside passes through, and what was recorded until then is saved.
 
     Args:
-        logdir: where the profile goes, in TensorBoard's layout; a path or a URL that fsspec understands (`gs://`, `s3://`).
+        logdir: where the profile goes, in TensorBoard's layout; a path or a URL that fsspec
+            understands (`gs://`, `s3://`).
         host_level: the profiler's tracer level of the host, 0 to 3.
         python_level: 1 also records Python calls, where the framework's version takes it.
         device_level: 0 leaves devices out.

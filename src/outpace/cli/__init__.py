@@ -1,7 +1,7 @@
-"""The command line: one file per command, and one place where errors become exit codes.
+"""The command line: one module per command, and one place that turns errors into exit codes.
 
-Commands import what they work with when they run: help is instant, and `report` settles its process
-before NumPy is loaded.
+Commands import their dependencies when they run: help is instant, and `report` configures its
+process before NumPy is loaded.
 """
 
 from __future__ import annotations
@@ -46,22 +46,22 @@ COMMANDS = (
     "tools",
     "mcp",
 )
-# The rest needs processes as POSIX has them.
+# The remaining commands need POSIX processes.
 _ANYWHERE = ("report", "explain", "compare", "baseline", "export", "trace", "lint", "tools")
-_OF_SCRIPTS = ("profile", "serve", "tune")  # what follows the script is passed on to it
+_OF_SCRIPTS = ("profile", "serve", "tune")  # commands that pass all arguments after the script on to it
 
 
 class CommandGroup(TyperGroup):
-    """Each command is a function of a module of its name in this package, imported when that
-    command is asked for; one that has commands of its own is their `Typer`.
+    """The group of all commands. Each command is a function in a module of its name in this
+    package, imported when the command is used; a command with subcommands is its module's `Typer`.
     """
 
     def list_commands(self, ctx: Any) -> list[str]:
-        """Names, in the order of the help."""
+        """Return the commands' names in the order of the help."""
         return list(COMMANDS)
 
     def get_command(self, ctx: Any, cmd_name: str) -> Any:
-        """The command of that name, or of a tool's name; None."""
+        """Return the command with that name, or with a tool's name; None where there is none."""
         cmd_name = _meaning(cmd_name)[0]
         if cmd_name in COMMANDS and cmd_name not in self.commands:
             made = getattr(importlib.import_module(f"{__name__}.{cmd_name}"), cmd_name)
@@ -73,7 +73,7 @@ class CommandGroup(TyperGroup):
         return self.commands.get(cmd_name)
 
     def resolve_command(self, ctx: Any, args: list[str]) -> Any:
-        """The command that the arguments begin with; UsageError, with what may have been meant,
+        """Return the command that the arguments begin with. Raises UsageError, with similar names,
         where there is none.
         """
         name = args[0]
@@ -93,8 +93,8 @@ class CommandGroup(TyperGroup):
 
 
 def _meaning(name: str) -> tuple[str, tuple[str, ...]]:
-    """The command that a name means, and the arguments that it brings: a tool's name, also
-    TensorBoard's and XProf's, is a report of it.
+    """Return the command that a name refers to, and the arguments that it adds: a tool's name,
+    including TensorBoard's and XProf's, is a report of that tool.
     """
     if name in COMMANDS or not name.isidentifier():
         return name, ()
@@ -134,8 +134,8 @@ def _root(
 
 
 def main() -> None:
-    """Entry point. Exit codes are those of `OutpaceError` and its kinds; `docs/exit-codes.md` lists
-    them.
+    """Run the command line. Exit codes are those of `OutpaceError` and its subclasses;
+    `docs/exit-codes.md` lists them.
     """
     try:
         raise_on_signals()
@@ -152,7 +152,7 @@ def main() -> None:
 
 
 def _run() -> int:
-    """Run the command; its exit code."""
+    """Run the command and return its exit code."""
     try:
         app()
     except SystemExit as end:
@@ -175,11 +175,13 @@ def _run() -> int:
 
 
 def _lost_output(error: OSError) -> int:
-    """Exit code when standard output takes no more; raises any other error again."""
+    """Return the exit code for an error of writing to standard output; any other error is raised
+    again.
+    """
     if error.filename is not None or error.errno not in (errno.EPIPE, errno.ENOSPC, errno.EIO, errno.EBADF):
         raise error
     os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-    if error.errno == errno.EPIPE:  # the reader went away, as in `outpace report ... | head`
+    if error.errno == errno.EPIPE:  # the reader has closed the pipe, as in `outpace report ... | head`
         return 0
     from outpace.model import OutputError
 

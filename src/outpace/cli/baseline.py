@@ -1,4 +1,6 @@
-"""`outpace baseline`: sides of a comparison that are kept."""
+"""`outpace baseline`: saves, lists, shows and removes baselines, which are stored sides of a
+comparison.
+"""
 
 from __future__ import annotations
 

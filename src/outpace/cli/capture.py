@@ -1,5 +1,5 @@
-"""`outpace capture`: capture running training processes, here or on other machines, and explain
-what they did.
+"""`outpace capture`: captures running training processes, here or on other machines, and reports
+where their steps' time goes.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 
 class Cluster(str, Enum):
-    """Where addresses can come from, besides the command line."""
+    """Sources of worker addresses other than the command line."""
 
     TF_CONFIG = "tf_config"
 
@@ -86,7 +86,7 @@ def capture(
 
 
 def _show(result: RemoteResult, report: bool, html: Path | None, json: bool, width: int | None, color: bool | None) -> None:
-    """Print what came of it; raises the error that says what is missing."""
+    """Print the result of the capture. Raises the error for what is missing."""
     if result.run is not None or len(result.hosts) > 1:
         _print_outcomes(result, sys.stderr if json else sys.stdout, width, color)
     if json:
@@ -113,7 +113,7 @@ def _workers(given: list[str], cluster: Cluster | None, port: int, run: str) -> 
 
 
 def _print_outcomes(result: RemoteResult, file: TextIO, width: int | None, color: bool | None) -> None:
-    """Every worker in one row, and where the run is."""
+    """Print every worker in one row, and the path of the run."""
     from rich.table import Table
     from rich.text import Text
 
@@ -138,7 +138,7 @@ def _print_outcomes(result: RemoteResult, file: TextIO, width: int | None, color
 
 
 def _print_json(result: RemoteResult, report: bool, html: Path | None) -> None:
-    """One object: the run, every worker's outcome, and the report (null without one)."""
+    """Print one JSON object: the run, every worker's outcome, and the report (null without one)."""
     import dataclasses
     import json
 

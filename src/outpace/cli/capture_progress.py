@@ -1,4 +1,4 @@
-"""What `outpace capture` shows on stderr while it waits: one moving line in a terminal, a line per
+"""The progress of `outpace capture` on standard error: one updating line in a terminal, a line per
 event elsewhere.
 """
 
@@ -15,13 +15,13 @@ from outpace.cli.console import print_note
 if TYPE_CHECKING:
     from outpace.capture.remote.result import CaptureProgress
 
-REPEAT_SECONDS = 10.0  # seconds between two lines that say the same, where lines stay
+REPEAT_SECONDS = 10.0  # seconds before an unchanged line is printed again, outside of a terminal
 
 
 @contextlib.contextmanager
 def show_capture_progress(duration_s: float) -> Iterator[Callable[[CaptureProgress], None]]:
-    """A function that shows the progress it is told, as long as the block lasts. `duration_s` is
-    that of the capture, in seconds.
+    """Return a context manager whose value is a function that shows the progress passed to it.
+    `duration_s` is the capture's duration in seconds.
     """
     if not sys.stderr.isatty():
         yield ProgressLines(duration_s).show
@@ -33,7 +33,7 @@ def show_capture_progress(duration_s: float) -> Iterator[Callable[[CaptureProgre
 
 
 class ProgressLines:
-    """Prints a line when something new is to be said, and again after some time without news."""
+    """Prints a line when the progress text changes, and again after some time without a change."""
 
     def __init__(self, duration: float) -> None:
         self._duration = duration
@@ -41,7 +41,7 @@ class ProgressLines:
         self._since = 0.0
 
     def show(self, progress: CaptureProgress) -> None:
-        """Print what is new."""
+        """Print the progress if it is new or due again."""
         text = format_progress(progress, self._duration, live=False)
         if text != self._said or progress.elapsed - self._since >= REPEAT_SECONDS:
             self._said, self._since = text, progress.elapsed

@@ -1,4 +1,4 @@
-"""`outpace compare`: two runs, one verdict."""
+"""`outpace compare`: compares two runs and gives one verdict."""
 
 from __future__ import annotations
 
@@ -83,8 +83,8 @@ def compare(
     the program's. The more captures of each side, the more their own spread decides; with one a
     stated one does, and small changes of the whole step stay open.
 
-    --run and --against capture both sides first, in turns, each time in a fresh process that is stopped after the capture. Exit code 5 where
-    one of them cannot be captured, 130 after Ctrl-C.
+    --run and --against capture both sides first, in turns, each time in a fresh process that is
+    stopped after the capture. Exit code 5 where one of them cannot be captured, 130 after Ctrl-C.
     """
     _check(effect, gate, junit)
     runs = [before, *(more_before or ())], [after, *(more_after or ())]
@@ -102,7 +102,7 @@ def compare(
         "width": width,
         "color": color,
     }
-    with contextlib.suppress(BrokenPipeError):  # a reader that goes away, as `head` does, changes no verdict
+    with contextlib.suppress(BrokenPipeError):  # a reader that closes the pipe, as `head` does, does not change the exit code
         show_report(build_report(found, said), single=True, **wanted)
     if interrupted:
         raise typer.Exit(130)
@@ -123,7 +123,9 @@ def _sides(
     redact: bool,
     part: tuple[str | None, str | None],
 ) -> tuple[Side, Side, bool]:
-    """Both sides, read from runs or captured now, and whether Ctrl-C ended the capturing early."""
+    """Return both sides, read from runs or captured now, and whether Ctrl-C ended the capturing
+    early.
+    """
     against, run = commands
     if commands == (None, None):
         one, two = ([each for each in side if each is not None] for side in runs)
@@ -153,8 +155,8 @@ def _read(before: list[str], after: list[str], redact: bool, part: dict[str, Any
 def _captured(
     against: str, run: str, captures: int | None, warmup: int | None, steps: int | None, logdir: str | None
 ) -> tuple[Side, Side, bool]:
-    """Both sides, captured now, and whether Ctrl-C ended that early. This process is not settled
-    (`configure_process`): scripts inherit its environment.
+    """Capture both sides now; return them and whether Ctrl-C ended that early. `configure_process`
+    is not called for this process, because scripts inherit its environment.
     """
     require_posix("'outpace compare --run'")
     from outpace.capture.options import CaptureOptions
@@ -168,7 +170,7 @@ def _captured(
 
 
 def _check(effect: float | None, gate: float | None, junit: Path | None) -> None:
-    """Raises UsageError for options that contradict each other."""
+    """Raise UsageError for options that contradict each other."""
     if gate is not None and effect is not None:
         raise _usage("--gate sets what --effect does. Give one of them.")
     if junit is not None and gate is None:
@@ -178,8 +180,8 @@ def _check(effect: float | None, gate: float | None, junit: Path | None) -> None
 def _judged(
     before: Side, after: Side, effect: float | None, gate: float | None, junit: Path | None, *, in_turns: bool
 ) -> tuple[Comparison, Gate | None]:
-    """What a comparison finds, and what the gate says of it, which is also written as JUnit XML
-    where that is asked for.
+    """Return the comparison's result and the gate's result; the latter is also written as JUnit
+    XML where the options request it.
     """
     from outpace.compare import compare as compared
     from outpace.compare import evaluate_gate

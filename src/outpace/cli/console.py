@@ -1,5 +1,5 @@
-"""What the commands print beside a report: sentences, to people. What stands in them may come from
-anywhere, and is text.
+"""Sentences that commands print in addition to a report. Their contents may come from profiles and
+are printed as plain text, never as markup.
 """
 
 from __future__ import annotations
@@ -16,12 +16,14 @@ from outpace.model.text import clean_prose
 if TYPE_CHECKING:
     from outpace.report.console import PlainConsole
 
-_WIDEST = 110  # columns: longer lines of prose are hard to read
+_WIDEST = 110  # maximum width in columns: longer lines of prose are hard to read
 
 
 @contextlib.contextmanager
 def name_option(name: str) -> Iterator[None]:
-    """Name the option that asked for a file which cannot be written."""
+    """Return a context manager that adds the option's name to the error where a file cannot be
+    written.
+    """
     from outpace.model import OutputError
 
     try:
@@ -31,13 +33,13 @@ def name_option(name: str) -> Iterator[None]:
 
 
 def print_note(text: str) -> None:
-    """A line on standard error."""
+    """Print a line on standard error."""
     typer.echo(clean_prose(text), err=True)
 
 
 def build_console(width: int | None, color: bool | None) -> PlainConsole:
-    """A console of so many columns (by default the terminal's, up to 110), with colours when asked
-    for or when printing to a terminal.
+    """Return a console of that width in columns (by default the terminal's, up to 110), with
+    colours when requested or when printing to a terminal.
     """
     from outpace.report.console import PlainConsole
 

@@ -1,4 +1,6 @@
-"""`outpace doctor`: will a capture work here, and if not, what to type."""
+"""`outpace doctor`: checks whether a capture works here, and prints the commands that repair what
+does not.
+"""
 
 from __future__ import annotations
 
@@ -16,7 +18,7 @@ if TYPE_CHECKING:
     from outpace.doctor import CheckResult, Diagnosis
 
 _SYMBOLS = {"ok": "✓", "note": "•", "not checked": "–", "problem": "✗"}
-_PLAIN = {"ok": "+", "note": "*", "not checked": "-", "problem": "x"}  # for terminals without these characters
+_PLAIN = {"ok": "+", "note": "*", "not checked": "-", "problem": "x"}  # ASCII marks for terminals that cannot print the others
 _STYLES = {"ok": "green", "note": "cyan", "not checked": "dim", "problem": "bold red"}
 _ORDER = ("ok", "not checked", "note", "problem")
 
@@ -58,8 +60,8 @@ def doctor(
 
 
 def _tell(text: str) -> None:
-    """What is being done, on one line of the terminal that the next text replaces; nothing where
-    nobody watches.
+    """Print the current activity on one line of the terminal, which the next text replaces;
+    nothing outside of a terminal.
     """
     if sys.stderr.isatty():
         sys.stderr.write("\r\033[K" + (f"{text} …" if text else ""))
@@ -80,8 +82,8 @@ def _show(diagnosis: Diagnosis, width: int | None, color: bool | None) -> None:
 
 
 def _line(console: Console, result: CheckResult, side: int) -> None:
-    """Mark, name and sentence in columns; below it, for what is not well, where it was seen and the
-    command that mends it.
+    """Print one result: mark, name and sentence in columns; for a result that is not ok, the
+    evidence and the repair command below.
     """
     from rich.padding import Padding
     from rich.table import Table

@@ -1,4 +1,4 @@
-"""`outpace explain`: the events behind a number of the step-time breakdown."""
+"""`outpace explain`: lists the events behind a number of the step-time breakdown."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ def explain(
 
 
 def _parse(words: list[str]) -> tuple[int | None, str | None]:
-    """(step, category) of `step 7 kernel launch`; the word "step" may be left out."""
+    """Return (step, category) parsed from `step 7 kernel launch`; the word "step" is optional."""
     from outpace.model import UsageError
 
     words = [word for word in words if word.lower() != "step"]

@@ -1,4 +1,4 @@
-"""`outpace export`: the tables of many runs, as files for other programs."""
+"""`outpace export`: writes the tables of many runs as files for other programs."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ def export(
 
 @contextlib.contextmanager
 def _progress() -> Iterator[ProgressCallback]:
-    """A line that moves, in a terminal; nothing elsewhere."""
+    """Show the progress as an updating line in a terminal; nothing elsewhere."""
     if not sys.stderr.isatty():
         yield lambda name, at, of: None
         return

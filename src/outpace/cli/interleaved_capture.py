@@ -30,20 +30,22 @@ from outpace.tune.trial.script import Command
 if TYPE_CHECKING:
     from outpace.compare import Side
 
-CAPTURES_PER_SIDE = 4  # of each side: three found three quarters of changes of 5 to 10% of a step (bench/README.md)
+CAPTURES_PER_SIDE = 4  # captures of each side: three detected three quarters of changes of 5 to 10% of a step (bench/README.md)
 
 
 @dataclass(eq=False)
 class CapturedCommand:
-    """One side that is captured. role: what its captures are called in the log directory."""
+    """One side of the comparison, captured by running a command. role: name of its captures in the
+    log directory.
+    """
 
     role: str
     command: Command
     captures: list[Side] = field(default_factory=list)
 
     def capture(self, options: CaptureOptions, logdir: str) -> None:
-        """Capture it once more, and take what is compared of that. Raises CaptureError where there
-        is no profile, UsageError where that has no step.
+        """Run the command once more, capture it, and add the result to the side. Raises
+        CaptureError where there is no profile, UsageError where the profile has no step.
         """
         from outpace import api
         from outpace.compare import Side
@@ -71,12 +73,12 @@ def _why(result: CaptureResult, log: IO[bytes]) -> str:
 
 
 def capture_sides(against: str, run: str, captures_per_side: int, options: CaptureOptions) -> tuple[list[Side], bool]:
-    """The sides of two commands, that of `against` first, each of `captures_per_side` captures, and
-    whether Ctrl-C ended the capturing before: then of as many as both have, no side where that is
-    none.
+    """Return the sides of two commands, that of `against` first, each of `captures_per_side`
+    captures, and whether Ctrl-C ended the capturing early. In that case each side has as many
+    captures as both have, and there are no sides where that is none.
 
-    They are kept in the options' log directory, where one is given. Raises NotFoundError for a
-    missing script; otherwise as `CapturedCommand.capture`.
+    The captures are saved in the options' log directory, where one is set. Raises NotFoundError
+    for a missing script; otherwise as `CapturedCommand.capture`.
     """
     from outpace.compare import Side
 
@@ -103,6 +105,6 @@ def capture_sides(against: str, run: str, captures_per_side: int, options: Captu
 
 
 def _turns(programs: list[CapturedCommand], count: int) -> Iterator[CapturedCommand]:
-    """Whose turn it is: A B B A A B ..."""
+    """Yield the order of the captures: A B B A A B ..."""
     for at in range(count):
         yield from programs if at % 2 == 0 else reversed(programs)

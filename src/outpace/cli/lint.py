@@ -1,4 +1,4 @@
-"""`outpace lint`: what can be known of a training script without running it."""
+"""`outpace lint`: checks a training script for performance problems without running it."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _STYLES = {"warning": "bold yellow", "note": "cyan"}
 
 
 class OutputFormat(str, Enum):
-    """In what form the messages are printed."""
+    """Output format of the messages."""
 
     TEXT = "text"
     JSON = "json"
@@ -67,7 +67,7 @@ def lint(
     form = _form(form, json)
     files, facts = find_files(paths), _record(record)
     chosen, left_out = _rules(select), _rules(ignore)
-    select_messages([], chosen, left_out)  # a rule that does not exist is told before any work
+    select_messages([], chosen, left_out)  # raises for an unknown rule before any work is done
     found: list[CheckedFile] = []
     failures: list[str] = []
     for path in files:
@@ -148,7 +148,9 @@ def _show(found: Sequence[CheckedFile], width: int | None, color: bool | None) -
 
 
 def _message(console: Console, message: Message, lines: Sequence[str]) -> None:
-    """The sentence, the place, the source line with the place marked, and what to do about it."""
+    """Print one message: the sentence, the place, the source line with the place marked, and the
+    remedy.
+    """
     from rich.table import Table
     from rich.text import Text
 
@@ -173,8 +175,8 @@ def _message(console: Console, message: Message, lines: Sequence[str]) -> None:
 
 
 def _excerpt(line: str, message: Message, room: int) -> tuple[str, int, int]:
-    """The part of a source line that fits, with how many columns stand before the marked text and
-    how many it takes.
+    """Return the part of a source line that fits, the number of columns before the marked text,
+    and the marked text's width.
     """
     from rich.cells import cell_len
 

@@ -1,6 +1,4 @@
-"""`outpace mcp`: what Outpace knows of some folders, for programs that ask by the Model Context
-Protocol.
-"""
+"""`outpace mcp`: serves the runs of some folders to programs by the Model Context Protocol."""
 
 from __future__ import annotations
 

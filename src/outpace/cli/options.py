@@ -1,4 +1,4 @@
-"""Options that several commands share, worded once."""
+"""Options shared by several commands, so that their help is worded once."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ DeviceLevel = Annotated[int, typer.Option(min=0, max=1, help="0 leaves devices o
 
 
 def parse_percent(text: str) -> float:
-    """A share of a step from `5%` or `5`."""
+    """Return a share of a step, parsed from `5%` or `5`."""
     try:
         share = float(text.strip().removesuffix("%")) / 100
     except ValueError:
@@ -76,8 +76,8 @@ def check_script_args(context: typer.Context, args: list[str] | None) -> list[st
 
 
 def build_open_options(window: str | None, memory: str | None) -> dict[str, Any]:
-    """Options of `outpace.open` for --window and --memory. Where nobody says, other programs and
-    the tables get three quarters.
+    """Return the options of `outpace.open` for --window and --memory. Without --memory, a profile
+    gets a quarter of the memory limit; the rest is for the tables and other programs.
     """
     from outpace._memory import memory_limit
     from outpace.trace import parse_size, parse_window

@@ -1,4 +1,4 @@
-"""What the commands have in common: showing a report in the forms that the user asked for."""
+"""Prints and writes reports in the formats that the user requested; shared by several commands."""
 
 from __future__ import annotations
 
@@ -26,12 +26,11 @@ def show_report(
     width: int | None = None,
     color: bool | None = None,
 ) -> None:
-    """Write the files that were asked for, print the report (JSON instead, when asked), and say
-    where the files are.
+    """Write the requested files, print the report (or JSON), and print the files' paths.
 
-    The files come first: whoever reads the text may go away, as `head` does. `single` shows the
-    pages instead of the first screen; `details` shows them behind it. ToolError at the end, when a
-    tool failed.
+    The files come first, because a reader of the text may close the pipe, as `head` does. `single`
+    shows the pages instead of the first screen; `details` shows them after it. Raises ToolError at
+    the end when a tool failed.
     """
     said = []
     if csv is not None:
@@ -58,8 +57,8 @@ def show_report(
 
 
 def show_capture(folder: str, *, require_steps: bool = False, redact: bool = False, **wanted: Any) -> None:
-    """Show a run that was just captured. CaptureError behind it where `require_steps` are wanted,
-    and none is whole.
+    """Show the report of a run that was just captured. Raises CaptureError afterwards where
+    `require_steps` is set and no step is whole.
     """
     from outpace import api
 
@@ -79,7 +78,7 @@ def print_report(
     width: int | None = None,
     color: bool | None = None,
 ) -> None:
-    """Print a report (JSON or Markdown instead, when asked); see `show_report`."""
+    """Print a report as text, JSON or Markdown; see `show_report`."""
     if json:
         from outpace.report import json_
 
@@ -97,14 +96,14 @@ def print_report(
 
 
 def _to_type(report: Report) -> Report:
-    """The report with paths and commands as they can be typed here and now. What is stored goes
-    elsewhere, and keeps the whole paths.
+    """Return the report with paths and commands shortened to what can be typed in the current
+    folder. Stored reports keep the whole paths, because they are read elsewhere.
     """
     from outpace.store.logdir import shorten_path
     from outpace.store.tree import relative_path
 
     def short(line: str) -> str:
-        with contextlib.suppress(ValueError):  # a stored report may hold anything
+        with contextlib.suppress(ValueError):  # the contents of a stored report are not validated
             return shlex.join(shorten_path(word) if "/" in word else word for word in shlex.split(line))
         return line
 

@@ -18,8 +18,8 @@ from collections.abc import Callable, Iterator
 from types import FrameType
 from typing import Any, NoReturn
 
-_STREAMS = ("stdin", "stdout", "stderr")  # by their numbers
-_AGAIN = 20.0  # seconds; supervisors wait 10 to 90 before they kill
+_STREAMS = ("stdin", "stdout", "stderr")  # in the order of their file descriptors
+_AGAIN = 20.0  # seconds between two raises; supervisors wait 10 to 90 before they kill
 _ARENA_MAX, _MMAP_THRESHOLD, _TOP_PAD, _TRIM_THRESHOLD = -8, -3, -2, -1  # of glibc's malloc.h
 
 
@@ -42,8 +42,8 @@ def configure_process() -> None:
 
 @contextlib.contextmanager
 def run_in_background(work: Callable[[], object]) -> Iterator[None]:
-    """Do something else on another core while the block runs; its failures are left to whoever
-    needs its result.
+    """Return a context manager that runs a function on another core while the block runs. Errors
+    of the function are ignored; the code that needs its result fails by itself.
     """
 
     def quietly() -> None:
@@ -59,8 +59,8 @@ def run_in_background(work: Callable[[], object]) -> Iterator[None]:
 
 
 class TerminationSignal(BaseException):
-    """The process was told to end. What is under way is left as after an error: what it made for a
-    while goes.
+    """Raised when a signal tells the process to end. Work in progress is abandoned as after an
+    error, and its temporary files are removed.
     """
 
     def __init__(self, number: int) -> None:
@@ -68,7 +68,7 @@ class TerminationSignal(BaseException):
         self.signal_number = number
 
     def end(self) -> NoReturn:
-        """End by the signal itself, as whoever sent it expects."""
+        """End the process by the signal itself, so that the sender sees the expected status."""
         if sys.platform != "win32":  # where nothing raises this
             signal.setitimer(signal.ITIMER_REAL, 0)
         atexit._run_exitfuncs()
@@ -103,22 +103,24 @@ def open_missing_streams() -> None:
 
 
 class _Whole(io.BufferedWriter):
-    """Writes all of what it is given, at once."""
+    """A buffered writer that flushes each write at once and completely."""
 
     def write(self, data: Any, /) -> int:
-        """Bytes written."""
+        """Write the data and return the number of bytes written."""
         written = super().write(data)
         self.flush()
         return written
 
 
 class _Sayings(io.FileIO):
-    """Standard error, to which people are told something: where nobody takes it (a full disk, a
-    reader that went away), that is lost, and nothing else is.
+    """Standard error for messages to people. Where writing fails (a full disk, a closed pipe), the
+    text is lost and no error is raised.
     """
 
     def write(self, data: Any, /) -> int:
-        """Bytes that are done with. Waits where the other side is slow."""
+        """Write the data and return the number of bytes that need no further write. Waits where
+        the reader is slow.
+        """
         with contextlib.suppress(OSError):
             while (written := super().write(data)) is None:
                 select.select((), (self,), (), 1.0)
@@ -147,8 +149,8 @@ def install_full_writes() -> None:
 
 
 def _is_own(stream: io.TextIOWrapper) -> bool:
-    """Whether a stream is standard error as the process was given it; a console of Windows has a
-    writer of its own.
+    """Whether a stream is the process's original standard error; a Windows console has a writer of
+    its own.
     """
     with contextlib.suppress(OSError):
         return sys.platform != "win32" and stream.fileno() == _STREAMS.index("stderr")
@@ -156,11 +158,11 @@ def _is_own(stream: io.TextIOWrapper) -> bool:
 
 
 def raise_on_signals() -> None:
-    """From now on the signals that end a process raise `TerminationSignal`; one that is ignored
-    (`nohup`) stays so.
+    """From now on, raise `TerminationSignal` on signals that end a process; ignored signals
+    (`nohup`) stay ignored.
 
-    Where that is raised inside a `__del__` or a callback of C, Python prints it and goes on: it is
-    raised again every 20 seconds.
+    Where the exception is raised inside a `__del__` or a C callback, Python prints it and goes on:
+    it is raised again every 20 seconds.
     """
     if sys.platform == "win32":  # it ends a process without a word
         return
@@ -171,7 +173,7 @@ def raise_on_signals() -> None:
             raise TerminationSignal(number)
 
         for each in ending:
-            signal.signal(each, signal.SIG_IGN)  # supervisors send two in a row
+            signal.signal(each, signal.SIG_IGN)  # ignore repeats: supervisors send two signals in a row
         signal.signal(signal.SIGALRM, again)
         signal.setitimer(signal.ITIMER_REAL, _AGAIN, _AGAIN)
         raise TerminationSignal(number)
@@ -182,7 +184,7 @@ def raise_on_signals() -> None:
 
 
 def require_posix(command: str) -> None:
-    """Raises UsageError on Windows, where Outpace reads profiles and makes none."""
+    """Raise UsageError on Windows, where Outpace reads profiles and cannot capture any."""
     if sys.platform == "win32":
         from outpace.model import UsageError
 
@@ -192,9 +194,9 @@ def require_posix(command: str) -> None:
 
 
 def exit_process(exit_code: int) -> NoReturn:
-    """End the process once everything registered for its end has run.
+    """Run everything registered for the process's end, then end it.
 
-    Without the interpreter's teardown, which spends 20 ms on freeing memory that the system takes
+    The interpreter's teardown is skipped: it spends 20 ms on freeing memory that the system takes
     back anyway.
     """
     atexit._run_exitfuncs()

@@ -1,4 +1,6 @@
-"""`outpace profile`: run a training script, capture a window of its steps, and explain it."""
+"""`outpace profile`: runs a training script, captures a window of its steps, and reports where
+their time goes.
+"""
 
 from __future__ import annotations
 
@@ -35,7 +37,7 @@ _ReportFile = Annotated[
 
 
 class AfterCapture(str, Enum):
-    """What becomes of the script after the capture."""
+    """What happens to the script after the capture."""
 
     STOP = "stop"
     CONTINUE = "continue"
@@ -45,10 +47,13 @@ _Then = Annotated[AfterCapture, typer.Option(help="After the capture, stop the s
 
 
 class Switch(str, Enum):
-    """Whether something is used."""
+    """Whether a feature is used."""
 
     ON = "on"
     OFF = "off"
+
+
+_LogDir = Annotated[str, typer.Option(help="TensorBoard log directory to write the profile to; local or a URL.")]
 
 
 _CommandBuffers = Annotated[
@@ -62,9 +67,7 @@ def profile(
     script: Script,
     args: ScriptArgs = None,
     module: Module = False,
-    logdir: Annotated[
-        str, typer.Option(help="TensorBoard log directory to write the profile to; local or a URL.")
-    ] = DEFAULT_LOGDIR,
+    logdir: _LogDir = DEFAULT_LOGDIR,
     warmup: Annotated[int, typer.Option(help="Steps to run before the capture.")] = 10,
     steps: Annotated[
         int | None, typer.Option(help="Steps to capture (default: 20, and at least two seconds; no default with --seconds).")
@@ -121,7 +124,7 @@ def profile(
 
 
 def _captured(script: str, argv: list[str], options: CaptureOptions) -> CaptureResult:
-    """Run the script, and say what becomes of it; what is printed next begins a line, whatever the
+    """Run the script and print how it ended; the next output begins on a new line, whatever the
     script printed last.
     """
     from outpace.capture import run_script
@@ -150,8 +153,8 @@ def _captured(script: str, argv: list[str], options: CaptureOptions) -> CaptureR
 
 
 def _report_file(logdir: str, run: str) -> Path:
-    """Where the HTML goes by default: beside the log directory, named after the run, never among
-    the profile's own files.
+    """Return the default path of the HTML report: next to the log directory, named after the run,
+    never among the profile's own files.
     """
     name = run.rstrip("/").rsplit("/", 1)[-1]
     folder = Path(DEFAULT_LOGDIR) if "://" in logdir else Path(logdir)

@@ -1,5 +1,5 @@
-"""What a command says in a terminal while its work takes longer than people like to wait: one line
-that moves, and goes in the end.
+"""A progress line in a terminal for commands that take long: it is updated in place and removed at
+the end.
 """
 
 from __future__ import annotations
@@ -13,14 +13,14 @@ from collections.abc import Callable, Iterator
 
 from outpace.model.text import clean
 
-_AFTER, _EVERY = 2.0, 0.25  # seconds
-_LINE = "\r\x1b[2K"  # back to the beginning of an empty line
+_AFTER, _EVERY = 2.0, 0.25  # delay before the line is shown and interval of its updates, seconds
+_LINE = "\r\x1b[2K"  # returns to the line's beginning and clears the line
 
 
 @contextlib.contextmanager
 def show_progress(message: Callable[[float], str]) -> Iterator[None]:
-    """Show what `message` answers to the seconds that have passed, from the third second on;
-    elsewhere than in a terminal, nothing.
+    """Return a context manager that shows a progress line from the third second on; `message`
+    returns the text for the elapsed seconds. Nothing is shown outside of a terminal.
     """
     if not sys.stderr.isatty():
         yield
@@ -48,12 +48,14 @@ def show_progress(message: Callable[[float], str]) -> Iterator[None]:
 
 
 def show_reading(path: object) -> contextlib.AbstractContextManager[None]:
-    """The same while a profile is read."""
+    """Return a context manager that shows a progress line while a profile is read."""
     return show_progress(lambda passed: f"Reading {path}: {passed:.0f} s")
 
 
 def format_remaining(elapsed_s: float, expected_s: float) -> str:
-    """In words, how long work goes on that has taken `elapsed_s` of about `expected_s` seconds."""
+    """Return the remaining time in words, for work that has taken `elapsed_s` of about
+    `expected_s` seconds.
+    """
     more = expected_s - elapsed_s
     if more < 2:
         return "nearly done"

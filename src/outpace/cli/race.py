@@ -1,4 +1,4 @@
-"""`outpace race`: variants of a training script, timed against each other."""
+"""`outpace race`: times variants of a training script against each other."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from outpace.cli.options import Color, Html, ShowSecrets, Width
 
 
 class RateUnit(str, Enum):
-    """What rates count; the protocol's own type is imported when the command runs."""
+    """Unit of the rates; the protocol's own type is imported when the command runs."""
 
     STEP = "step"
     EXAMPLE = "example"

@@ -1,4 +1,4 @@
-"""`outpace replay`: a race again, from its record, beside what it gave the first time."""
+"""`outpace replay`: repeats a race from its record and compares both outcomes."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`outpace report`: analyse a profile that exists."""
+"""`outpace report`: analyses an existing profile."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ if TYPE_CHECKING:
     from outpace.api import Profile
     from outpace.model import Report
 
-_ANALYSIS = 2.0  # what analysing takes of the time that reading took (measured: 1.5 to 2, of 5 to 74 million events)
+_ANALYSIS = 2.0  # ratio of analysis time to reading time (measured: 1.5 to 2, for 5 to 74 million events)
 REPORT_SUFFIX = ".json"
-"""Ending of a report that '--json' printed."""
+"""File name suffix of a report that '--json' printed."""
 
 
 def report(
@@ -64,12 +64,8 @@ def report(
     from outpace.cli.progress import show_reading
 
     began = time.monotonic()
-    with (
-        run_in_background(
-            lambda: api.load(tool, "json_" if json else "terminal")
-        ),  # most of this work is the core's, without Python
-        show_reading(path),
-    ):
+    # Most of the work in the background is the core's, without Python.
+    with run_in_background(lambda: api.load(tool, "json_" if json else "terminal")), show_reading(path):
         profile = _opened(path, host, device, steps, window, redact=redact, memory=memory)
     report = api.stored(path, tool) if profile is None else _analysed(profile, tool, time.monotonic() - began)
     show_report(
@@ -86,7 +82,9 @@ def report(
 
 
 def _analysed(profile: Profile, tools: list[str] | None, reading: float) -> Report:
-    """The report of a profile that was read in so many seconds."""
+    """Return the report of a profile, with a progress line; reading the profile took the stated
+    number of seconds.
+    """
     from outpace.cli.progress import format_remaining, show_progress
     from outpace.model.units import format_count
 
@@ -105,7 +103,7 @@ def _opened(
     redact: bool,
     memory: str | None,
 ) -> Profile | None:
-    """The profile, or the asked part of it; None for a report that was stored."""
+    """Return the profile, or the requested part of it; None for a stored report."""
     from outpace import api
     from outpace.model import UsageError
     from outpace.model.units import format_count

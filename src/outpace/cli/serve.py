@@ -1,5 +1,5 @@
-"""`outpace serve`: run a training script with a profiler server inside, so that it can be captured
-while it trains.
+"""`outpace serve`: runs a training script with a profiler server inside, so that it can be
+captured while it trains.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Sides of a comparison as they are given on the command line: profiles, and baselines."""
+"""Reads the sides of a comparison from the command line's sources: profiles and baselines."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ if TYPE_CHECKING:
 def read_side(
     sources: Sequence[str], redaction: Redaction | None = None, open_options: Mapping[str, Any] | None = None
 ) -> Side:
-    """The captures of all sources as one side, redacted where that is asked for. No more than one
-    profile is open at a time.
+    """Return the captures of all sources as one side, redacted where that is requested. At most
+    one profile is open at a time.
 
-    `open_options`: how much of each, as options of `outpace.open`.
+    `open_options`: options of `outpace.open` that limit what is read of each profile.
     """
     from outpace.compare import Side
 

@@ -1,4 +1,4 @@
-"""`outpace trace`: the timeline, in a viewer or as a file."""
+"""`outpace trace`: shows the timeline in a viewer or writes it as a file."""
 
 from __future__ import annotations
 
@@ -104,7 +104,9 @@ def trace(
 
 
 def _opened(path: str, redact: bool, window: str | None, memory: str | None) -> Profile:
-    """The profile; of one host with many events, what reaches into the window."""
+    """Return the profile; of one host with many events, only the events that reach into the
+    window.
+    """
     from outpace import api
     from outpace.cli.progress import show_reading
 
@@ -156,7 +158,7 @@ def _view(profile: Profile, form: str, selection: Selection, browser: bool, port
 
 
 def _tell(profile: Profile, written: ExportSummary, place: str) -> None:
-    """What stands in the trace, what is missing from the profile, and where the trace is."""
+    """Print what the trace contains, what the profile lacks, and the path of the trace."""
     for warning in profile.warnings:
         print_note(f"Note: {warning}")
     parts = [

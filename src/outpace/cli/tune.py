@@ -1,4 +1,4 @@
-"""`outpace tune`: find what makes an unmodified training script faster, and prove it."""
+"""`outpace tune`: finds what makes an unmodified training script faster, and proves it."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _ENVIRONMENT_SHARE = 0.5  # of the budget, where the environment is tried too
 
 
 class AfterTuning(str, Enum):
-    """What becomes of the script after the tuning."""
+    """What happens to the script after the tuning."""
 
     STOP = "stop"
     CONTINUE = "continue"
@@ -45,6 +45,11 @@ class Allow(str, Enum):
 
     ORDER = "order"
     STATISTICAL = "statistical"
+
+
+_OutFolder = Annotated[
+    Path | None, typer.Option(metavar="DIR", help="Write the samples of every race to this folder (JSON lines).")
+]
 
 
 WhichFit = Annotated[
@@ -116,9 +121,7 @@ def tune(
     only_limits: OnlyLimits = False,
     environment: TryEnvironment = False,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Say what would be tried and run, and exit.")] = False,
-    out: Annotated[
-        Path | None, typer.Option(metavar="DIR", help="Write the samples of every race to this folder (JSON lines).")
-    ] = None,
+    out: _OutFolder = None,
     patch: PatchFile = None,
     html: Html = None,
     json_: Annotated[bool, typer.Option("--json", help="Print JSON instead of text.")] = False,
@@ -168,13 +171,15 @@ def tune(
 
 
 def _place(path: Path | None) -> str | None:
-    """Where a file is to be written, whatever folder the script makes its own."""
+    """Return the absolute path for a file to write, independent of the script's changes of the
+    current folder.
+    """
     return os.path.abspath(path) if path is not None else None
 
 
 def _environment(plan: dict[str, Any]) -> tuple[Page, ...]:
-    """Try the environment first: print what came of it, and set the variables that were shown to be
-    faster for what follows; its page.
+    """Tune the environment first: print the result, set the variables that proved faster for what
+    follows, and return the page.
     """
     from outpace.capture.messages import print_message
 
@@ -198,7 +203,7 @@ def _environment(plan: dict[str, Any]) -> tuple[Page, ...]:
 
 
 def _search(plan: dict[str, Any], budget: float) -> EnvironmentOutcome | None:
-    """What came of the search; None where the script cannot be raced, which is said."""
+    """Return the result of the search; None, with a message, where the script cannot be raced."""
     from outpace.capture.messages import print_message
     from outpace.capture.process_tree import ProcessTree
     from outpace.model import CaptureError
@@ -214,9 +219,7 @@ def _search(plan: dict[str, Any], budget: float) -> EnvironmentOutcome | None:
 
 
 def _report(outcome: EnvironmentOutcome, plan: dict[str, Any]) -> Page:
-    """Print the page, where it is not left to the whole JSON; write the samples where they are
-    wanted.
-    """
+    """Print the page unless JSON is requested; write the samples where their file is requested."""
     from outpace.capture.messages import print_message
     from outpace.tune.pages.environment import ID, page_of
     from outpace.tune.trial.record import write_experiment
@@ -287,7 +290,7 @@ def _tune_script(plan: dict[str, Any], pages: tuple[Page, ...]) -> int:
 
 
 def _would_try(seen: Seen, *, as_json: bool) -> int:
-    """What a tuning would race, and what not."""
+    """Print what a tuning would race, what not, and why."""
     from outpace.tune.optimisations.advice import advice_on
 
     consents = (f", kept only with --allow {each.consent}" if each.consent else "" for each in seen.candidates)
@@ -320,8 +323,8 @@ def _told(tuned: Tuned, whole: float) -> int:
 
 
 def _untuned(code: int, outcome: ScriptOutcome | None, trains: bool) -> int:
-    """Say why nothing was tuned of a script that ended by itself, and that nothing is left of it;
-    the exit code where it does not train.
+    """Print why nothing was tuned of a script that ended by itself, and that none of its files
+    remain; return the exit code where it does not train.
     """
     from outpace.capture.messages import print_message
     from outpace.model.errors import TuneError

@@ -1,4 +1,4 @@
-"""`outpace ui`: all runs in a browser."""
+"""`outpace ui`: shows all runs in a browser."""
 
 from __future__ import annotations
 
@@ -60,8 +60,8 @@ def ui(
 
 
 def run_server(server: Server, browser: bool, idle: float = math.inf) -> None:
-    """Serve until Ctrl-C or a signal, or until nobody has looked for `idle` seconds; opens the
-    first page in the browser, or says how to come to it.
+    """Serve until Ctrl-C or a signal, or until no page was requested for `idle` seconds; opens the
+    first page in the browser, or prints how to reach it.
     """
     import webbrowser
 

@@ -1,5 +1,5 @@
-"""Two runs, one verdict: is one faster than the other, which op, stage or line makes the
-difference, and is it the program or the machine?
+"""Comparison of two runs: whether one is faster than the other, which op, input stage or line of
+Python makes the difference, and whether the program or the machine causes it.
 """
 
 from __future__ import annotations

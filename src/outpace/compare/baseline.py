@@ -1,9 +1,9 @@
-"""A side of a comparison in a file that a repository can hold: its captures as tables, without
-their profiles.
+"""Baselines: one side of a comparison in a file that a repository can store, with its captures as
+tables and without their profiles.
 
-`docs/compare.md` describes the file. One part stands on one line and nothing in it depends on when
-or where it was written, so that equal captures give equal bytes, and what changes is what a diff
-shows. Times are whole numbers of the largest unit that all of them are multiples of: profilers
+`docs/compare.md` describes the file. Each part stands on one line, and nothing in the file depends
+on when or where it was written, so that equal captures give equal bytes and a diff shows only what
+changed. Times are whole numbers of the largest unit that divides all of them, because profilers
 count nanoseconds or less.
 """
 
@@ -29,7 +29,7 @@ from outpace.model.files import read_json, write_atomically
 from outpace.model.input_files import BASELINE
 
 FORMAT = 1
-_MOST = 2**62  # ps
+_MOST = 2**62  # largest time that a baseline may contain, ps
 
 
 def write_baseline(side: Side, path: Path) -> None:
@@ -39,9 +39,10 @@ def write_baseline(side: Side, path: Path) -> None:
 
 
 def read_baseline(path: Path, name: str = "") -> Side:
-    """The side that a file holds, called by its path if by nothing else.
+    """Read a side from a baseline file; its name is `name`, or the path where `name` is empty.
 
-    Raises NotFoundError where there is none, ProfileError where it is no baseline that can be read.
+    Raises NotFoundError where the file does not exist, ProfileError where it is no baseline that
+    can be read.
     """
     document = read_json(path, BASELINE)
     if not isinstance(document, dict) or "baseline" not in document:
@@ -65,8 +66,8 @@ def _facts(value: Any) -> dict[str, str]:
 
 
 def _lines(side: Side) -> Iterator[str]:
-    """The document, a line for each capture and each part. Escapes keep names that are no valid
-    Unicode as they are.
+    """Yield the lines of the JSON document: one for each capture and one for each part. Names that
+    are not valid Unicode are preserved by JSON escapes.
     """
     every = (times for each in side.captures for times in (each.step_ps, *each.category_ps.values(), *each.part_ps.values()))
     unit = int(np.gcd.reduce(np.rint(np.concatenate(list(every))).astype(np.int64)))
@@ -106,8 +107,8 @@ def _json(value: object) -> str:
 
 
 def _captures(document: Mapping[str, Any]) -> Iterator[CaptureTimes]:
-    """The captures of a document; TypeError, KeyError or ValueError where it holds none that can be
-    compared.
+    """Yield the captures of a document. Raises TypeError, KeyError or ValueError where the document
+    contains none that can be compared.
     """
     captures = decode(tuple[dict[str, Any], ...], document["captures"])
     if not captures:
@@ -139,17 +140,21 @@ def _captures(document: Mapping[str, Any]) -> Iterator[CaptureTimes]:
 
 
 def _runs(hosts: Sequence[str]) -> list[tuple[str, int]]:
-    """Hosts of steps, as each host with how many steps in succession are its."""
+    """Return the hosts of consecutive steps run-length encoded: (host, number of
+    successive steps).
+    """
     return [(host, len(list(steps))) for host, steps in groupby(hosts)]
 
 
 def _known(share: float) -> float | None:
-    """A share as JSON has it; none where nobody knows it."""
+    """Return a share as a JSON number; None where it is unknown (NaN)."""
     return None if math.isnan(share) else round(share, 4)
 
 
 def _machine(value: Any) -> Machine:
-    """What a capture knows of its machine; files of versions before 0.3 say nothing of it."""
+    """Decode what a capture recorded about its machine; files of versions before 0.3 record
+    nothing.
+    """
     if value is None:
         return Machine()
     loops = decode(dict[str, int], value["loops"])
@@ -162,17 +167,20 @@ def _machine(value: Any) -> Machine:
 
 
 def _line(value: Any) -> SampledLine:
-    """A line of Python."""
+    """Decode one sampled line of Python."""
     *names, time, error = decode(tuple[Any, ...], value)
     function, text, name = decode(tuple[str, str, str], names)
     return SampledLine(function, text, name, float(_times([time], 1)[0]), float(_times([error], 1)[0]))
 
 
 def _times(value: Any, unit: int, steps: int | None = None) -> Values:
-    """Times of so many steps, ps."""
+    """Decode a list of times in multiples of `unit` to picoseconds, one for each of
+    `steps` steps.
+    """
     if type(value) is not list or not {int}.issuperset(map(type, value)):
         raise TypeError(f"{value!r:.60} is no list of whole numbers")
-    if value and min(decode(int, each(value)) for each in (min, max)) < 0:  # not each of a million
+    # only the extremes are decoded, because a list may have a million values
+    if value and min(decode(int, each(value)) for each in (min, max)) < 0:
         raise ValueError(f"{min(value)} is no time")
     if steps is not None and len(value) != steps:
         raise ValueError(f"there are {len(value)} times of {steps} steps")

@@ -1,4 +1,4 @@
-"""Pages of baselines: all of a folder, and what one holds."""
+"""Report pages about baselines: all baselines of a folder, and the contents of one."""
 
 from __future__ import annotations
 
@@ -44,7 +44,9 @@ FACT_COLUMNS = parse_schema("""
 
 
 def build_baselines_report(folder: str) -> Report:
-    """The baselines of a folder; of those that cannot be read, why."""
+    """Return a report that lists the baselines of a folder, with the reason for each that cannot be
+    read.
+    """
     rows, unread = [], []
     for name in baseline_store.find_baselines(folder):
         try:
@@ -61,7 +63,7 @@ def build_baselines_report(folder: str) -> Report:
 
 
 def build_baseline_report(side: Side) -> Report:
-    """What a baseline holds, as a report of one page."""
+    """Return a report of one page with the contents of a baseline."""
     step = side.step_time.value
     figures = (
         Figure("Step time", step, Unit.PS, side.size_text),

@@ -1,4 +1,4 @@
-"""Where baselines lie, and what they are called."""
+"""Folder, names and paths of baselines."""
 
 from __future__ import annotations
 
@@ -10,7 +10,9 @@ from outpace.model.input_files import special_file_type
 from outpace.model.text import format_suggestion
 
 FOLDER = "outpace-baselines"
-"""In the working directory, beside `outpace-logs`, and meant to be committed."""
+"""Folder of baselines in the working directory, next to `outpace-logs`; it is meant to be
+committed.
+"""
 
 ENDING = ".json"
 
@@ -18,14 +20,16 @@ _NAME = re.compile(r"(?!.*\.json$)[A-Za-z0-9_][A-Za-z0-9._-]{0,99}")
 
 
 def find_baselines(folder: str = FOLDER) -> list[str]:
-    """The baselines of a folder, in the order of their names."""
+    """Return the paths of a folder's baselines, sorted by name."""
     found = (path.name.removesuffix(ENDING) for path in Path(folder).glob(f"*{ENDING}") if path.is_file())
     return sorted(name for name in found if _NAME.fullmatch(name))
 
 
 def baseline_path(name: str, folder: str = FOLDER) -> Path:
-    """The file of a baseline, there or not. UsageError for a name that could lead elsewhere, or be
-    taken for a path, and where what has it is no file.
+    """Return the path of a baseline's file, which need not exist.
+
+    Raises UsageError for a name that could lead to another folder or be mistaken for a path, and
+    where something other than a file has this path.
     """
     if not _NAME.fullmatch(name):
         raise UsageError(
@@ -38,8 +42,8 @@ def baseline_path(name: str, folder: str = FOLDER) -> Path:
 
 
 def require_free(name: str, folder: str = FOLDER, *, force: bool = False) -> Path:
-    """The file of a baseline that is to be written; UsageError where one is there, unless `force`
-    replaces it.
+    """Return the path of a baseline that is about to be written. Raises UsageError where it exists
+    already, unless `force` is set and it will be replaced.
     """
     path = baseline_path(name, folder)
     if path.exists() and not force:
@@ -48,7 +52,7 @@ def require_free(name: str, folder: str = FOLDER, *, force: bool = False) -> Pat
 
 
 def require_existing(name: str, folder: str = FOLDER) -> Path:
-    """The file of a baseline that is there; NotFoundError where none is."""
+    """Return the path of an existing baseline. Raises NotFoundError where it does not exist."""
     path = baseline_path(name, folder)
     if not path.is_file():
         there = find_baselines(folder)
@@ -62,10 +66,10 @@ def require_existing(name: str, folder: str = FOLDER) -> Path:
 
 
 def find_baseline(source: str) -> Path | None:
-    """The file of the baseline that a side of a comparison is given by, its name or its path; None
-    for anything else.
+    """Return the path of the baseline that `source` names, by its name or its path; None where
+    `source` is anything else.
 
-    UsageError for a name that is a path, too.
+    Raises UsageError for a name that is also a path.
     """
     if source.endswith(ENDING) and "://" not in source:
         return Path(source)

@@ -1,8 +1,9 @@
-"""What became of each part: whether the program changed it or the machine, and by how much.
+"""Classification of each part's change: by the program or by the machine, and by how much.
 
-What a part takes beyond its class of work (`machine.py`) is the program's where it exceeds its
-error by a test that keeps the rate of false discoveries among all parts, and where it matters to
-the step. Time that appears in one place and goes in another of the same class has moved.
+The time of a part beyond the factor of its class of work (`machine_model.py`) is attributed to the
+program where it exceeds its error by a test that controls the false discovery rate over all parts,
+and where it is large enough to matter to the step. Time that appears in one part and disappears
+from another part of the same class has moved.
 """
 
 from __future__ import annotations
@@ -20,21 +21,25 @@ from outpace.compare.sampled_lines import SampledLine, group_by_line
 from outpace.compare.side import STEP_SIDE, PartKey, Side
 from outpace.tune.trial.statistics import LEVEL, student
 
-FALSE_DISCOVERY_RATE = 0.05  # share of parts that are called changed and are not
-MIN_CHANGE, MIN_CHANGE_FEW_CAPTURES = 0.005, 0.01  # of a step, that a part must change by
-MIN_CAPTURES = 3  # captures of each side, which show by how much one op differs from process to process, where its arrays lie in memory for example
-_CANCELS = 0.25  # of two changes, that may be left of them where time has moved
-_EXPLAINS = 0.5  # of the growth of the time in which no op runs, that new lines of Python must take to say whose it is
+FALSE_DISCOVERY_RATE = 0.05  # false discovery rate: share of the parts reported as changed that did not change
+MIN_CHANGE, MIN_CHANGE_FEW_CAPTURES = 0.005, 0.01  # minimum change of a part, as a share of a step
+# minimum number of captures per side that show how much one op varies between processes, for
+# example with the addresses of its arrays
+MIN_CAPTURES = 3
+_CANCELS = 0.25  # maximum remainder of two opposite changes, as a share, for their time to count as moved
+# minimum share of the growth of the time in which no op runs that new lines of Python must explain
+# for the growth to be the program's
+_EXPLAINS = 0.5
 
 
 class ChangeKind(str, Enum):
-    """What became of a part."""
+    """Classification of a part's change."""
 
     CHANGED = "changed"
     NEW = "new"
     GONE = "gone"
     MOVED = "moved"
-    MACHINE = ""  # as its class
+    MACHINE = ""  # no change beyond that of the part's class of work
 
 
 PROGRAM_KINDS = (ChangeKind.CHANGED, ChangeKind.NEW, ChangeKind.GONE)
@@ -42,9 +47,16 @@ PROGRAM_KINDS = (ChangeKind.CHANGED, ChangeKind.NEW, ChangeKind.GONE)
 
 @dataclass(frozen=True)
 class Change:
-    """One part on both sides. name_after: what it is called on the second one. before, after: per
-    step; expected: `before` by the factor of its class, ps; kind: what became of it; delta: how
-    much more it takes than its class would have it, ps, with its interval.
+    """One part on both sides of a comparison.
+
+    part: key of the part on the first side (on the second for a new part)
+    name_after: name of the part on the second side
+    work_class: class of work that the part belongs to
+    before, after: mean time per step on each side
+    expected_ps: `before` times the factor of the work class, ps
+    kind: classification of the change
+    delta_ps: time per step beyond what the class's factor predicts, ps
+    low_ps, high_ps: 95% interval of `delta_ps`, ps
     """
 
     part: PartKey
@@ -60,14 +72,14 @@ class Change:
 
     @property
     def label(self) -> str:
-        """What people know it by."""
+        """Name of the part as messages show it."""
         name = self.name_after if self.kind is ChangeKind.NEW else self.part[2]
         return f"{self.work_class} ({name})" if self.part[0] == STEP_SIDE else name
 
 
 class ShareEstimate(NamedTuple):
-    """What is added to a step, as a share of it, with its 95% interval. It takes no more from a
-    step than the step has.
+    """Time added to a step, as a share of the step, with its 95% interval. A step cannot lose more
+    than all of its time.
     """
 
     value: float
@@ -76,16 +88,16 @@ class ShareEstimate(NamedTuple):
 
     @property
     def half_width(self) -> float:
-        """Half of the interval."""
+        """Half of the width of the interval."""
         return (self.high - self.low) / 2
 
     @property
     def excludes_zero(self) -> bool:
-        """Whether the interval excludes that nothing is added."""
+        """Whether the interval excludes zero, that is, no time added."""
         return not self.low <= 0 <= self.high
 
     def union(self, other: ShareEstimate) -> ShareEstimate:
-        """The same, with an interval that also holds the other's."""
+        """Return this share with its interval extended to include the other's interval."""
         return ShareEstimate(self.value, min(self.low, other.low), max(self.high, other.high))
 
 
@@ -93,18 +105,18 @@ ZERO_SHARE = ShareEstimate(0.0, 0.0, 0.0)
 
 
 def clamp_share(value: float, low: float, high: float) -> ShareEstimate:
-    """What is added to a step, which loses at most all of itself."""
+    """Return a share estimate whose loss is limited to the whole step."""
     return ShareEstimate(max(value, -1.0), max(low, -1.0), max(high, -1.0))
 
 
 def compute_share(changes: Sequence[Change], step: float) -> ShareEstimate:
-    """What changes add to a step."""
+    """Return the time that changes add to a step of `step` ps, as a share."""
     return clamp_share(*(each / step for each in sum_changes(changes)))
 
 
 def sum_changes(changes: Sequence[Change]) -> tuple[float, float, float]:
-    """The sum of changes with its interval, ps. Their errors are independent, and each is as
-    lopsided as a ratio's is.
+    """Return (sum, low, high) of changes with the 95% interval, ps. The errors of the changes are
+    independent, and each is asymmetric as the error of a ratio is.
     """
     value = math.fsum(each.delta_ps for each in changes)
     below = _half([each.delta_ps - each.low_ps for each in changes])
@@ -113,8 +125,9 @@ def sum_changes(changes: Sequence[Change]) -> tuple[float, float, float]:
 
 
 def _half(halves: Sequence[float]) -> float:
-    """Half of the interval of a sum, by those of what is added: of many it is the normal one, of
-    one alone it is that one's (degrees of freedom of a sum by Welch 1947 and Satterthwaite 1946).
+    """Return half of the interval of a sum from those of its terms: normal for a sum of many terms,
+    and exactly that of the term where there is one (degrees of freedom of a sum by Welch 1947
+    and Satterthwaite 1946).
     """
     squares = math.fsum(half**2 for half in halves)
     if not squares:
@@ -124,9 +137,8 @@ def _half(halves: Sequence[float]) -> float:
 
 
 def compute_share_bounds(changes: Sequence[Change], step: float) -> ShareEstimate:
-    """What all changes add to a step at least and at most. What those seem to add that are not the
-    program's is no sure gain that pays for a loss of the program's, nor the reverse: it widens the
-    interval only.
+    """Return the least and the most that all changes add to a step. An apparent change that is not
+    the program's cannot offset a loss or a gain of the program; it only widens the interval.
     """
     value = math.fsum(each.delta_ps for each in changes if each.kind is not ChangeKind.MACHINE)
     every, low, high = sum_changes(changes)
@@ -134,29 +146,27 @@ def compute_share_bounds(changes: Sequence[Change], step: float) -> ShareEstimat
 
 
 def compute_min_change(before: Side, after: Side) -> float:
-    """Share of a step that a part must change by to be told."""
+    """Return the share of a step by which a part must change to be reported."""
     return MIN_CHANGE if min(len(before.captures), len(after.captures)) >= MIN_CAPTURES else MIN_CHANGE_FEW_CAPTURES
 
 
 def compute_changes(
     rows: Sequence[PartRow], factors: Mapping[str, Factor], before: Side, after: Side, step: float
 ) -> list[Change]:
-    """What became of each part. step: the time of the faster side's step, ps."""
+    """Return the change of each part. `step` is the time of the faster side's step, ps."""
     found = []
     lines = _new_lines(before, after)
     for row in rows:
         one, two = before.part_mean(row.part), after.part_mean(row.part_after)
         if row.error:
             found.append(_with_lines(_of_row(row, one, two, factors[row.work_class]), lines))
-        else:  # too small to say anything of its class, too
+        else:  # a part too small to contribute to its class's factor
             found.append(compute_change(row.part, row.part_after[2], row.work_class, one, two, factors[row.work_class]))
     return _moved(mark_significant(found, step, compute_min_change(before, after)))
 
 
 def _of_row(row: PartRow, one: Mean, two: Mean, factor: Factor) -> tuple[Change, float]:
-    """The change of a part of which its class says how sure it is, and how often chance makes as
-    large a one.
-    """
+    """Return the change of a part whose error was fitted with its class, and its p-value."""
     expected = one.value * math.exp(factor.log_factor)
     steps = math.hypot(one.sampling_error / one.value, two.sampling_error / two.value) if row.sampled else 0.0
     error = math.hypot(row.error, steps)
@@ -169,8 +179,8 @@ def _of_row(row: PartRow, one: Mean, two: Mean, factor: Factor) -> tuple[Change,
 def compute_change(
     part: PartKey, name_after: str, work: str, before: Mean, after: Mean, factor: Factor
 ) -> tuple[Change, float]:
-    """The change of a part that says nothing of its class, of one side alone for example, and how
-    often chance makes as large a one.
+    """Return the change of a part that did not contribute to its class's factor, for example one
+    that exists on one side only, and its p-value.
     """
     expected = before.value * math.exp(factor.log_factor)
     kind = ChangeKind.NEW if before.value == 0 else ChangeKind.GONE if after.value == 0 else ChangeKind.CHANGED
@@ -178,14 +188,16 @@ def compute_change(
     apart = math.hypot(before.error, after.error)
     error = math.hypot(apart, factor.spread * expected)
     half = student(LEVEL, freedom) * error
-    unlike = error if kind is ChangeKind.CHANGED else apart  # no machine makes all of a part go, or come
+    # no machine makes a part appear or disappear entirely, so that the spread of classes does not
+    # apply
+    unlike = error if kind is ChangeKind.CHANGED else apart
     chance = two_sided_p_value(delta / unlike, freedom) if unlike else 1.0
     return Change(part, name_after, work, before, after, expected, kind, delta, delta - half, delta + half), chance
 
 
 def mark_significant(changes: Sequence[tuple[Change, float]], step: float, min_change: float = MIN_CHANGE) -> list[Change]:
-    """Changes with their chances; those that chance or the machine may have made, or that do not
-    matter, are the machine's.
+    """Return the changes of (change, p-value) pairs. Changes that may be due to chance or the
+    machine, or are too small to matter, are classified as the machine's.
     """
     heavy = [at for at, (each, _) in enumerate(changes) if max(each.before.value, each.after.value) >= MIN_PART_SHARE * step]
     are_sure = benjamini_hochberg([changes[at][1] for at in heavy], FALSE_DISCOVERY_RATE)
@@ -196,8 +208,8 @@ def mark_significant(changes: Sequence[tuple[Change, float]], step: float, min_c
 
 
 def _new_lines(before: Side, after: Side) -> Mean | None:
-    """What lines of Python take that one side alone has, ps per step: more than 0 where they are
-    new. None where a side has no samples.
+    """Return the time of the lines of Python that exist on one side only, ps per step: positive
+    where they are new. None where a side has no samples.
     """
     one, two = (group_by_line(side.captures) for side in (before, after))
     if not one or not two:
@@ -214,9 +226,9 @@ def _times(told: Sequence[SampledLine | None]) -> list[tuple[float, float]]:
 
 
 def _with_lines(found: tuple[Change, float], lines: Mean | None) -> tuple[Change, float]:
-    """The change of the time in which no op runs, by the lines that are new where these explain
-    most of it: no machine writes a line, so that their samples measure it, and not how far classes
-    of work lie apart.
+    """Return the change of the time in which no op runs, attributed to new lines of Python where
+    they explain most of it. No machine adds a line of source, so the samples of these lines
+    measure the change, and the spread of work classes does not apply.
     """
     change, chance = found
     if lines is None or change.part[0] != STEP_SIDE or not lines.error or lines.value * change.delta_ps <= 0:
@@ -232,8 +244,8 @@ def _with_lines(found: tuple[Change, float], lines: Mean | None) -> tuple[Change
 
 
 def _moved(changes: list[Change]) -> list[Change]:
-    """Of the program's changes, those that only change places: one that goes for one that comes in
-    the same class, of about the same time.
+    """Return the changes with those of the program reclassified as moved where one that disappears
+    has a counterpart in the same class that appears with about the same time.
     """
     own = sorted((each for each in changes if each.kind is not ChangeKind.MACHINE), key=lambda each: -abs(each.delta_ps))
     partner: dict[PartKey, PartKey] = {}
@@ -244,7 +256,9 @@ def _moved(changes: list[Change]) -> list[Change]:
 
 
 def _opposite(own: Sequence[Change]) -> Iterator[tuple[Change, Change]]:
-    """Pairs of one class of which one takes about as much more as the other takes less."""
+    """Yield pairs of changes in one class of which one grows by about as much as the
+    other shrinks.
+    """
     for one in own:
         for two in own:
             left, larger = abs(one.delta_ps + two.delta_ps), max(abs(one.delta_ps), abs(two.delta_ps))

@@ -1,9 +1,10 @@
-"""What is known of the machine from outside the program: short loops that each capture timed, and
-what other programs used meanwhile.
+"""Evidence about the machine from outside the program: short calibration loops timed in each
+capture, and the processor time that other programs used meanwhile.
 
-Parts alone cannot tell a slower machine from a program all of whose work takes longer, with one
-thread instead of many or in 64 bits: both change everything alike. So the machine is named as the
-cause, and a gate passes for it, only as far as this evidence goes.
+The times of parts alone cannot distinguish a slower machine from a program whose work all takes
+longer, with one thread instead of many or in 64 bits, because both change every part alike. So the
+machine is named as the cause, and a gate passes because of it, only as far as this evidence
+supports.
 """
 
 from __future__ import annotations
@@ -19,18 +20,22 @@ from outpace._dataclass import dataclass
 from outpace.metrics.facts.cpu_saturation import machine_utilization, other_processes_cores
 from outpace.timeline import Run
 
-CALIBRATION_LOOPS = ("arithmetic", "memory", "Python")  # as `capture/calibration.py` times them
-_TOLERANCE = math.log(1.05)  # loops of one machine differ by that
-_FOLLOWS = 0.1  # of the log of a loop's ratio, by which a program may follow it less, or more
-_CONTENDED = 2.0  # times as much as the cores that others use may cost: threads that wait for the slowest of them, caches that are shared
-_CHANCE = 0.5  # sd of the log of what waiting for cores makes of a class, where others use all of the machine
-_FULL = 0.9  # share of the machine for others beyond which nothing more can be told apart
+CALIBRATION_LOOPS = ("arithmetic", "memory", "Python")  # calibration loops that `capture/calibration.py` times
+_TOLERANCE = math.log(1.05)  # log by which the times of loops on one machine may differ
+_FOLLOWS = 0.1  # relative tolerance between the log of a loop's ratio and that of a program on the same machine
+# cost of contention, as a multiple of the cores that other programs use: threads wait for the
+# slowest of them, and caches are shared
+_CONTENDED = 2.0
+_CHANCE = 0.5  # sd of the log of a class's time due to waiting for cores where other programs use the whole machine
+_FULL = 0.9  # share of the machine used by other programs beyond which nothing can be distinguished
 
 
 @dataclass(frozen=True)
 class Machine:
-    """The machine of one capture. loops: ns that each loop took; others: share of its processor
-    time that other programs used, NaN where nobody knows.
+    """The machine of one capture.
+
+    loop_ns: time of each calibration loop, ns
+    others_share: share of the machine's processor time that other programs used; NaN where unknown
     """
 
     loop_ns: Mapping[str, float] = field(default_factory=dict)
@@ -38,18 +43,23 @@ class Machine:
 
 
 class HasMachine(Protocol):
-    """A capture whose machine is known, or not."""
+    """A capture with a record of its machine, which may be empty."""
 
     @property
     def machine(self) -> Machine:
-        """The machine."""
+        """Return the machine of the capture."""
 
 
 @dataclass(frozen=True)
 class MachineEvidence:
-    """loops: how many times as long each loop takes on the second side's machine; others: share of
-    the machine's time that other programs used on each side; both empty where it is not known.
-    middle: the log factor of the middle loop, of each capture, so that none says it alone.
+    """Comparison of the machines of two sides.
+
+    loop_ratios: time of each calibration loop on the second side relative to the first; empty where
+      unknown
+    others_shares: share of the machine's time that other programs used on each side; None where
+      unknown
+    median_log: log factor of the median loop, computed per capture so that no single loop decides
+      it
     """
 
     loop_ratios: Mapping[str, float] = field(default_factory=dict)
@@ -58,46 +68,46 @@ class MachineEvidence:
 
     @property
     def available(self) -> bool:
-        """Whether there is any."""
+        """Whether any evidence exists."""
         return bool(self.loop_ratios or self.others_shares)
 
     @property
     def log_shift(self) -> float:
-        """The log factor by which the loops say that the machine is slower; 0 where loops of one
-        machine may differ by as much.
+        """Log factor by which the loops indicate that the machine is slower; 0 where it is within
+        the tolerance of loops on one machine.
         """
         low, high = self._ends
         return 0.0 if low <= 0 <= high else self.median_log
 
     @property
     def max_class_log(self) -> float | None:
-        """The log that a class of few parts lies from all parts at most: machines on which three
-        different loops agree make no class of work apart by more than loops of one machine differ.
-        None without loops.
+        """Maximum distance of the log factor of a class with few parts from that of all parts: on
+        machines for which three different loops agree, no class of work differs by more than
+        loops of one machine do. None without loops.
         """
         return _TOLERANCE if self.loop_ratios else None
 
     @property
     def expected_log(self) -> float:
-        """The log factor by which a program should take longer there: what the loops say, and what
-        the cores cost that others took.
+        """Log factor by which a program is expected to take longer on the second machine: the ratio
+        of the loops and the cost of the cores that other programs used.
         """
         return self.log_shift + _crowded(self.others_shares)
 
     @property
     def low_log(self) -> float:
-        """The log factor by which the machine is slower at least."""
+        """Lower bound of the log factor by which the machine is slower."""
         return self._ends[0] + _CONTENDED * min(_crowded(self.others_shares), 0.0)
 
     @property
     def high_log(self) -> float:
-        """The log factor by which the machine is slower at most."""
+        """Upper bound of the log factor by which the machine is slower."""
         return self._ends[1] + _CONTENDED * max(_crowded(self.others_shares), 0.0)
 
     @property
     def _ends(self) -> tuple[float, float]:
-        """What the two loops say that agree best, and how far programs of one machine lie from
-        that.
+        """Return the log ratios of the two loops that agree best, with a margin for how far
+        programs on one machine differ from them.
         """
         logs = sorted(map(math.log, self.loop_ratios.values())) or [0.0]
         low, high = min(pairwise(logs), key=lambda pair: pair[1] - pair[0], default=(logs[0], logs[0]))
@@ -106,19 +116,19 @@ class MachineEvidence:
 
     @property
     def class_log_sd(self) -> float:
-        """By how much it lets classes of work lie apart (sd of the log): others take cores from
-        what uses many, and none from one thread; and beside others it is chance what has to wait
-        for a core.
+        """Sd of the log by which the machine may change classes of work differently: other programs
+        take cores from work that uses many threads and none from work that uses one, and which
+        work waits for a core is chance.
         """
         return math.hypot(_crowded(self.others_shares), _CHANCE * max(self.others_shares or (0.0, 0.0)))
 
     def explains(self, log_ratio: float) -> bool:
-        """Whether the machine may be what makes all work take longer by this log factor."""
+        """Whether the machine may be the reason that all work takes longer by this log factor."""
         return self.available and self.low_log <= log_ratio <= self.high_log
 
 
 def compute_machine(run: Run, hosts: Sequence[str]) -> Machine:
-    """The machine of the hosts of a capture: of several, the mean."""
+    """Return the machine of a capture's hosts, the mean where there are several."""
     records = [run.record(host) for host in hosts]
     told = [record.get("calibration") or {} for record in records]
     loops = {
@@ -136,7 +146,7 @@ def compute_machine(run: Run, hosts: Sequence[str]) -> Machine:
 
 
 def compare_machines(before: Sequence[HasMachine], after: Sequence[HasMachine]) -> MachineEvidence:
-    """What is known of both sides' machines, each in all of its captures."""
+    """Return the evidence from the machines of both sides, each over all of its captures."""
     one, two = ([each.machine for each in side] for side in (before, after))
     common = [loop for loop in CALIBRATION_LOOPS if all(loop in each.loop_ns for each in (*one, *two))]
     loops = {loop: math.exp(_log(two, [loop]) - _log(one, [loop])) for loop in common}
@@ -146,13 +156,13 @@ def compare_machines(before: Sequence[HasMachine], after: Sequence[HasMachine]) 
 
 
 def _log(machines: Sequence[Machine], loops: Sequence[str]) -> float:
-    """The mean over captures of the log of the middle one of some loops."""
+    """Return the mean over captures of the log time of the median loop."""
     return fmean(median(math.log(each.loop_ns[loop]) for loop in loops) for each in machines)
 
 
 def _crowded(others: tuple[float, float] | None) -> float:
-    """The log of how much less of the machine is left on the second side for what uses
-    all of it.
+    """Return the log by which the share of the machine available to work that uses all cores is
+    smaller on the second side.
     """
     one, two = (min(max(each, 0.0), _FULL) for each in others or (0.0, 0.0))
     return math.log1p(-one) - math.log1p(-two)

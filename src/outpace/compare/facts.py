@@ -1,5 +1,5 @@
-"""Facts that both sides of a comparison should share, and what it means for the verdict where they
-do not.
+"""Facts that both sides of a comparison should share, and the consequence for the verdict where
+they differ.
 """
 
 from __future__ import annotations
@@ -20,21 +20,23 @@ from outpace.metrics.views.small_ops import uses_xla
 from outpace.timeline import Run, Timeline
 
 VERSION_FACT = "Outpace"
-"""The fact that names the version which told the parts apart."""
+"""Name of the fact with the Outpace version that identified the parts."""
 
 EXAMPLES_FACT = "examples per step"
-"""The one that tells how much work a step is."""
+"""Name of the fact with the amount of work in a step."""
 
 PROGRAMS_FACT = "what they run"
-"""That of programs which have little in common."""
+"""Name of the fact that differs between programs with few parts in common."""
 
-MIN_SHARED_TIME = 0.5  # of the faster side's time, that parts must hold which both sides have; else these are other programs
+# minimum share of the faster side's time in parts that both sides have; below it the programs are
+# different ones
+MIN_SHARED_TIME = 0.5
 
 LOST_FACT = "lost"
-"""The one that a side's captures need not share."""
+"""Name of the fact with lost data, which the captures of one side may differ in."""
 
 _WHOLE = "nothing"
-_MOST = 0.5  # of the time of ops and calls of functions
+_MOST = 0.5  # minimum share of the time of ops and of function calls for an execution mode to be that of the host
 _UNKNOWN = "Not known of one of them, and compared all the same."
 _BUILDS = "Another build: it may change whole classes of work, as another machine does."
 
@@ -46,7 +48,7 @@ BLOCKING_FACTS = {
     EXAMPLES_FACT: "Not comparable: a step is not the same work.",
     "tracer levels": "Not comparable: the profiler itself takes another share of a step.",
 }
-"""Facts that forbid to compare step times where they are known to differ, with why."""
+"""Facts that forbid a comparison of step times where they are known to differ, with the reason."""
 
 FACT_MEANINGS = {
     **BLOCKING_FACTS,
@@ -60,12 +62,12 @@ FACT_MEANINGS = {
     VERSION_FACT: "Parts may be told apart in another way.",
     **dict.fromkeys(("Python", "tensorflow", "keras", "tf_keras", "jax", "jaxlib", "cuda"), _BUILDS),
 }
-"""All facts, in the order in which they are shown, with what a difference means."""
+"""All facts, in display order, with the meaning of a difference."""
 
 
 class FactDifference(NamedTuple):
-    """A fact that two sides do not share, empty where it is not known; `blocks`: whether step times
-    can then not be compared.
+    """A fact that differs between two sides: its values (empty where unknown), and whether the
+    difference forbids a comparison of step times (`blocks`).
     """
 
     name: str
@@ -76,7 +78,7 @@ class FactDifference(NamedTuple):
 
 
 def compute_facts(run: Run) -> dict[str, str]:
-    """The facts of one capture."""
+    """Return the facts of one capture."""
     hosts = main_program_hosts(run)
     record = run.record(hosts[0]) if hosts else {}
     first = run.by_host[hosts[0]] if hosts else run.hosts[0]
@@ -87,7 +89,8 @@ def compute_facts(run: Run) -> dict[str, str]:
         "hosts": str(len(hosts)),
         "devices": ", ".join(devices) or "none",
         "device model": device_names(first),
-        "cores": str(record.get("cpu_count") or ""),  # what was seen of pools may be fewer, and forbids nothing
+        # the sizes of thread pools may show fewer cores, so they are not used here
+        "cores": str(record.get("cpu_count") or ""),
         EXAMPLES_FACT: "" if examples is None else str(examples),
         "tracer levels": tracer_levels(first),
         "script": str(record.get("script") or ""),
@@ -104,8 +107,8 @@ def compute_facts(run: Run) -> dict[str, str]:
 
 
 def _execution(run: Run, timeline: Timeline) -> str:
-    """How most of a host's ops are run; empty where no function of TensorFlow or XLA is called, nor
-    an op by itself.
+    """Return how most of a host's ops are executed; empty where the capture has no call of a
+    TensorFlow or XLA function and no single op.
     """
     if uses_xla(run, timeline):
         return "compiled by XLA"
@@ -115,22 +118,24 @@ def _execution(run: Run, timeline: Timeline) -> str:
 
 
 def merge_facts(facts: list[Mapping[str, str]]) -> dict[str, str]:
-    """The facts of one side, of those of its captures: the first one's, but for what any of them
-    has lost.
+    """Return the facts of one side from those of its captures: the first capture's, with the lost
+    data of any of them.
     """
     losses = dict.fromkeys(each[LOST_FACT] for each in facts if each.get(LOST_FACT, _WHOLE) != _WHOLE)
     return {**facts[0], LOST_FACT: "; ".join(losses)} if losses else dict(facts[0])
 
 
 def find_conflicts(one: Mapping[str, str], two: Mapping[str, str]) -> list[str]:
-    """What forbids that captures are of one side: facts that are known of both, and differ."""
+    """Return the names of the facts that forbid captures to belong to one side: known for both and
+    different.
+    """
     known = [(fact, one.get(fact, ""), two.get(fact, "")) for fact in (*BLOCKING_FACTS, VERSION_FACT)]
     return [fact for fact, here, there in known if here and there and here != there]
 
 
 def find_differences(one: Mapping[str, str], two: Mapping[str, str]) -> tuple[FactDifference, ...]:
-    """Facts that two sides do not share, in the order of `FACT_MEANINGS`; what one of them does not
-    know forbids nothing.
+    """Return the facts that differ between two sides, in the order of `FACT_MEANINGS`; a fact that
+    one side does not know forbids nothing.
     """
     told = [(name, one.get(name, ""), two.get(name, "")) for name in dict.fromkeys((*FACT_MEANINGS, *one, *two))]
     return tuple(_difference(name, here, there) for name, here, there in told if here != there)
@@ -139,9 +144,9 @@ def find_differences(one: Mapping[str, str], two: Mapping[str, str]) -> tuple[Fa
 def find_program_difference(
     one: Mapping[str, str], two: Mapping[str, str], shared_fraction: float
 ) -> tuple[FactDifference, ...]:
-    """What forbids to compare programs that share less than half of the faster one's time: scripts
-    of other names or, where one is not known, other kinds of programs. A script that was changed in
-    most of what it does is the same program still.
+    """Return the difference that forbids a comparison of programs with less than half of the faster
+    one's time in common: different script names or, where one is unknown, different kinds of
+    programs. A script that was changed in most of its work is still the same program.
     """
     if shared_fraction >= MIN_SHARED_TIME:
         return ()

@@ -1,9 +1,9 @@
-"""The differential flame graph: as wide as the second run's time, coloured by what the program made
-of the first one's.
+"""Differential flame graph: widths are times of the second run, colours show how the program
+changed the times of the first.
 
-A place in the tree holds the changes of its parts. Its colour is of those that are the program's
-own, as a share of the time that the place would take if only the machine had changed, so that
-picture and verdict agree.
+A node of the tree contains the changes of its parts. Its colour is the sum of the changes
+attributed to the program, as a share of the time expected if only the machine had changed, so that
+the picture agrees with the verdict.
 """
 
 from __future__ import annotations
@@ -38,9 +38,9 @@ FLAME_COLUMNS = parse_schema("""
 
 _GROUPS = {HOST: "Host ops", DEVICE: "Device ops", STEP_SIDE: "Python and gaps"}
 _INPUT = "Input pipeline"
-_GAPS = (_GROUPS[STEP_SIDE], Category.ALL_OTHERS.label)  # within which lines of Python lie
+_GAPS = (_GROUPS[STEP_SIDE], Category.ALL_OTHERS.label)  # node below which lines of Python appear
 
-_MUCH, _SLIGHT = 0.25, 0.01  # of the expected time
+_MUCH, _SLIGHT = 0.25, 0.01  # limits of the colour classes, as shares of the expected time
 _MUCH_MORE, _MORE, _LESS, _MUCH_LESS = f"over {_MUCH:.0%} more", "more", "less", f"over {_MUCH:.0%} less"
 _NEW, _GONE, _MOVED, _AS = "new", "gone", "moved", "as expected"
 _LEAST = {_MUCH_MORE: _MUCH, _MORE: _SLIGHT, _AS: -_SLIGHT, _LESS: -_MUCH, _MUCH_LESS: -math.inf}
@@ -54,9 +54,7 @@ COLORS = {
     _NEW: Category.COMPILATION.value,
     _GONE: Category.DEVICE_COMPUTE_16.value,
 }
-"""Of the palette, whose colours everybody can tell apart, warm ones for more and cold ones for
-less.
-"""
+"""Colours from the colour-blind-safe palette: warm ones for more time, cold ones for less."""
 
 _REMARK = (
     "Width: self time per step in the second run; threads at work at once add up. Colour: what the program changed against the first run, "
@@ -68,7 +66,11 @@ _Path = tuple[str, ...]
 
 @dataclass
 class _Place:
-    """held: the changes in it. width: ps, of it and all below."""
+    """A node of the flame graph.
+
+    held: the changes of its parts
+    width: time of the node and all nodes below it, ps
+    """
 
     held: list[Change] = field(default_factory=list)
     width: float = 0.0
@@ -83,7 +85,9 @@ class _Place:
 
 
 def build_flame_graph(comparison: Comparison, lines: Sequence[Change]) -> Chart:
-    """The chart of all parts, with the `lines` of Python in the time that no op stands for."""
+    """Return the flame graph of all parts, with the changes of Python `lines` below the time in
+    which no op runs.
+    """
     table = Table.from_rows(
         "flame", "Where the second run's step goes, and what changed", FLAME_COLUMNS, list(_rows(_tree(comparison, lines)))
     )
@@ -98,13 +102,14 @@ def _tree(found: Comparison, lines: Sequence[Change]) -> dict[_Path, _Place]:
         for depth in range(1, len(path) + 1):
             places[path[:depth]].held.append(change)
     for line in lines if _GAPS in places else ():
-        places[(*_GAPS, line.name_after)].held.append(line)  # alone: the time is counted above it already
+        # only in this node, since its parents contain the time already
+        places[(*_GAPS, line.name_after)].held.append(line)
     _widen(places)
     return places
 
 
 def _path(change: Change) -> _Path:
-    """Where a part stands, by its name in the second run."""
+    """Return the path of a part in the tree, by its name in the second run."""
     side, name = change.part[0], change.name_after
     if change.work_class == INPUT:
         stages = name.split("::")
@@ -113,8 +118,8 @@ def _path(change: Change) -> _Path:
 
 
 def _widen(places: Mapping[_Path, _Place]) -> None:
-    """Give each place its width: samples are rough, so that lines may together take more than what
-    they lie in.
+    """Set the width of each node. Samples are imprecise, so the lines below a node may together
+    take more time than the node.
     """
     inner: dict[_Path, float] = defaultdict(float)
     for path in sorted(places, key=len, reverse=True):
@@ -125,7 +130,7 @@ def _widen(places: Mapping[_Path, _Place]) -> None:
 
 
 def _rows(places: Mapping[_Path, _Place]) -> Iterator[tuple[object, ...]]:
-    """Parents first, of those at one place the widest first."""
+    """Yield the rows of the tree, parents first and siblings by decreasing width."""
     below: dict[_Path, list[_Path]] = defaultdict(list)
     for path in places:
         below[path[:-1]].append(path)
@@ -140,7 +145,7 @@ def _rows(places: Mapping[_Path, _Place]) -> Iterator[tuple[object, ...]]:
 
 
 def _became(place: _Place) -> str:
-    """What the program made of a place, in a word."""
+    """Return the word for the program's change of a node, which selects its colour."""
     if all(each.kind is ChangeKind.MOVED for each in place.held):
         return _MOVED
     if not place.before or not place.after:

@@ -1,8 +1,9 @@
-"""A comparison as a gate: is the second side slower by more than is allowed?
+"""Gate of a comparison: whether the second side is slower by more than the tolerance.
 
-It fails for the program alone. It passes only where more than is allowed would have been seen, and
-where evidence from outside the parts says that the machine makes whatever the step takes longer
-beyond that. What lies between is inconclusive. It reads the same numbers as the headline.
+The gate fails only for changes of the program. It passes only where a change above the tolerance
+would have been detected, and where evidence from outside the parts attributes any further growth of
+the step to the machine. Anything between is inconclusive. The gate reads the same numbers as the
+headline.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ from outpace.model.errors import InconclusiveError, OutpaceError, RegressionErro
 
 
 class GateOutcome(str, Enum):
-    """What a gate comes to."""
+    """Result of a gate."""
 
     PASSED = "passed"
     FAILED = "failed"
@@ -28,8 +29,9 @@ _ERRORS: dict[GateOutcome, type[OutpaceError]] = {GateOutcome.FAILED: Regression
 
 @dataclass(frozen=True)
 class Gate:
-    """allowed: what the program may add, as a share of a step. why: what the outcome rests on, in
-    words.
+    """Result of a gate with its reason.
+
+    tolerance: allowed growth by the program, as a share of a step
     """
 
     tolerance: float
@@ -38,18 +40,20 @@ class Gate:
 
     @property
     def sentence(self) -> str:
-        """The outcome, with what it rests on."""
+        """Sentence with the outcome and its reason."""
         return f"Gate of {100 * self.tolerance:g}% {self.outcome.value}: {self.reason}."
 
     def enforce(self) -> None:
-        """Raises RegressionError where it failed, InconclusiveError where that is open."""
+        """Raise RegressionError where the gate failed, InconclusiveError where it is
+        inconclusive.
+        """
         error = _ERRORS.get(self.outcome)
         if error is not None:
             raise error(self.sentence)
 
 
 def evaluate_gate(comparison: Comparison, tolerance: float) -> Gate:
-    """What a comparison says of a gate."""
+    """Return the gate of a comparison for a tolerance (share of a step)."""
     if comparison.basis is VerdictBasis.IDENTICAL:
         return Gate(tolerance, GateOutcome.OPEN, "both sides are the same run, so that nothing is compared")
     if not comparison.is_comparable:
@@ -59,7 +63,10 @@ def evaluate_gate(comparison: Comparison, tolerance: float) -> Gate:
         return Gate(tolerance, GateOutcome.OPEN, "too few ops are known on both sides to tell the program from the machine")
     if comparison.verdict is Verdict.SLOWER and comparison.program_share.low > tolerance:
         return Gate(tolerance, GateOutcome.FAILED, f"the program {format_program_share(comparison)}")
-    at_most = f"the program {format_program_share(comparison) if comparison.verdict in (Verdict.FASTER, Verdict.SLOWER) else _at_most(comparison)}"
+    at_most = (
+        "the program "
+        f"{format_program_share(comparison) if comparison.verdict in (Verdict.FASTER, Verdict.SLOWER) else _at_most(comparison)}"
+    )
     if comparison.bound_share.high > tolerance:
         beyond = f", and all that is not sure together up to {comparison.bound_share.high:.1%}" if "CI" in at_most else ""
         return Gate(tolerance, GateOutcome.OPEN, f"{at_most}{beyond}; more captures would tell")
@@ -85,7 +92,7 @@ def evaluate_gate(comparison: Comparison, tolerance: float) -> Gate:
 
 
 def format_program_share(comparison: Comparison) -> str:
-    """What the program adds to a step, or saves of it, with its interval."""
+    """Format the share that the program adds to a step or saves of it, with its interval."""
     value, low, high = comparison.program_share
     if value >= 0:
         return f"adds {value:.1%} of a step (95% CI {low:.1%} to {high:.1%})"

@@ -1,4 +1,4 @@
-"""What a comparison says, in sentences."""
+"""Sentences of a comparison: headline, remedy and changes."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ from outpace.compare.verdict import Comparison, Verdict, VerdictBasis
 from outpace.model import Unit, humanize
 from outpace.model.units import format_count
 
-_SUSPECT = 0.25  # of the change of the step that a part must take to be the suspect
-_ALIKE = 0.5  # of the log of the step's ratio that all work must have changed by, to be told as what changed
-_REST = 0.03  # of a step, from which on it is told that all work changed alike
+_SUSPECT = 0.25  # minimum share of the step's change in one part for it to be named as the suspect
+_ALIKE = 0.5  # minimum share of the log of the step's ratio in a change common to all work for that change to be named
+_REST = 0.03  # minimum share of a step of a change common to all work for it to be named
 
 
 def render_headline(comparison: Comparison) -> str:
-    """The verdict in a sentence, with what explains it."""
+    """Return the verdict as a sentence, with its explanation."""
     says = {
         Verdict.IDENTICAL: _identical,
         Verdict.FASTER: _changed,
@@ -33,7 +33,7 @@ def render_headline(comparison: Comparison) -> str:
 
 
 def format_change(change: Change) -> str:
-    """What became of a part, as the rest of a sentence that its name begins."""
+    """Return the change of a part as the end of a sentence that begins with the part's name."""
     if change.kind is ChangeKind.NEW or change.before.value == 0:
         return f"is new ({humanize(change.after.value, Unit.PS)})"
     if change.kind is ChangeKind.GONE or change.after.value == 0:
@@ -42,7 +42,7 @@ def format_change(change: Change) -> str:
 
 
 def render_remedy(comparison: Comparison) -> str:
-    """What would decide where it is inconclusive."""
+    """Return the sentence on what would decide an inconclusive comparison."""
     count = min(len(comparison.before.captures), len(comparison.after.captures))
     times = "three times" if count < MIN_CAPTURES else f"{2 * count} times"
     return f"Capture each side {times}, in turns (--captures with --run and --against; --before and --after): their own spread then decides."
@@ -58,8 +58,8 @@ def _apart(found: Comparison) -> str:
 
 
 def _per_example(found: Comparison) -> str:
-    """What an example takes, where steps have other numbers of them and that is all that forbids a
-    comparison.
+    """Return the sentence on the time per example, where the sides have different numbers of
+    examples per step and nothing else forbids the comparison.
     """
     if [name for name, *_, forbids in found.differences if forbids] != [EXAMPLES_FACT]:
         return ""
@@ -97,7 +97,9 @@ def _open(found: Comparison) -> str:
 
 
 def _straggler(found: Comparison) -> str:
-    """The host on which a part takes longer than on the others, which wait for it."""
+    """Return the sentence on the host with a part that takes longer than on the other hosts, which
+    wait for it.
+    """
     told = [(each, find_slowed_part(each)) for each in found.host_comparisons]
     late = [(each, change) for each, change in told if change is not None and change.kind is not ChangeKind.MACHINE]
     if not late or found.ratio <= 1:
@@ -106,16 +108,21 @@ def _straggler(found: Comparison) -> str:
     others = [other for other, _ in told if other is not host]
     if any(2 * _more(other, change) > change.delta_ps for other in others):
         return ""
-    return f" On {host.after.name} {change.label} {format_change(change)}, and the other {'hosts wait' if len(others) > 1 else 'host waits'} for it."
+    return (
+        f" On {host.after.name} {change.label} {format_change(change)}, "
+        f"and the other {'hosts wait' if len(others) > 1 else 'host waits'} for it."
+    )
 
 
 def find_slowed_part(host: Comparison) -> Change | None:
-    """The part of a host that takes most more, and is no waiting for others."""
+    """Return the part of a host with the largest growth that is not waiting for other hosts; None
+    where there is none.
+    """
     return max((each for each in host.changes if not is_waiting(each.part)), key=lambda each: each.delta_ps, default=None)
 
 
 def _more(host: Comparison, change: Change) -> float:
-    """What the same part takes more on a host, ps."""
+    """Return the growth of the same part on another host, ps."""
     return next((each.delta_ps for each in host.changes if each.part == change.part), 0.0)
 
 
@@ -124,14 +131,16 @@ def _interval(found: Comparison) -> str:
 
 
 def _beside(found: Comparison) -> str:
-    """What changed without a change of the step."""
+    """Return the sentence on changes that did not change the step time."""
     if found.basis is not VerdictBasis.BESIDE or not found.own_changes:
         return ""
     return f" {found.main_change.label} {format_change(found.main_change)}, on threads that work beside the step."
 
 
 def _suspect(found: Comparison) -> str:
-    """Where most of the change seems to be, though it is not sure."""
+    """Return the sentence on the part that seems to hold most of the change, though it is not
+    significant.
+    """
     more = found.step_after.value - found.step_before.value
     change, line = find_suspect(found, more)
     straggler = _straggler(found)
@@ -150,14 +159,16 @@ def _suspect(found: Comparison) -> str:
 
 
 def _alike(ratio: float) -> str:
-    """That all work changed alike, and what may do so."""
+    """Return the sentence that all work changed by one ratio, with possible causes."""
     if ratio > 1:
         return f" All work takes {ratio:.2g} times as long, and nothing says that the machine is slower: threads, precision, debug options?"
     return f" All work takes {1 - ratio:.0%} less, and nothing says that the machine is faster: threads, precision?"
 
 
 def _as_a_whole(found: Comparison) -> str:
-    """What is known beyond the step's ratio, where the step alone says it."""
+    """Return the sentence on what is known besides the step's ratio, where the verdict rests on the
+    step alone.
+    """
     if found.basis is VerdictBasis.FEW_SHARED:
         known = "too few ops are known to tell where, and whether it was the machine"
     elif not found.factors or not any(factor.part_count >= MIN_PARTS for factor in found.factors.values()):
@@ -170,14 +181,14 @@ def _as_a_whole(found: Comparison) -> str:
 
 
 def _largest(found: Comparison) -> str:
-    """The classes of work that hold most of the step, with their ratios."""
+    """Return the work classes that hold most of the step, with their ratios."""
     held = {work: sum(each.before.value for each in found.changes if each.work_class == work) for work in found.factors}
     works = sorted((work for work in held if found.factors[work].part_count >= MIN_PARTS), key=lambda work: -held[work])
     return ", ".join(f"{work} {math.exp(found.factors[work].log_factor):.2f} times" for work in works[:2])
 
 
 def _parts(found: Comparison) -> str:
-    """The program's changes that make most of it."""
+    """Return the sentence on the parts that make most of the program's change."""
     first = found.main_change
     line = find_main_line(first, compute_line_changes(found))
     named = f"{first.label} {format_change(first)}{f', above all {line.label}' if line else ''}"
@@ -186,7 +197,7 @@ def _parts(found: Comparison) -> str:
 
 
 def _rest(found: Comparison) -> str:
-    """What the step does beyond the program's change, and whose that is."""
+    """Return the sentence on the step's change beyond the program's, with its cause."""
     whole = f" The step as a whole takes {_longer(found.ratio)}"
     if found.basis is VerdictBasis.MORE:
         return f"{whole}: nothing tells whose the rest is."
@@ -198,7 +209,7 @@ def _rest(found: Comparison) -> str:
 
 
 def _outside(found: Comparison) -> str:
-    """What is known of the machine from outside the parts."""
+    """Return the sentence on the evidence about the machine from outside the parts."""
     known = found.evidence
     loops = [f"{loop} {ratio:.2f}" for loop, ratio in known.loop_ratios.items()]
     said = [f"loops take {_listed(loops)} times as long"] if loops else []

@@ -1,5 +1,5 @@
-"""A gate as JUnit XML, which continuous integration shows: the step is a test case, and so is every
-part that the program changed.
+"""Gate as JUnit XML for continuous integration: the step is one test case, and so is every part
+that the program changed.
 """
 
 from __future__ import annotations
@@ -14,14 +14,15 @@ from outpace.model.files import write_atomically
 from outpace.model.text import clean
 
 _SUITE = "outpace compare"
-_SECONDS = 1e-12  # of a picosecond
-_NONE = dict.fromkeys((0xFFFE, 0xFFFF), "\N{REPLACEMENT CHARACTER}")  # what `clean` leaves, and XML forbids
+_SECONDS = 1e-12  # seconds per picosecond
+# characters that `clean` preserves and XML forbids
+_NONE = dict.fromkeys((0xFFFE, 0xFFFF), "\N{REPLACEMENT CHARACTER}")
 _TAGS = {GateOutcome.FAILED: ("failure", "failures"), GateOutcome.OPEN: ("skipped", "skipped")}
 
 
 def write(comparison: Comparison, gate: Gate, path: str | os.PathLike[str]) -> None:
-    """Write the file at `path`. A part that takes more has the gate's outcome, with its own
-    numbers; one that takes less has passed.
+    """Write the XML file at `path`. A part with growth has the gate's outcome with its own numbers;
+    a part with less time has passed.
     """
     root = ElementTree.Element("testsuites")
     suite = ElementTree.SubElement(root, "testsuite", name=_SUITE)
@@ -43,7 +44,7 @@ def write(comparison: Comparison, gate: Gate, path: str | os.PathLike[str]) -> N
 
 
 def _case(suite: ElementTree.Element, kind: str, name: str, ps: float, says: str, outcome: GateOutcome) -> None:
-    """A test case."""
+    """Add a test case to a suite."""
     time = f"{ps * _SECONDS:.9f}"
     case = ElementTree.SubElement(suite, "testcase", classname=_text(kind), name=_text(name), time=time)
     if outcome in _TAGS:
@@ -53,5 +54,5 @@ def _case(suite: ElementTree.Element, kind: str, name: str, ps: float, says: str
 
 
 def _text(text: str) -> str:
-    """On one line, without what XML has no characters for."""
+    """Return the text on one line, without characters that XML does not allow."""
     return clean(text).translate(_NONE)

@@ -1,9 +1,10 @@
-"""Lines of Python on both sides, where both were sampled: what of the time in which no op ran lies
-in each.
+"""Changes of sampled lines of Python, where both sides were sampled: how the time in which no op
+ran divides among lines.
 
-Samples say how a part of the step divides, and are too few to be parts in each step. A line is the
-same by its function and its text, wherever these stand. Lines that one side alone has say how much
-of the change of the time in which no op runs is the program's (`changes.py`).
+Samples show how a part of the step divides, and are too few to be parts of each step. A line is
+identified by its function and its text, wherever these stand in the file. Lines that exist on one
+side only show how much of the change of the time in which no op runs is the program's
+(`changes.py`).
 """
 
 from __future__ import annotations
@@ -17,11 +18,11 @@ from outpace.compare.side import PYTHON, STEP_SIDE
 from outpace.compare.verdict import Comparison
 
 PYTHON_LOCATION = "Python"
-_MOST = 0.5  # of a part's change, that a line must make to be told in its place
+_MOST = 0.5  # minimum share of a part's change that a line must make to be named in place of the part
 
 
 def compute_line_changes(comparison: Comparison) -> tuple[Change, ...]:
-    """What became of each line, the largest change first; none where a side has no samples."""
+    """Return the change of each line, the largest first; empty where a side has no samples."""
     factor = comparison.factors.get(PYTHON)
     one, two = (group_by_line(side.captures) for side in (comparison.before, comparison.after))
     if not one or not two or factor is None:
@@ -35,8 +36,8 @@ def compute_line_changes(comparison: Comparison) -> tuple[Change, ...]:
 
 
 def find_main_line(change: Change, lines: Sequence[Change]) -> Change | None:
-    """The line that makes most of a change of the time in which no op runs; None for another
-    change, and where no line is sure.
+    """Return the line that makes most of a change of the time in which no op runs; None for a
+    change of another part, and where no line is significant.
     """
     if change.part[0] != STEP_SIDE:
         return None
@@ -53,9 +54,9 @@ def _mean(told: Sequence[SampledLine | None], between: float) -> Mean:
 
 
 def find_suspect(comparison: Comparison, growth_ps: float) -> tuple[Change | None, Change | None]:
-    """The part that seems to make most of what the step takes `growth_ps` (ps; less, below 0),
-    whether that is sure or not, and of the time in which no op runs the line of Python that makes
-    most of it.
+    """Return (part, line) that seem to make most of the step's growth of `growth_ps` (ps; negative
+    for a faster step), significant or not: `line` is the line of Python that makes most of the
+    change where the part is the time in which no op runs.
     """
     part = max(comparison.changes, key=lambda each: each.delta_ps * growth_ps, default=None)
     if part is None or part.delta_ps * growth_ps <= 0:

@@ -1,18 +1,20 @@
-"""What the machine explains of how parts differ.
+"""Model of how much of the parts' differences the machine explains.
 
-A machine that is slower, or busy with something else, changes a *class of work* by one factor. So
-each capture has a factor for each class, the middle of its parts' log ratios to their mean over all
-captures. What is left of a part is told by an error: how far captures of one side differ in the
-part, mixed with what they do in others of its class; where there are too few captures to say, how
-far the parts of the class lie from its factor, mixed with a stated prior. A class of few parts says
-little of itself: its error holds how far classes lie apart.
+A machine that is slower, or busy with other work, changes a *class of work* by one factor. So each
+capture has a factor for each class: the median log ratio of the class's parts to their means over
+all captures. The residual of a part is tested against an error: the variance between captures of
+one side in this part, pooled with that of other parts of its class; where there are too few
+captures, the spread of the class's parts around its factor, pooled with a stated prior. A class of
+few parts contains little information about itself, so its error includes the spread between
+classes.
 
-No part can make itself the machine. A class of many parts has the middle of these, however long
-each takes. Fewer have two middles, one that counts parts and one that counts their time on the side
-where each is shorter, and the factor is the value between the two that is nearest to that of all
-parts, and not far from it; that of all parts is nearest to what evidence from outside says
-(`evidence.py`; nothing, where there is none). A part that grows moves neither middle past the
-others, and one that holds most of the time does not outvote them.
+No single part can determine the machine's factor. The factor of a class of many parts is their
+median, however long each takes. A class of fewer parts has two medians, one that counts parts and
+one that weights them by their time on the side where each is shorter, and its factor is the value
+between the two that is nearest to the factor of all parts, within a limited distance of it. The
+factor of all parts is nearest to the evidence from outside the parts (`evidence.py`; 0 where there
+is none). A part that grows moves neither median past the other parts, and a part that holds most of
+the time does not outvote the others.
 """
 
 from __future__ import annotations
@@ -30,23 +32,33 @@ from outpace.compare.means import PRIOR_WEIGHT
 from outpace.compare.side import ON_DEVICE, PartKey
 from outpace.model.arrays import Values
 
-MIN_PART_SHARE = 0.002  # of a step, below which a part says nothing of its class
-PART_LOG_SD = {False: 0.06, True: 0.02}  # prior sd of log ratios within a class: on a host's cores, on devices
+MIN_PART_SHARE = 0.002  # minimum share of a step for a part to contribute to the factor of its class
+# prior sd of log ratios within a class, by whether devices run: on a host's cores, on devices
+PART_LOG_SD = {False: 0.06, True: 0.02}
 CLASS_LOG_SD = 0.1  # prior sd of the log of the ratio of two classes' factors
-MIN_PARTS = 6  # parts that do not tell how far parts of their class lie apart
-MIN_PARTS_OWN_FACTOR = 3  # parts that have a factor of their own: of two, either may be the one that changed
-_REACH = 2.0  # times the sd of how far classes lie apart, that one of few parts lies from all parts at most
-_ALONE = 2.0  # how much wider the prior of a class of few parts is
-TAIL_FREEDOM = 8  # degrees of freedom of how far parts lie from their class: some lie far, as no normal number does
-_MODERATE = 2  # degrees of freedom, from which captures say how far captures differ
-_HAIR = 1e-9  # of all weight: more than what sums of shares are off by
-_MAD = 1.4826  # times the median absolute deviation is the standard deviation of normal numbers
+MIN_PARTS = 6  # number of parts that do not show how far the parts of their class differ
+# minimum number of parts for a class to have a factor of its own: of two, either may be the one
+# that changed
+MIN_PARTS_OWN_FACTOR = 3
+# maximum distance of the factor of a class with few parts from that of all parts, in sd of the
+# spread between classes
+_REACH = 2.0
+_ALONE = 2.0  # factor by which the prior of a class of few parts is wider
+# degrees of freedom of the distribution of parts around the factor of their class: heavier tails
+# than normal
+TAIL_FREEDOM = 8
+_MODERATE = 2  # minimum degrees of freedom for captures to show how far captures differ
+_HAIR = 1e-9  # relative tolerance of weights: larger than the rounding error of sums of shares
+_MAD = 1.4826  # ratio of the standard deviation to the median absolute deviation for normal numbers
 
 
 @dataclass(frozen=True)
 class Factor:
-    """By how much a class of work takes longer (log), how far its parts lie from that (sd of the
-    log), and how many parts say so.
+    """Factor of a class of work.
+
+    log_factor: log of the ratio by which the class takes longer on the second side
+    spread: sd of the log ratios of the class's parts around the factor
+    part_count: number of parts that the factor is computed from
     """
 
     log_factor: float
@@ -56,9 +68,15 @@ class Factor:
 
 @dataclass(frozen=True)
 class PartRow:
-    """One part on both sides. means: of each capture, ps, those of the first side first; log: what
-    the second side takes longer, without its class; error: of that, with its degrees of freedom,
-    none for a part that says nothing. sampled: whether it leaves out that of steps.
+    """One part on both sides.
+
+    part, part_after: key of the part on the first and on the second side
+    work_class: class of work of the part
+    means: mean time in each capture, ps, captures of the first side first
+    log_ratio: log ratio of the second side to the first, less the factor of the class
+    error: standard error of `log_ratio`
+    freedom: degrees of freedom of `error`; 0 for a part that does not contribute to its class
+    sampled: whether `error` leaves out the error from the variation of steps
     """
 
     part: PartKey
@@ -73,8 +91,11 @@ class PartRow:
 
 @dataclass(frozen=True)
 class MachineModel:
-    """The rows with what is left of their difference without their class, the factors of classes,
-    and the share of the faster side's time that parts of both sides hold.
+    """Fitted model.
+
+    rows: the parts with their log ratios less the factors of their classes
+    factors: factor of each class of work
+    shared_fraction: share of the faster side's time in parts that both sides have
     """
 
     rows: list[PartRow]
@@ -83,7 +104,9 @@ class MachineModel:
 
     @property
     def too_few_shared(self) -> bool:
-        """Whether the sides share too little for their parts to say anything of the machine."""
+        """Whether the sides share too little for their parts to give information
+        about the machine.
+        """
         return self.shared_fraction < MIN_SHARED_TIME
 
 
@@ -95,14 +118,18 @@ def fit_machine_model(
     class_log_sd: float = 0.0,
     max_class_log: float | None = None,
 ) -> MachineModel:
-    """What the machine explains. count: captures of the first side; steps: both sides' times, ps;
-    outside: the log factor that evidence from outside the parts gives; uneven: sd of the log by
-    which that evidence lets classes lie apart; reach: the log that one of few parts lies from all
-    parts at most by that evidence, None where it does not say.
+    """Fit the factors of work classes and the residuals of parts.
+
+    captures_before: number of captures of the first side
+    step_times: step time of each side, ps
+    log_shift: log factor of the machine by evidence from outside the parts
+    class_log_sd: sd of the log by which that evidence allows classes of work to differ
+    max_class_log: maximum distance, by that evidence, of the log factor of a class with few parts
+      from that of all parts; None where it gives no limit
     """
     told = [
         row for row in rows if min(row.means) > 0 and _shorter(row, captures_before) >= MIN_PART_SHARE * min(step_times)
-    ]  # whatever a part grows to
+    ]  # the shorter side decides, so that the growth of a part does not
     shared = _share(told, rows, slice(captures_before) if step_times[0] <= step_times[1] else slice(captures_before, None))
     blind = shared < MIN_SHARED_TIME
     logs = {id(row): np.log(row.means) - np.log(row.means).mean() for row in told}
@@ -134,24 +161,25 @@ def fit_machine_model(
 
 
 def _between(logs: Values, count: int) -> float:
-    """What the second side's captures have more than the first's."""
+    """Return the mean of the second side's captures less that of the first's."""
     return float(logs[count:].mean() - logs[:count].mean())
 
 
 def _shorter(row: PartRow, count: int) -> float:
-    """The time of a part on the side where it is shorter, ps."""
+    """Return the time of a part on the side where it is shorter, ps."""
     return min(float(np.mean(row.means[:count])), float(np.mean(row.means[count:])))
 
 
 def _share(some: Sequence[PartRow], rows: Sequence[PartRow], side: slice) -> float:
-    """How much of the time of all parts some of them take on one side."""
+    """Return the share that some parts have in the time of all parts on one side."""
     whole = sum(sum(row.means[side]) for row in rows)
     return sum(sum(row.means[side]) for row in some) / whole if whole else 0.0
 
 
 def _of_class(mine: Sequence[PartRow], logs: dict[int, Values], count: int, usual: Values, most: float) -> Values:
-    """The log factor of a class in each capture: its own where it has many parts; of few it lies
-    near that of all parts, since two of three may be what the program changed.
+    """Return the log factor of a class in each capture: from its own parts where there are many;
+    limited to near that of all parts where there are few, since two of three may be parts that
+    the program changed.
     """
     if len(mine) < MIN_PARTS_OWN_FACTOR:
         return usual
@@ -163,9 +191,9 @@ def _of_class(mine: Sequence[PartRow], logs: dict[int, Values], count: int, usua
 
 
 def _factor(told: Sequence[PartRow], logs: dict[int, Values], count: int, near: float, own: bool = False) -> Values:
-    """The log factor of some parts in each capture: between their two middles, where the sides
-    differ by most nearly as much as `near`. Of many parts of one class (`own`) it is the plain one:
-    most of them are not changed, whatever time they take.
+    """Return the log factor of some parts in each capture: the value between their two medians at
+    which the difference between the sides is nearest to `near`. With `own`, for a class of many
+    parts, it is the unweighted median: most of them did not change, whatever time they take.
     """
     each = np.array([logs[id(row)] for row in told])
     shorter = np.array([_shorter(row, count) for row in told])
@@ -181,8 +209,8 @@ def _factor(told: Sequence[PartRow], logs: dict[int, Values], count: int, near: 
 
 
 def _middle(each: Values, weights: Values, count: int, near: float) -> Values:
-    """The weighted median in each capture. Where two values are in the middle, each side has the
-    one with which the sides differ by most nearly as much as `near`.
+    """Return the weighted median in each capture. Where two values are in the middle, each side
+    gets the value for which the difference between the sides is nearest to `near`.
     """
     order = np.argsort(each, axis=0)
     reached = np.cumsum(weights[order], axis=0) / weights.sum()
@@ -195,23 +223,24 @@ def _middle(each: Values, weights: Values, count: int, near: float) -> Values:
 
 
 def _spread(away: Sequence[float], prior: float) -> float:
-    """How far parts of a class lie from its factor."""
+    """Return the sd of a class's parts around its factor."""
     middle = median(away)
     deviation = _MAD * median(abs(each - middle) for each in away)
     return math.sqrt((PRIOR_WEIGHT * prior**2 + len(away) * deviation**2) / (PRIOR_WEIGHT + len(away)))
 
 
 def _errors(left: dict[int, Values], count: int, prior: float | None) -> dict[int, tuple[float, float]]:
-    """The error of each part's difference between the sides, and its degrees of freedom, by what
-    captures of one side differ in; nothing where there are too few captures. prior: sd of one
-    capture, where the class says nothing of it.
+    """Return (error, degrees of freedom) of the difference between the sides for each part, from
+    the variance between captures of one side; empty where there are too few captures. `prior` is
+    the sd of one capture where the class does not provide it.
     """
     captures = len(next(iter(left.values()), ()))
     freedom = captures - 2
     if freedom < _MODERATE or not 0 < count < captures:
         return {}
     within = {key: _within(those, count) for key, those in left.items()}
-    middle = (1 - 2 / (9 * freedom)) ** 3  # of chi squared by its degrees of freedom (Wilson and Hilferty 1931)
+    # ratio of the median of chi squared to its degrees of freedom (Wilson and Hilferty 1931)
+    middle = (1 - 2 / (9 * freedom)) ** 3
     usual = prior**2 if prior is not None else median(within.values()) / middle
     apart = 1 / count + 1 / (captures - count)
     return {
@@ -221,6 +250,6 @@ def _errors(left: dict[int, Values], count: int, prior: float | None) -> dict[in
 
 
 def _within(logs: Values, count: int) -> float:
-    """Variance of a part among captures of one side."""
+    """Return the variance of a part among captures of one side."""
     sides = (logs[:count], logs[count:])
     return float(sum(((side - side.mean()) ** 2).sum() for side in sides)) / (len(logs) - 2)

@@ -1,9 +1,9 @@
-"""Means of steps with their errors, and many tests at once.
+"""Means of step times with their errors, and corrections for many tests.
 
-Steps of one capture resemble their neighbours, so the error of their mean is widened for that
-(`tune.trial.statistics`). Captures of one program differ by more than their steps tell: what they
-were seen to differ by is mixed with a stated prior (`CAPTURE_LOG_SD`), which counts for as many
-captures as `PRIOR_WEIGHT` says; a single capture has that prior alone.
+Consecutive steps of one capture are correlated, so the error of their mean is widened for that
+(`tune.trial.statistics`). Captures of one program differ by more than the variation of their steps
+shows: their observed variance is pooled with a stated prior (`CAPTURE_LOG_SD`) that counts for
+`PRIOR_WEIGHT` degrees of freedom; a single capture has the prior alone.
 """
 
 from __future__ import annotations
@@ -21,15 +21,19 @@ from outpace.tune.trial.statistics import LEVEL, inflation, student, trimmed
 CAPTURE_LOG_SD = {
     False: 0.04,
     True: 0.01,
-}  # sd of the log of a step's mean, from capture to capture: on a host's cores, on devices
-PRIOR_WEIGHT = 4.0  # degrees of freedom that a prior counts for
-_FEWEST = 2  # captures of a side that tell how far they differ
+}  # sd of the log of a step's mean between captures: on a host's cores, on devices
+PRIOR_WEIGHT = 4.0  # degrees of freedom of the prior
+_FEWEST = 2  # minimum number of captures of a side that show how far they differ
 
 
 @dataclass(frozen=True)
 class Mean:
-    """value, ps; sampled: its standard error where only these captures are asked of; error: that of
-    the program, whose captures differ; freedom: degrees of the latter.
+    """A mean time.
+
+    value: mean, ps
+    sampling_error: standard error for these captures alone, ps
+    error: standard error for the program, whose captures differ, ps
+    freedom: degrees of freedom of `error`
     """
 
     value: float
@@ -39,12 +43,12 @@ class Mean:
 
     @property
     def relative_error(self) -> float:
-        """The error of the value's log."""
+        """Standard error of the value's log; 0 where the value is not positive."""
         return self.error / self.value if self.value > 0 else 0.0
 
 
 def combine_means(estimates: Sequence[tuple[float, float]], log_sd: float) -> Mean:
-    """The mean of what some captures tell, each a value with its standard error."""
+    """Return the mean over captures, each given as (value, standard error)."""
     count = len(estimates)
     values = [value for value, _ in estimates]
     value, sampled = fmean(values), math.fsum(error**2 for _, error in estimates) / count
@@ -55,9 +59,9 @@ def combine_means(estimates: Sequence[tuple[float, float]], log_sd: float) -> Me
 
 
 def log_ratio_half_width(before: Sequence[float], after: Sequence[float]) -> float:
-    """Half of the 95% interval of the log ratio of two sides' means, by how far captures of one
-    side differ and by nothing else: of captures in turns, on which a machine that changes falls
-    alike. Infinite for a single one.
+    """Return half of the 95% interval of the log ratio of two sides' means, from the variance
+    between captures of one side alone: for captures in turns, on which a changing machine acts
+    alike. Infinite for a single capture.
     """
     freedom = len(before) + len(after) - 2
     if min(len(before), len(after)) < _FEWEST:
@@ -67,9 +71,9 @@ def log_ratio_half_width(before: Sequence[float], after: Sequence[float]) -> flo
 
 
 def mean_with_error(times: Values, hosts: Sequence[str] = ()) -> tuple[float, float]:
-    """The mean of a part's times in the steps of one capture, and its standard error: trimmed where
-    the part runs in all of them. hosts: the host of each step, where there are several: each has
-    its own mean, and counts alike.
+    """Return (mean, standard error) of a part's times in the steps of one capture, trimmed where
+    the part runs in all steps. `hosts` is the host of each step, where there are several: the
+    result is the unweighted mean over hosts.
     """
     if hosts:
         of = np.array(hosts)
@@ -86,16 +90,16 @@ def mean_with_error(times: Values, hosts: Sequence[str] = ()) -> tuple[float, fl
 
 
 def two_sided_p_value(t: float, freedom: float) -> float:
-    """How often a number of Student's t is that far from 0: by the normal one that is as rare
-    (Wallace 1959).
+    """Return the two-sided p-value of Student's t, from the normal number that is as rare (Wallace
+    1959).
     """
     z = math.sqrt(freedom * math.log1p(t * t / freedom)) * (8 * freedom + 1) / (8 * freedom + 3)
     return math.erfc(z / math.sqrt(2))
 
 
 def benjamini_hochberg(p_values: Sequence[float], rate: float) -> list[bool]:
-    """Which of many tests to believe, so that of these at most `rate` are wrong in the mean
-    (Benjamini and Hochberg 1995).
+    """Return for each test whether it is significant, so that the expected share of false ones
+    among these is at most `rate` (Benjamini and Hochberg 1995).
     """
     order = sorted(range(len(p_values)), key=p_values.__getitem__)
     last = max((rank for rank, at in enumerate(order, 1) if p_values[at] <= rate * rank / len(order)), default=0)

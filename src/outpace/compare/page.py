@@ -1,4 +1,4 @@
-"""The page of a comparison."""
+"""Report page of a comparison."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ from outpace.model import (
     parse_schema,
 )
 
-_SAME = 0.005  # two step times that are told as one
+_SAME = 0.005  # relative difference up to which two step times are shown as one
 ID, TITLE = "compare", "Comparison"
 QUESTION = "Is the second run faster or slower than the first, where, and is it the program?"
 
@@ -110,14 +110,14 @@ DIFFERENCE_COLUMNS = parse_schema("""
 
 
 def build_report(comparison: Comparison, gate: Gate | None = None) -> Report:
-    """The comparison as a report of one page; what its gate says comes first."""
+    """Return the comparison as a report of one page; the result of the gate comes first."""
     page = build_page(comparison, gate)
     names = f"{comparison.before.name} → {comparison.after.name}"
     return Report(names, page.headline, _warnings(comparison), (), (page,), advises=False)
 
 
 def build_page(comparison: Comparison, gate: Gate | None = None) -> Page:
-    """Everything that a comparison says."""
+    """Return the page with all results of a comparison."""
     one, two = comparison.step_before, comparison.step_after
     items = [
         Figure("Before", one.value, Unit.PS, _of(comparison.before, one.value)),
@@ -171,7 +171,9 @@ def _says(found: Comparison, gate: Gate | None) -> str:
 
 
 def _of(side: Side, trimmed: float) -> str:
-    """Whose step time it is; with the mean that a report of it has, where that is another."""
+    """Return the label of a side's step time, with the untrimmed mean that a report of the side
+    shows where it differs.
+    """
     named = f"{side.name}, {side.size_text}"
     same = abs(side.untrimmed_step_ps / trimmed - 1) < _SAME
     return named if same else f"{named}; untrimmed, as in its report, {humanize(side.untrimmed_step_ps, Unit.PS)}"
@@ -208,7 +210,8 @@ def _changes(
         (
             each.part[2], each.part[1], each.part[0], each.work_class, each.before.value, each.after.value,
             each.after.value / each.before.value if each.before.value else math.nan, math.exp(found.factors[each.work_class].log_factor),
-            each.delta_ps, each.low_ps, each.high_ps, each.delta_ps / step, each.kind.value, each.name_after if each.name_after != each.part[2] else "",
+            each.delta_ps, each.low_ps, each.high_ps, each.delta_ps / step, each.kind.value,
+            each.name_after if each.name_after != each.part[2] else "",
         )
         for each in changes
     ]  # fmt: skip

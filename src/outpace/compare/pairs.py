@@ -1,24 +1,26 @@
-"""Which part of one side is which of the other."""
+"""Pairing of the parts of two sides by type and name."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Callable, Sequence
 
-PartKey = tuple[str, str, str]  # side (Host, Device, Input or Step), type, name
+PartKey = tuple[str, str, str]  # (side, type, name); side is Host, Device, Input or Step
 
-_COUNTER = re.compile(r"(?<=[A-Za-z])_?\d+\b|\.\d+\b")  # what a framework appends to tell names apart
+_COUNTER = re.compile(r"(?<=[A-Za-z])_?\d+\b|\.\d+\b")  # counter that a framework appends to make names unique
 _CALL = re.compile(
     r"^(?:(?:Stateful)?PartitionedCall(?:_\d+)?/)+"
 )  # what TensorFlow puts before ops of functions that it inlines
 
 
 def pair_parts(before: Sequence[PartKey], after: Sequence[PartKey]) -> list[tuple[PartKey, PartKey]]:
-    """Parts of both sides. Those whose names are alike without their counters, and without the
-    calls that they were inlined from, belong together: as many on both sides are the same in order,
-    else by name, and what is left in order. Of the rest, as many of one type in one scope, which
-    holds other words in between, are the same in order. A part that the other side has nothing for
-    is paired with itself.
+    """Return the pairs of parts that correspond on both sides.
+
+    Parts correspond whose names are equal without their counters and without the calls that they
+    were inlined from: in order where both sides have the same number of them, else first by full
+    name and the rest in order. Of the remaining parts, those of one type in one scope correspond in
+    order where both sides have the same number of them, even if their names differ. A part without
+    a counterpart is paired with itself.
     """
     here, there = _groups(before, _plain), _groups(after, _plain)
     found = [pair for plain in dict.fromkeys((*here, *there)) for pair in _of_one(here.get(plain, []), there.get(plain, []))]
@@ -37,14 +39,14 @@ def _plain(part: PartKey) -> PartKey:
 
 
 def _scope(part: PartKey) -> PartKey:
-    """The scope of the layer whose op it is, as `gradient_tape/model/conv`: an op stands below the
-    one of its forward pass.
+    """Return the part's key with the scope of its layer as the name, as `gradient_tape/model/conv`:
+    an op of the backward pass is named below the op of its forward pass.
     """
     return part[0], part[1], "/".join(_plain(part)[2].split("/")[:-2])
 
 
 def _of_one(before: list[PartKey], after: list[PartKey]) -> list[tuple[PartKey, PartKey]]:
-    """Of parts that their counters alone tell apart."""
+    """Return the pairs among parts whose names differ only in their counters."""
     if len(before) == len(after):
         return list(zip(before, after, strict=True)) if set(before) != set(after) else [(part, part) for part in before]
     common = set(before) & set(after)

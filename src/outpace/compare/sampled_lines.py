@@ -1,6 +1,4 @@
-"""Lines of Python in one capture that was sampled: what of the time in which no op ran lies in
-each.
-"""
+"""Sampled lines of Python in one capture: how the time in which no op runs divides among lines."""
 
 from __future__ import annotations
 
@@ -16,14 +14,17 @@ from outpace.metrics.facts.python_samples import OUTPACE
 from outpace.metrics.source_line import format_source_line
 from outpace.timeline import Run
 
-_Z = 1.96  # standard errors in half of the interval that a line's share comes with
+_Z = 1.96  # standard errors in half of a 95% interval, which the share of a line comes with
 
 
 @dataclass(frozen=True)
 class SampledLine:
-    """One line. function, text: its function and its source, by which it is the same in another
-    capture; name: as people call it, with its place; time: ps per step, of several hosts the mean;
-    error: its standard error, that its samples leave.
+    """One line of Python.
+
+    function, code: name of the function and source of the line, which identify it across captures
+    name: label of the line, with its location
+    time_ps: time per step, ps, the mean over hosts
+    error_ps: standard error of the time from the number of samples, ps
     """
 
     function: str
@@ -34,29 +35,31 @@ class SampledLine:
 
 
 class HasLines(Protocol):
-    """A capture with its lines of Python; none where it was not sampled."""
+    """A capture with its lines of Python, which are empty where it was not sampled."""
 
     @property
     def lines(self) -> tuple[SampledLine, ...]:
-        """The lines."""
+        """Return the sampled lines."""
 
 
 def group_by_line(captures: Sequence[HasLines]) -> dict[tuple[str, str], list[SampledLine | None]]:
-    """Each line, by function and text, in the captures that were sampled; None where one has none
-    of it.
+    """Return each line, by (function, code), with its times in the captures that were sampled; None
+    where a capture has no sample of it.
     """
     known = [{(line.function, line.code): line for line in capture.lines} for capture in captures if capture.lines]
     return {key: [lines.get(key) for lines in known] for key in dict.fromkeys(key for lines in known for key in lines)}
 
 
 def _whole(time: float, error: float) -> tuple[float, float]:
-    """In picoseconds, as baselines keep them, so that a capture is the same there."""
+    """Round a time and its error to the precision of baselines, so that a capture equals its copy
+    in a baseline.
+    """
     return float(round(time)), float(round(error))
 
 
 def compute_sampled_lines(run: Run) -> tuple[SampledLine, ...]:
-    """The lines of a capture; what the capture itself costs is a line too. None where it was not
-    sampled.
+    """Return the lines of a capture; the cost of the capture itself is a line too. Empty where the
+    capture was not sampled.
     """
     table = python_lines(run)
     hosts = [host for host in main_program_hosts(run) if len(table.filter_by("host", host))]
@@ -70,7 +73,8 @@ def compute_sampled_lines(run: Run) -> tuple[SampledLine, ...]:
         name = "the capture itself" if row["who"] == OUTPACE else f"{place} {row['function']}"
         names.setdefault(key, (name, row["text"]))
         step = row["self_ps"] / row["share"]
-        error = (row["high"] - row["low"]) / (2 * _Z) * math.sqrt(row["python_share"] / row["share"])  # as counts have it
+        # the standard error of a count grows with its square root
+        error = (row["high"] - row["low"]) / (2 * _Z) * math.sqrt(row["python_share"] / row["share"])
         told[key].append((row["python_share"] * step / len(hosts), error * step / len(hosts)))
     return tuple(
         SampledLine(

@@ -1,5 +1,5 @@
-"""One side of a comparison: some captures of one program, its parts by step, and the facts that two
-sides must share to be compared.
+"""One side of a comparison: captures of one program, the times of its parts by step, and the facts
+that two sides must share to be compared.
 """
 
 from __future__ import annotations
@@ -33,24 +33,29 @@ from outpace.timeline import Run
 
 PYTHON, DENSE, ELEMENTWISE = "Python and gaps", "dense ops", "other ops"
 INPUT, COPIES, ON_DEVICE = "input", "copies", "device"
-"""Classes of work: what a busy or another machine changes by one factor."""
+"""Classes of work, each of which a busy or another machine changes by one factor."""
 
 _COPIES = re.compile(r"Memcpy|copy|_Send|_Recv|HostRecv|HostSend", re.IGNORECASE)
 _COLLECTIVE = re.compile(r"Collective|all.?reduce|all.?gather|reduce.?scatter|all.?to.?all|nccl|rccl", re.IGNORECASE)
-_BESIDE = (Category.ALL_OTHERS, Category.COMPILATION)  # what no op stands for
+_BESIDE = (Category.ALL_OTHERS, Category.COMPILATION)  # categories of time without an op
 STEP_SIDE = "Step"
 SHORT_OPS: PartKey = (HOST, "", "short ops and the executor")
-INPUT_PIPELINE = _INPUT  # stages of the input pipeline, and what runs in them
-LOCATIONS = frozenset((HOST, DEVICE, INPUT_PIPELINE, STEP_SIDE))  # where parts run
+INPUT_PIPELINE = _INPUT  # location of stages of the input pipeline and of the work in them
+LOCATIONS = frozenset((HOST, DEVICE, INPUT_PIPELINE, STEP_SIDE))  # locations in which parts run
 _NANOSECOND = 1000  # ps
 
 
 @dataclass(frozen=True, eq=False)
 class CaptureTimes:
-    """parts: times of every part in every steady training step, ps; steps: of the steps themselves;
-    categories: likewise. lines: of Python, where it was sampled. short: parts whose time may be
-    told as that of others of them. machine: what is known of it from outside. hosts: the host of
-    each step; empty where there is one.
+    """Times of one capture.
+
+    part_ps: time of every part in every steady training step, ps
+    step_ps: time of each steady step, ps
+    category_ps: time of each category in each steady step, ps
+    lines: sampled lines of Python; empty where the capture was not sampled
+    short_parts: parts whose time may be merged with that of other short parts
+    machine: evidence about the machine from outside the program
+    hosts: the host of each step; empty where there is one host
     """
 
     part_ps: dict[PartKey, Values]
@@ -62,7 +67,9 @@ class CaptureTimes:
     hosts: tuple[str, ...] = ()
 
     def select_host(self, host: str) -> CaptureTimes:
-        """What it holds of one of its hosts; lines of Python are those of all."""
+        """Return the times of one host. The result has no lines of Python, since these are of all
+        hosts.
+        """
         mine = np.array(self.hosts) == host
         parts = {part: times[mine] for part, times in self.part_ps.items() if times[mine].any()}
         categories = {category: times[mine] for category, times in self.category_ps.items()}
@@ -71,9 +78,12 @@ class CaptureTimes:
 
 @dataclass(frozen=True, eq=False)
 class Side:
-    """name: what people call it. captures: of one program, each with a step or more. facts: what
-    the sides should share, in words; those of the first capture, since all of one side share them,
-    and what any of them has lost.
+    """One side of a comparison.
+
+    name: label of the side
+    captures: captures of one program, each with at least one step
+    facts: facts in words: those of the first capture, since all captures of a side agree in them,
+      and the lost data of any capture
     """
 
     name: str
@@ -82,15 +92,15 @@ class Side:
 
     @classmethod
     def from_runs(cls, name: str, *runs: Run) -> Side:
-        """The side whose captures are these runs. Raises UsageError for one without a step, and for
-        runs that belong to different sides.
+        """Return the side whose captures are these runs. Raises UsageError for a run without a
+        step, and for runs that belong to different sides.
         """
         return cls.merge(name, [cls(run.source, (_capture(run),), compute_facts(run)) for run in runs])
 
     @classmethod
     def merge(cls, name: str, sides: Sequence[Side]) -> Side:
-        """The captures of several as those of one. Raises UsageError where they have not in common
-        what a side has, or are there twice.
+        """Return one side with the captures of several. Raises UsageError where the sides differ in
+        facts that must agree within a side, or where a capture appears twice.
         """
         first = sides[0]
         for side in sides:
@@ -111,91 +121,93 @@ class Side:
 
     @once
     def parts(self) -> tuple[PartKey, ...]:
-        """All parts of all captures, in the order in which they were met."""
+        """All parts of all captures, in order of first appearance."""
         return tuple(dict.fromkeys(part for capture in self.captures for part in capture.part_ps))
 
     def part_times(self, part: PartKey) -> list[Values]:
-        """A part's times by capture; zeros where a capture has none of it."""
+        """Return a part's times in each capture, ps; zeros where a capture does
+        not have the part.
+        """
         return [capture.part_ps.get(part, np.zeros(len(capture.step_ps))) for capture in self.captures]
 
     def part_means(self, part: PartKey) -> list[float]:
-        """The mean of a part's times in each capture, ps."""
+        """Return the mean of a part's times in each capture, ps."""
         return [value for value, _ in self._means(self.part_times(part))]
 
     def part_mean(self, part: PartKey) -> Mean:
-        """The mean of a part's times, ps per step."""
+        """Return the mean of a part's times, ps per step."""
         return self._mean(self.part_times(part))
 
     def category_mean(self, category: Category) -> Mean:
-        """The mean of a category's times, ps per step."""
+        """Return the mean of a category's times, ps per step."""
         return self._mean([capture.category_ps[category] for capture in self.captures])
 
     def _mean(self, times: Sequence[Values]) -> Mean:
         return combine_means(self._means(times), self.capture_log_sd)
 
     def _means(self, times: Sequence[Values]) -> list[tuple[float, float]]:
-        """Of each capture the mean of some times of its steps, with its error."""
+        """Return (mean, error) over the steps of each capture."""
         return [mean_with_error(each, capture.hosts) for each, capture in zip(times, self.captures, strict=True)]
 
     @property
     def short_parts(self) -> frozenset[PartKey]:
-        """Parts that are short in one of the captures."""
+        """Parts that are short in at least one capture."""
         return frozenset[PartKey]().union(*(capture.short_parts for capture in self.captures))
 
     def merge_parts(self, parts: Set[PartKey]) -> Side:
-        """The same side, in which the short parts are one."""
+        """Return this side with the given short parts merged into one."""
         return replace(self, captures=tuple(_joining(capture, parts) for capture in self.captures)) if parts else self
 
     @property
     def hosts(self) -> tuple[str, ...]:
-        """The hosts that all captures have, in order; none where there is one."""
+        """Hosts that all captures have in common, sorted; empty where there is one host."""
         first = tuple(dict.fromkeys(self.captures[0].hosts))
         return first if all(tuple(dict.fromkeys(each.hosts)) == first for each in self.captures) else ()
 
     def select_host(self, host: str) -> Side:
-        """One of its hosts as a side."""
+        """Return the side reduced to one host."""
         return replace(self, name=host, captures=tuple(each.select_host(host) for each in self.captures))
 
     @property
     def step_times(self) -> list[float]:
-        """The mean step time of each capture, ps."""
+        """Mean step time of each capture, ps."""
         return [mean_with_error(capture.step_ps, capture.hosts)[0] for capture in self.captures]
 
     @property
     def step_time(self) -> Mean:
-        """The step time, ps."""
+        """Step time, ps."""
         return self._mean([capture.step_ps for capture in self.captures])
 
     @property
     def untrimmed_step_ps(self) -> float:
-        """The mean of all steady steps, which reports call the step time, ps: a comparison trims
-        it, so that single steps decide nothing.
+        """Untrimmed mean of all steady steps, which reports show as the step time, ps. A comparison
+        trims its means, so that single steps decide nothing.
         """
         return float(np.mean([capture.step_ps.mean() for capture in self.captures]))
 
     @property
     def capture_log_sd(self) -> float:
-        """Prior sd of the log of a mean, from capture to capture."""
+        """Prior sd of the log of a mean between captures."""
         return CAPTURE_LOG_SD[self.uses_device]
 
     @property
     def step_count(self) -> int:
-        """How many steps all captures hold."""
+        """Number of steps in all captures."""
         return sum(len(capture.step_ps) for capture in self.captures)
 
     @property
     def size_text(self) -> str:
-        """How much there is of it: `48 steps of 3 captures`."""
+        """Number of steps and captures as text: `48 steps of 3 captures`."""
         return format_count(self.step_count, "step") + (f" of {len(self.captures)} captures" if len(self.captures) > 1 else "")
 
     @property
     def uses_device(self) -> bool:
-        """Whether devices work in its steps."""
+        """Whether devices work in the side's steps."""
         return any(part[0] == DEVICE for part in self.parts)
 
 
 def compute_shared_fraction(before: Side, after: Side) -> float:
-    """The share of the faster side's time that parts hold which both sides have."""
+    """Return the share of the faster side's time in parts that both sides have."""
     fast, at = min((before, 0), (after, 1), key=lambda each: each[0].step_time.value)
     there = [set(side.parts) for side in (before, after)]
     times = {
@@ -208,7 +220,7 @@ def compute_shared_fraction(before: Side, after: Side) -> float:
 
 
 def classify_part(part: PartKey) -> str:
-    """The class of work that a part belongs to."""
+    """Return the class of work that a part belongs to."""
     side, kind, _ = part
     if side == STEP_SIDE:
         return PYTHON
@@ -239,14 +251,16 @@ def _capture(run: Run) -> CaptureTimes:
 
 
 def _hosts(run: Run, breakdown: StepBreakdown) -> tuple[str, ...]:
-    """The host of each steady step, in the order of `op_step_times`."""
+    """Return the host of each steady step, in the order of `op_step_times`."""
     hosts = main_program_hosts(run)
     counts = [int(breakdown.steady_mask[breakdown.steps["host"] == host].sum()) for host in hosts]
     return tuple(host for host, count in zip(hosts, counts, strict=True) for _ in range(count)) if len(hosts) > 1 else ()
 
 
 def _without_ops(run: Run, per_row: Mapping[str, int]) -> dict[str, Values]:
-    """What hosts of the main program compute in a training step while no op runs, ps."""
+    """Return the time that hosts of the main program spend in a training step
+    while no op runs, ps.
+    """
     found: dict[str, list[Values]] = {}
     for host in main_program_hosts(run):
         for part, times in time_without_ops(run, host).items():
@@ -261,20 +275,22 @@ def _joining(capture: CaptureTimes, short: Set[PartKey]) -> CaptureTimes:
 
 
 def _whole(times: Values) -> Values:
-    """In nanoseconds, as profilers count: what is divided among threads and devices is no whole
-    number of anything.
+    """Round times to whole nanoseconds, the unit of profilers; times divided among threads and
+    devices are fractions otherwise.
     """
     return np.asarray(np.rint(times / _NANOSECOND) * _NANOSECOND, np.float64)
 
 
 def is_waiting(part: PartKey) -> bool:
-    """Whether it is waiting for other hosts: in a collective, or for results that come of one."""
+    """Whether the part is waiting for other hosts: in a collective, or for results from another
+    host.
+    """
     return part[2] == WAITING or bool(_COLLECTIVE.search(part[1]))
 
 
 def _waits(part: PartKey) -> bool:
-    """Whether it is a stage of an input pipeline that waits for what other threads make, where it
-    is called.
+    """Whether the part is a stage of an input pipeline that, where it is called, waits for elements
+    from other threads.
     """
     stage = part[2].rpartition("::")[2]
     return part[1] == "Dataset" and (stage == "Root" or is_async_stage(stage))

@@ -1,15 +1,15 @@
-"""What changed between two sides, and whether the program did it or the machine.
+"""Comparison of two sides: what changed, and whether the program or the machine changed it.
 
-Two things speak of what the program adds to a step. The *parts* say what those take that leave
-their class of work (`changes.py`); the *step* says how much longer it takes as a whole, which is
-the program's as far as it is not the machine's. Which of them speaks depends on what is known:
-`BASES` is the table, and the first state that applies is the comparison's.
+Two measures show what the program adds to a step. The *parts* measure the time of the parts that
+leave their class of work (`changes.py`); the *step* measures how much longer it takes as a whole,
+which is the program's as far as it is not the machine's. Which measure is used depends on what is
+known: `BASES` is the table, and the first row that applies is the comparison's basis.
 
-Three rules hold in every state. A verdict never stands against the step's own ratio, unless the
-machine is known to be slower, or faster, by as much. Time that nothing explains is neither the
-program's nor the machine's: the machine is named only where evidence from outside the parts says so
-(`compare_machines.py`). And there is one number, with its interval, for what the program adds: the
-headline and the gate read the same.
+Three rules hold for every basis. A verdict never contradicts the step's own ratio, unless the
+machine is known to be slower, or faster, by as much. Time that nothing explains is attributed
+neither to the program nor to the machine: the machine is named only where evidence from outside the
+parts supports it (`evidence.py`). And there is one number, with its interval, for what the program
+adds: the headline and the gate read the same one.
 """
 
 from __future__ import annotations
@@ -43,14 +43,16 @@ from outpace.compare.side import PartKey, Side, classify_part
 from outpace.model import Category, UsageError
 from outpace.tune.trial.statistics import LEVEL, student
 
-MIN_EFFECT = 0.05  # of a step: up to that, "no difference" is said
-_FOLLOWS = 0.5  # of the log of the step's ratio, that all work changed alike, for the step to follow the machine
-_AGAINST = math.log(1.05)  # of the step's ratio, that may stand against a verdict where nothing is known of the machine
-_HALF = 1.96  # standard errors: half of a 95% interval of a normal number
+MIN_EFFECT = 0.05  # maximum change, as a share of a step, for the verdict "no difference"
+# minimum share of the log of the step's ratio that all work has in common, for the step to follow
+# the machine
+_FOLLOWS = 0.5
+_AGAINST = math.log(1.05)  # log of the step's ratio that may contradict a verdict where the machine is unknown
+_HALF = 1.96  # standard errors in half of a 95% interval of a normal number
 
 
 class Verdict(str, Enum):
-    """What a comparison comes to."""
+    """Result of a comparison."""
 
     FASTER = "faster"
     SLOWER = "slower"
@@ -61,7 +63,7 @@ class Verdict(str, Enum):
 
 
 class VerdictBasis(Enum):
-    """What is known, and with it what speaks of the program."""
+    """State of knowledge about two sides, which decides how the program's change is measured."""
 
     IDENTICAL = "both sides are the same captures: there is nothing to compare"
     APART = "the sides differ in what forbids to compare them"
@@ -75,9 +77,16 @@ class VerdictBasis(Enum):
 
 @dataclass(frozen=True, eq=False)
 class BasisInputs:
-    """What a state is chosen by, and what is said in it. parts: what the parts that changed add;
-    whole: what the step as a whole takes beyond the machine; every: what all parts add at least and
-    at most, and classes of work beyond each other.
+    """Inputs that decide the basis of a comparison.
+
+    is_identical: whether both sides are the same captures
+    is_incomparable: whether the sides differ in a fact that forbids a comparison
+    machine_ruled_out: whether captures in turns rule out the machine
+    too_few_shared: whether the sides share too little for parts to be evidence
+    parts_share: time that the changed parts add, as a share of a step
+    step_share: time that the step as a whole takes beyond the machine, as a share of a step
+    bound_share: least and most that all parts add, including the differences between classes of
+      work
     """
 
     is_identical: bool
@@ -90,20 +99,25 @@ class BasisInputs:
 
     @property
     def step_exceeds_parts(self) -> bool:
-        """Whether the step surely changed by more than the parts say, in their direction."""
+        """Whether the step significantly changed by more than the parts, in the same direction."""
         return self.step_share.low > self.parts_share.high >= 0 or self.step_share.high < self.parts_share.low <= 0
 
     @property
     def step_contradicts_parts(self) -> bool:
-        """Whether the step surely took something else than the parts say."""
+        """Whether the step significantly changed by something else than the parts show."""
         return self.parts_share.low > self.step_share.high or self.parts_share.high < self.step_share.low
 
 
 @dataclass(frozen=True)
 class _Row:
-    """A row of the table of states: when it applies, what speaks of what the program adds, what
-    bounds that, and what a verdict asks of the parts: nothing, that together they surely take more
-    or less, or that the step surely changed as they did, too.
+    """A row of the table of bases.
+
+    state: the basis
+    applies: whether the basis applies
+    program: measure of what the program adds
+    bound: bounds of that measure
+    supports: condition for a verdict: none, that the parts together changed significantly, or that
+      the step also changed significantly in their direction
     """
 
     state: VerdictBasis
@@ -122,12 +136,12 @@ def _whole(found: BasisInputs) -> ShareEstimate:
 
 
 def _sure(found: BasisInputs) -> bool:
-    """Whether the parts together surely take more, or less."""
+    """Whether the parts together changed significantly."""
     return found.parts_share.excludes_zero
 
 
 def _bears(found: BasisInputs) -> bool:
-    """Whether the step surely changed as the parts did."""
+    """Whether the step changed significantly in the direction of the parts."""
     return (
         found.parts_share.excludes_zero
         and found.step_share.excludes_zero
@@ -155,12 +169,23 @@ BASES = (
 
 @dataclass(frozen=True, eq=False)
 class Comparison:
-    """state: the row of `BASES` that applies. low, high: of the ratio of step times, after to
-    before. step_expected: what a step of the first program would take if all that changes its work
-    alike were the second side's machine, ps. program: what the program adds to that, as a share of
-    it; bound: the same with all that is not sure. supported: whether the parts support a verdict,
-    as the state asks. evidence: what is known of the machine from outside. differs: facts in which
-    the sides differ, with whether that forbids to compare.
+    """Comparison of two sides.
+
+    before, after: the sides
+    min_effect: change of a step up to which the verdict is "no difference", as a share
+    basis: the row of `BASES` that applies
+    step_before, step_after: step times
+    step_expected_ps: expected time of the first program's step if every change common to all of its
+      work were due to the second side's machine, ps
+    ratio_low, ratio_high: 95% interval of the ratio of step times, after to before
+    program_share: time that the program adds, as a share of `step_expected_ps`
+    bound_share: the same share with all changes that are not significant
+    supported: whether the condition of the basis for a verdict is met
+    evidence: evidence about the machine from outside the parts
+    changes: the change of each part
+    factors: factor of each class of work
+    differences: facts that differ, with whether each forbids a comparison
+    categories: mean times of each category on both sides
     """
 
     before: Side
@@ -183,29 +208,31 @@ class Comparison:
 
     @property
     def ratio(self) -> float:
-        """Step time after to before."""
+        """Ratio of step times, after to before."""
         return self.step_after.value / self.step_before.value
 
     @property
     def is_comparable(self) -> bool:
-        """Whether a difference can be the program's at all."""
+        """Whether a difference can be attributed to the program at all."""
         return self.basis is not VerdictBasis.APART
 
     @property
     def max_program_share(self) -> float:
-        """What the program adds or saves at most, as a share of a step."""
+        """Upper bound of what the program adds or saves, as a share of a step."""
         return max(self.bound_share.high, -self.bound_share.low)
 
     @property
     def unexplained_share(self) -> float:
-        """What the step takes longer beyond what the program adds, as a share: what changed all
-        work alike, and what nothing explains.
+        """Growth of the step beyond what the program adds, as a share: changes common to all work,
+        and changes without an explanation.
         """
         return self.ratio / (1 + self.program_share.value) - 1 if self.program_share.value > -1 else math.inf
 
     @property
     def machine_may_explain(self) -> bool:
-        """Whether evidence from outside the parts says that the machine may have made the rest."""
+        """Whether evidence from outside the parts allows the machine to be the
+        cause of the rest.
+        """
         return (
             math.isfinite(self.unexplained_share)
             and self.unexplained_share > -1
@@ -214,16 +241,14 @@ class Comparison:
 
     @property
     def common_share(self) -> float:
-        """How much of what the step takes longer, or less, all work changed alike:
-        shares of logs.
-        """
+        """Share of the step's change that is common to all work: a ratio of logs."""
         return math.log(self.step_expected_ps / self.step_before.value) / math.log(self.ratio) if self.ratio != 1 else 0.0
 
     @property
     def follows_machine(self) -> bool:
-        """Whether evidence from outside says that the machine is another one in the step's
-        direction, and most of the step follows it: all work changed alike, and no part is known to
-        be the program's.
+        """Whether evidence from outside the parts shows a machine that differs in the step's
+        direction, and most of the step's change follows it: it is common to all work, and no
+        part is known to be changed by the program.
         """
         expected, follows = self.evidence.expected_log, self.common_share >= _FOLLOWS
         differs = abs(expected) > math.log1p(self.min_effect) and expected * math.log(self.ratio) > 0
@@ -231,9 +256,9 @@ class Comparison:
 
     @property
     def may_be_chance(self) -> bool:
-        """Whether single processes may differ by as much as the program seems to: the loops say
-        that the machine is the same, and still all work changed in one direction with the parts, by
-        more than they did. Three captures of each side tell how processes differ.
+        """Whether single processes may differ by as much as the program seems to: the loops show
+        the same machine, and still all work changed in the direction of the parts, by more than
+        the parts. Three captures of each side show how far processes differ.
         """
         same = bool(self.evidence.loop_ratios) and not self.evidence.log_shift
         if not self.few_captures or not same or self.basis is not VerdictBasis.PARTS or self.machine_may_explain:
@@ -243,7 +268,7 @@ class Comparison:
 
     @property
     def few_captures(self) -> bool:
-        """Whether there are too few captures to tell how those of one program differ."""
+        """Whether there are too few captures to show how far captures of one program differ."""
         return min(len(self.before.captures), len(self.after.captures)) < MIN_CAPTURES
 
     @property
@@ -253,8 +278,8 @@ class Comparison:
 
     @property
     def main_change(self) -> Change:
-        """The change that makes most of what the program adds or saves; where time has moved and
-        more came than went, one of these.
+        """The change that makes most of what the program adds or saves. Where time has moved and
+        more appeared than disappeared, one of the parts in which it appeared or disappeared.
         """
         sign = 1 if self.program_share.value > 0 else -1
         return max(
@@ -264,8 +289,8 @@ class Comparison:
 
     @once
     def host_comparisons(self) -> tuple[Comparison, ...]:
-        """Each host with itself, where both sides have the same number of several: one that takes
-        longer makes all others wait.
+        """Comparison of each host with itself, where both sides have the same number of several
+        hosts: one host that takes longer makes all others wait.
         """
         one, two = self.before.hosts, self.after.hosts
         if not one or len(one) != len(two):
@@ -277,7 +302,7 @@ class Comparison:
 
     @once
     def verdict(self) -> Verdict:
-        """What it comes to."""
+        """Verdict of the comparison."""
         if self.basis is VerdictBasis.IDENTICAL:
             return Verdict.IDENTICAL
         direction = _direction(self)
@@ -295,9 +320,9 @@ class Comparison:
 
 
 def _direction(found: Comparison) -> Verdict | None:
-    """Faster or slower, where that is sure: the program's share excludes 0 and is large enough to
-    be no accident of single processes, and the step did not surely change the other way, by more
-    than the machine is known to make of it.
+    """Return faster or slower where it is significant: the program's share excludes 0 and is too
+    large to be a difference between single processes, and the step did not significantly change
+    the other way by more than the machine is known to cause.
     """
     if not found.supported or not found.program_share.excludes_zero or found.program_share.value <= -1 or found.may_be_chance:
         return None
@@ -306,9 +331,7 @@ def _direction(found: Comparison) -> Verdict | None:
     if step < min(known.low_log, -_AGAINST) if slower else step > max(known.high_log, _AGAINST):
         return None
     alone = found.basis in (VerdictBasis.IN_TURNS, VerdictBasis.FEW_SHARED)
-    if (
-        found.basis is VerdictBasis.FEW_SHARED and not known.loop_ratios
-    ):  # of other parts on another machine nobody knows anything
+    if found.basis is VerdictBasis.FEW_SHARED and not known.loop_ratios:  # the other parts of another machine are unknown
         return None
     nearest = found.program_share.low if slower else found.program_share.high
     least = found.min_effect if found.few_captures or alone else compute_min_change(found.before, found.after)
@@ -318,10 +341,12 @@ def _direction(found: Comparison) -> Verdict | None:
 
 
 def compare(before: Side, after: Side, min_effect: float = MIN_EFFECT, *, in_turns: bool = False) -> Comparison:
-    """Compare two sides. effect: up to which share of a step "no difference" is said. in_turns:
-    whether they were captured in turns.
+    """Compare two sides.
 
-    Raises UsageError where some of the captures stand on both sides, and others on one.
+    min_effect: change of a step up to which the verdict is "no difference", as a share
+    in_turns: whether the sides were captured in turns
+
+    Raises UsageError where some of the captures are on both sides, and others on one.
     """
     identical = _identical(before, after)
     short = _short(before, after)
@@ -336,7 +361,8 @@ def compare(before: Side, after: Side, min_effect: float = MIN_EFFECT, *, in_tur
     machine, loops = _slowed(changes), math.exp(known.log_shift)
     common = math.log((two.value / one.value if explanation.too_few_shared else machine) / loops)
     ruled_out = abs(common) - apart_by > math.log1p(min_effect)
-    if explanation.too_few_shared and not ruled_out:  # nobody knows whose a change is of a part that both have
+    # with too few shared parts, the cause of a change in a part that both sides have is unknown
+    if explanation.too_few_shared and not ruled_out:
         changes = [replace(each, kind=ChangeKind.MACHINE) if each.kind is ChangeKind.CHANGED else each for each in changes]
     step = one.value * (loops if ruled_out else machine)
     differs = find_differences(before.facts, after.facts) + find_program_difference(
@@ -372,8 +398,8 @@ def _identical(before: Side, after: Side) -> bool:
 
 
 def _short(before: Side, after: Side) -> set[PartKey]:
-    """Parts that count as one with the executor: short on both sides, where they are. One that grew
-    long on one side stands by itself.
+    """Return the parts to merge into one with the executor: short on every side that has them. A
+    part that grew long on one side remains by itself.
     """
     long = (set(before.parts) - before.short_parts) | (set(after.parts) - after.short_parts)
     return set(before.short_parts | after.short_parts) - long
@@ -387,15 +413,15 @@ def _rows(before: Side, after: Side) -> list[PartRow]:
 
 
 def _slowed(changes: Sequence[Change]) -> float:
-    """How many times as long the machine alone makes all parts."""
+    """Return the ratio by which the machine alone lengthens all parts."""
     before = math.fsum(each.before.value for each in changes)
     return math.fsum(each.expected_ps for each in changes) / before if before else 1.0
 
 
 def _every(changes: Sequence[Change], factors: Mapping[str, Factor], step: float, outside: float) -> ShareEstimate:
-    """What all parts add to a step at least and at most, with what a class takes more, or less,
-    than others would have it, and than evidence from outside would, beyond what machines make of
-    classes: the program may have changed all of it.
+    """Return the least and the most that all parts add to a step, including how far each class of
+    work differs from the other classes and from the outside evidence beyond what machines cause:
+    the program may have changed the whole class.
     """
     parts = compute_share_bounds(changes, step)
     known = {work: factor for work, factor in factors.items() if factor.part_count >= MIN_PARTS_OWN_FACTOR}
@@ -410,8 +436,8 @@ def _every(changes: Sequence[Change], factors: Mapping[str, Factor], step: float
 
 
 def _interval(one: Mean, two: Mean, apart_by: float) -> tuple[float, float]:
-    """Of the ratio of step times, with what captures of one program differ by: those in turns say
-    it themselves.
+    """Return the 95% interval of the ratio of step times, including the variance between captures
+    of one program; captures in turns provide that variance themselves.
     """
     half = student(LEVEL, min(one.freedom, two.freedom)) * math.hypot(one.relative_error, two.relative_error)
     half = apart_by if math.isfinite(apart_by) else half

@@ -1,8 +1,9 @@
-"""`outpace doctor`: will a capture work here, and if not, what has to be typed.
+"""`outpace doctor`: checks whether a capture works on this machine, and names the command that
+repairs what is wrong.
 
-First everything is asked (`facts`, each framework in a process of its own, then the trial
-captures), then one function per subject judges; what the trial proves outweighs what files and
-variables suggest.
+First all facts are gathered (`facts`; each framework in a process of its own, then the trial
+captures). Then one function per subject judges them; a result of the trial captures outweighs what
+files and variables suggest.
 """
 
 from __future__ import annotations
@@ -36,8 +37,8 @@ def diagnose(
     system: System | None = None,
     progress: Progress = lambda text: None,
 ) -> Diagnosis:
-    """Examine the machine and this Python, or the one at path `python`; `progress` is told what is
-    being done.
+    """Examine the machine and this Python, or the one at path `python`; `progress` is called with
+    the name of each stage.
 
     Raises NotFoundError when that Python cannot be run.
     """
@@ -46,7 +47,7 @@ def diagnose(
 
 
 def gather_facts(system: System, logdir: str, *, trial: bool, python: str, progress: Progress) -> DoctorFacts:
-    """Ask everything that takes time; 5 to 15 s, most of it for the frameworks and the trial
+    """Gather the facts that take time; 5 to 15 s, most of it for the frameworks and the trial
     captures.
     """
     progress("asking Python")
@@ -82,7 +83,7 @@ def gather_facts(system: System, logdir: str, *, trial: bool, python: str, progr
 
 
 def examine(system: System, facts: DoctorFacts) -> Diagnosis:
-    """Judge the facts; nothing here takes long."""
+    """Judge the facts and return the diagnosis; takes little time."""
     results: list[CheckResult] = []
     for check in CHECKS:
         results = _merged(results, [_exact(result, facts.python) for result in check(system, facts)])
@@ -90,12 +91,12 @@ def examine(system: System, facts: DoctorFacts) -> Diagnosis:
     return Diagnosis(_verdict(facts, len(problems)), not problems, facts.python, tuple(results))
 
 
-_run_trial = trial.run_trial  # `gather_facts` has an argument of the module's name
+_run_trial = trial.run_trial  # alias, because an argument of `gather_facts` hides the module `trial`
 
 
 def _exact(result: CheckResult, python: str) -> CheckResult:
-    """The same result, with the pip of the examined Python in its command: `pip` alone may be
-    another environment's.
+    """Return the result with the examined Python's pip in its command, because `pip` alone may
+    belong to another environment.
     """
     if result.command is None:
         return result
@@ -104,8 +105,8 @@ def _exact(result: CheckResult, python: str) -> CheckResult:
 
 
 def _merged(before: list[CheckResult], later: list[CheckResult]) -> list[CheckResult]:
-    """Both, without what a problem of the same id outdates: the trial may show for certain what a
-    check suspected.
+    """Return the results of both lists, without earlier results whose id is that of a later
+    problem: a trial capture may prove what a check suspected.
     """
     certain = {result.id for result in later if result.outcome is CheckStatus.PROBLEM}
     return [result for result in before if result.id not in certain] + later

@@ -1,9 +1,9 @@
-"""CUPTI, NVIDIA's library through which GPU events reach a profile: is it found, does it fit, may
-it be used.
+"""Checks CUPTI, NVIDIA's library that delivers GPU events to a profile: whether it is found,
+whether its version fits, and whether this process may use it.
 
 The search follows TensorFlow's guide (https://www.tensorflow.org/guide/profiler, "Install the
-Profiler and GPU prerequisites") and what the dynamic linker does: LD_LIBRARY_PATH, the folders of
-pip's packages, the linker's cache.
+Profiler and GPU prerequisites") and the dynamic linker: LD_LIBRARY_PATH, the folders of pip's
+packages, the linker's cache.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ _IN_CONTAINER = "docker run --gpus all --cap-add=SYS_ADMIN IMAGE   # or --privil
 @dataclass(frozen=True)
 class CuptiLibrary:
     """A libcupti: its path, the CUDA version in its name ("12", "11.8" or ""), and whether the
-    linker finds it by itself.
+    dynamic linker finds it without further settings.
     """
 
     path: str
@@ -84,8 +84,8 @@ FAULT_PATTERNS = (
 
 
 def find_fault(system: System, text: str) -> CheckResult | None:
-    """The first known CUPTI fault in what a capture printed or wrote into the profile; None when
-    there is none.
+    """Return the first known CUPTI fault in a capture's output or its profile's messages; None
+    when there is none.
     """
     for pattern, name, sentence, command in FAULT_PATTERNS:
         lines = [line.strip() for line in text.splitlines() if re.search(pattern, line)]
@@ -95,8 +95,8 @@ def find_fault(system: System, text: str) -> CheckResult | None:
 
 
 def check(system: System, facts: DoctorFacts) -> list[CheckResult]:
-    """Library and privileges. Events of a GPU in the trial's profile prove both, whatever else was
-    found.
+    """Check the library and the privileges. GPU events in the trial's profile prove both, whatever
+    the files suggest.
     """
     if not facts.has_gpu:
         return [unchecked("cupti", "CUPTI is not needed here: there is no GPU.")]
@@ -141,7 +141,9 @@ def check_library(system: System, facts: DoctorFacts) -> list[CheckResult]:
 
 
 def built_cuda_versions(facts: DoctorFacts) -> tuple[str, ...]:
-    """CUDA versions that the frameworks were built with ("12.5.1", "13"); none when none tells."""
+    """Return the CUDA versions that the frameworks were built with ("12.5.1", "13"); empty when no
+    framework reports one.
+    """
     found = []
     for framework in facts.frameworks:
         build = framework.answer.get("build", {})
@@ -153,8 +155,8 @@ def built_cuda_versions(facts: DoctorFacts) -> tuple[str, ...]:
 
 
 def find_libraries(system: System, facts: DoctorFacts) -> list[CuptiLibrary]:
-    """Every libcupti, in the order in which the dynamic linker would take them; toolkits outside
-    its reach come last.
+    """Return every libcupti in the search order of the dynamic linker; toolkits outside its search
+    path come last.
     """
     path = [folder for folder in system.environment.get("LD_LIBRARY_PATH", "").split(":") if folder]
     packaged = [f"{site.rstrip('/')}/{folder}" for site in facts.site for folder in _PIP_FOLDERS]
@@ -170,7 +172,9 @@ def find_libraries(system: System, facts: DoctorFacts) -> list[CuptiLibrary]:
 
 
 def check_privileges(system: System) -> list[CheckResult]:
-    """Whether this process may profile; https://developer.nvidia.com/ERR_NVGPUCTRPERM."""
+    """Check whether this process may profile the GPU;
+    https://developer.nvidia.com/ERR_NVGPUCTRPERM.
+    """
     parameters = system.read("/proc/driver/nvidia/params")
     if parameters is None:
         return [unchecked("cupti-privileges", "The driver does not say who may profile (/proc/driver/nvidia/params).")]
@@ -190,7 +194,7 @@ def is_administrator(system: System) -> bool:
 
 
 def is_in_container(system: System) -> bool:
-    """Whether this process runs in a container, as far as that shows."""
+    """Whether this process runs in a container, as far as that can be detected."""
     if any(system.read(path) is not None for path in _CONTAINER_FILES) or "KUBERNETES_SERVICE_HOST" in system.environment:
         return True
     return bool(re.search(r"docker|kubepods|containerd|libpod", system.read("/proc/1/cgroup") or ""))
@@ -206,8 +210,8 @@ def _in_folder(system: System, folder: str, reachable: bool) -> list[CuptiLibrar
 
 
 def _library(system: System, path: str, reachable: bool) -> CuptiLibrary:
-    """The version in the name: that of the link's target where the name itself has none
-    (libcupti.so).
+    """Return the library at a path; its version is that in the file name, or in the link's target
+    where the file name has none (libcupti.so).
     """
     for name in (path, system.real_path(path)):
         match = re.search(r"libcupti\.so\.([0-9.]+)$", name)
@@ -217,8 +221,8 @@ def _library(system: System, path: str, reachable: bool) -> CuptiLibrary:
 
 
 def _fits(version: str, wanted: tuple[str, ...]) -> bool:
-    """Whether a library of this version serves; since CUDA 12, one of the same major version does.
-    Years are CUPTI's own numbers.
+    """Whether a library of this version fits; since CUDA 12 the major version has to agree.
+    Versions that are years are CUPTI's own numbers.
     """
     if not wanted or not version or version.startswith("20"):
         return True

@@ -1,4 +1,4 @@
-"""Does the framework see the GPUs that the machine has, and if not, why."""
+"""Checks whether the framework sees the machine's GPUs, and finds the cause where it does not."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ UNUSED_GPU_PATTERNS = (
 
 
 def check(system: System, facts: DoctorFacts) -> list[CheckResult]:
-    """The driver's GPUs against those that each framework sees."""
+    """Compare the driver's GPUs with those that each framework sees."""
     driver = facts.driver
     if not facts.has_gpu:
         tpus = [framework for framework in facts.frameworks if framework.tpus]
@@ -75,7 +75,9 @@ def _seen(system: System, facts: DoctorFacts, framework: FrameworkFacts) -> Chec
 
 
 def _cause(system: System, facts: DoctorFacts, framework: FrameworkFacts) -> tuple[str, str, tuple[str, ...]]:
-    """(sentence, command, what was said) for a framework that sees no GPU although there is one."""
+    """Return (sentence, command, evidence) for a framework that sees no GPU although there
+    is one.
+    """
     built = framework.answer.get("build", {}).get("is_cuda_build")
     if framework.name == "tensorflow" and built is False:
         cpu = next((name for name in facts.packages if name.startswith(("tensorflow-cpu", "tf-nightly-cpu"))), "tensorflow")

@@ -1,4 +1,4 @@
-"""What the doctor knows before it judges: the Python, its packages, its frameworks, the driver's
+"""Gathers the facts that the doctor judges: the Python, its packages, its frameworks, the driver's
 GPUs and the trial captures.
 
 Everything slow happens here; the checks are functions of the facts and of what a `System` can read
@@ -26,10 +26,12 @@ _QUERY = ("nvidia-smi", "--query-gpu=name,driver_version", "--format=csv,noheade
 
 @dataclass(frozen=True)
 class FrameworkFacts:
-    """One framework as its own process describes it; `answer` is empty where that process failed,
-    and `failure` says how.
+    """A framework as described by a process that imported it.
 
-    `said` is what it wrote to standard error.
+    answer: what the process printed; empty where it failed.
+    failure: how the process failed; "" where it did not.
+    stderr: what the process wrote to standard error.
+    seconds: duration of the process.
     """
 
     name: str
@@ -40,12 +42,12 @@ class FrameworkFacts:
 
     @property
     def title(self) -> str:
-        """The name as its authors write it."""
+        """The framework's name as its authors write it."""
         return TITLES[self.name]
 
     @property
     def version(self) -> str:
-        """Version, "" where the framework could not be asked."""
+        """The framework's version; "" where its process failed."""
         return str(self.answer.get("version", ""))
 
     @property
@@ -61,8 +63,8 @@ class FrameworkFacts:
 
 @dataclass(frozen=True)
 class TrialCapture:
-    """A trial capture and what its profile holds; `failure` says why there is none, `said` is the
-    end of what was printed.
+    """A trial capture and the contents of its profile; `failure` is the reason why there is none,
+    `output` the end of the process's output.
     """
 
     framework: str
@@ -81,8 +83,8 @@ class TrialCapture:
 
 @dataclass(frozen=True)
 class TimedTrialCapture:
-    """A capture by time of a JAX program on a GPU: `failure` says how its program ended ("": well),
-    `said` is the end of what was printed.
+    """A capture by time of a JAX program on a GPU; `failure` is how the program failed ("" where
+    it did not), `output` the end of its output.
     """
 
     failure: str = ""
@@ -91,8 +93,8 @@ class TimedTrialCapture:
 
 @dataclass(frozen=True)
 class Driver:
-    """GPUs as the NVIDIA driver lists them; `remark` is what `nvidia-smi` says when it does not
-    work.
+    """The GPUs that the NVIDIA driver lists; `remark` is the message of `nvidia-smi` when it does
+    not work.
     """
 
     gpus: tuple[str, ...] = ()
@@ -102,8 +104,8 @@ class Driver:
 
 @dataclass(frozen=True)
 class DoctorFacts:
-    """Everything that was asked; `outpace` is where the asked Python finds Outpace, None when it
-    does not.
+    """All facts about a Python and its machine; `outpace` is where that Python finds Outpace, None
+    when it does not.
     """
 
     python: str
@@ -130,7 +132,7 @@ class DoctorFacts:
 
     @property
     def has_gpu_events(self) -> bool:
-        """Whether a trial's profile holds events of a GPU: that beats everything that files and
+        """Whether a trial's profile has GPU events; this outweighs everything that files and
         variables suggest.
         """
         return any("GPU" in device for trial in self.trials or () for device in trial.devices)
@@ -140,7 +142,7 @@ Check = Callable[[System, DoctorFacts], list[CheckResult]]
 
 
 def query_python(system: System, python: str) -> Mapping[str, Any]:
-    """The packages that a Python has; raises NotFoundError when it cannot be run."""
+    """Return the packages that a Python has. Raises NotFoundError when it cannot be run."""
     done = system.run([python, probe.__file__, "packages"], PROBE_TIMEOUT_S)
     answer = _answer(done)
     if answer is None:
@@ -149,7 +151,9 @@ def query_python(system: System, python: str) -> Mapping[str, Any]:
 
 
 def query_framework(system: System, python: str, name: str) -> FrameworkFacts:
-    """What a framework says of itself; a crash or a hang of its process is an answer too."""
+    """Return the facts of one framework, from a process of its own; a crash or a hang of that
+    process is reported as a failure.
+    """
     # JAX would otherwise take most of the GPU's memory; errors must be said even where the user
     # silenced them.
     more = {"TF_CPP_MIN_LOG_LEVEL": "0", "XLA_PYTHON_CLIENT_PREALLOCATE": "false"}
@@ -167,7 +171,7 @@ def query_framework(system: System, python: str, name: str) -> FrameworkFacts:
 
 
 def query_driver(system: System) -> Driver:
-    """The GPUs that `nvidia-smi` lists, or else the driver's own folder."""
+    """Return the GPUs that `nvidia-smi` lists, or else those in the driver's own folder."""
     done = system.run(_QUERY, 30.0)
     rows = [line.rsplit(",", 1) for line in done.out.splitlines() if "," in line] if done.code == 0 else []
     if rows:
@@ -180,7 +184,9 @@ def query_driver(system: System) -> Driver:
 
 
 def query_requirements(system: System, python: str) -> tuple[str, ...] | None:
-    """What `pip check` finds wrong, one sentence each; None where this Python has no pip."""
+    """Return the problems that `pip check` finds, one sentence each; None where this Python has no
+    pip.
+    """
     done = system.run([python, "-m", "pip", "check"], 60.0)
     if "No module named pip" in done.err or done.timed_out:
         return None
@@ -188,12 +194,12 @@ def query_requirements(system: System, python: str) -> tuple[str, ...] | None:
 
 
 def last_lines(text: str, count: int = 3) -> tuple[str, ...]:
-    """The last lines that are not empty."""
+    """Return the last lines that are not empty."""
     return tuple(line.rstrip() for line in text.splitlines() if line.strip())[-count:]
 
 
 def quote_path(path: str) -> str:
-    """A path as a shell takes it, with `~` for the home folder left to the shell."""
+    """Return the path quoted for a shell command."""
     import shlex
 
     return shlex.quote(os.fspath(path))

@@ -1,5 +1,5 @@
 """Asks one Python about its packages or one framework: `python probe.py
-describe_packages|describe_tensorflow|describe_jax` prints one line of JSON.
+packages|tensorflow|jax` prints one line of JSON.
 
 Runs in a process of its own, under the Python that will train: TensorFlow takes seconds, prints a
 lot, and may crash inside CUDA. Standard library only, and no module of Outpace: it may not be
@@ -13,7 +13,7 @@ import platform
 import sys
 from typing import Any
 
-ANSWER_PREFIX = "OUTPACE-PROBE "  # in front of the answer: frameworks print to standard output, too
+ANSWER_PREFIX = "OUTPACE-PROBE "  # prefix of the result's line: frameworks print to standard output, too
 PACKAGES = (
     *(
         "tensorflow",
@@ -40,7 +40,9 @@ PACKAGES = (
 
 
 def describe_packages() -> dict[str, Any]:
-    """Versions of the installed packages that matter, and where they are installed."""
+    """Return the versions of the relevant installed packages, and the folders where they are
+    installed.
+    """
     import importlib.util
     import site
     import sysconfig
@@ -53,7 +55,9 @@ def describe_packages() -> dict[str, Any]:
 
 
 def _version(name: str) -> str:
-    """The installed version; "" when the package is not there, or its metadata is damaged."""
+    """Return a package's installed version; "" when it is not installed, or its metadata is
+    damaged.
+    """
     from importlib import metadata
 
     try:
@@ -63,7 +67,7 @@ def _version(name: str) -> str:
 
 
 def describe_tensorflow() -> dict[str, Any]:
-    """What TensorFlow says of itself: version, what it was built with, devices, its Keras."""
+    """Return TensorFlow's version, build information, devices and Keras."""
     import tensorflow as tf
 
     build = {key: value for key, value in tf.sysconfig.get_build_info().items() if isinstance(value, (str, bool, int))}
@@ -78,7 +82,7 @@ def describe_tensorflow() -> dict[str, Any]:
 
 
 def describe_jax() -> dict[str, Any]:
-    """What JAX says of itself: version, platform, devices, whether its profiler takes levels."""
+    """Return JAX's version, platform and devices, and whether its profiler takes tracer levels."""
     import jax as module
 
     devices = module.local_devices()
@@ -90,8 +94,8 @@ def describe_jax() -> dict[str, Any]:
 
 
 def main(subject: str) -> None:
-    """Print the answer."""
-    sys.path.pop(0)  # this file's folder: its modules must not hide anything of the asked Python
+    """Print the result as one line of JSON."""
+    sys.path.pop(0)  # remove this file's folder: its modules must not hide those of the examined Python
     answer = {"packages": describe_packages, "tensorflow": describe_tensorflow, "jax": describe_jax}[subject]()
     answer.update(executable=sys.executable, python=platform.python_version())
     sys.stdout.write("\n" + ANSWER_PREFIX + json.dumps(answer) + "\n")

@@ -1,5 +1,5 @@
-"""Is something else profiling here, or set up so that a profile is wrong; and which tracer levels
-the framework honours.
+"""Checks for other profilers, for settings that make a profile wrong, and for the tracer levels
+that the framework honours.
 """
 
 from __future__ import annotations
@@ -31,8 +31,8 @@ _PRELOADED = re.compile(
 
 @dataclass(frozen=True)
 class Setting:
-    """An environment variable that changes what a capture shows; `gpu_only` ones hurt only where
-    there is a GPU.
+    """An environment variable that changes what a capture records; `gpu_only` settings matter only
+    where there is a GPU.
     """
 
     variable: str
@@ -92,7 +92,7 @@ SETTINGS = (
 
 
 def check(system: System, facts: DoctorFacts) -> list[CheckResult]:
-    """Environment, other profilers, tracer levels."""
+    """Check the environment, other profilers and tracer levels."""
     found = [*_environment(system, facts), *_others(system, facts)]
     if not found:
         found = [ok("profiler", "No other profiler is at work, and no environment variable disturbs a capture.")]
@@ -110,7 +110,9 @@ def _environment(system: System, facts: DoctorFacts) -> Iterator[CheckResult]:
 
 
 def _others(system: System, facts: DoctorFacts) -> Iterator[CheckResult]:
-    """Profilers among the running processes; they matter where CUPTI is wanted."""
+    """Yield a note for each profiler among the running processes; they matter where CUPTI is
+    needed.
+    """
     if not facts.has_gpu or facts.has_gpu_events:
         return
     running: dict[str, list[str]] = {}

@@ -1,4 +1,4 @@
-"""What a check of `outpace doctor` says."""
+"""The results of the checks of `outpace doctor`."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from outpace._dataclass import dataclass
 
 
 class CheckStatus(str, Enum):
-    """What a check found; only a problem means that captures do not work here."""
+    """Status of a check; only PROBLEM means that captures do not work here."""
 
     OK = "ok"
     NOTE = "note"
@@ -20,8 +20,13 @@ class CheckStatus(str, Enum):
 
 @dataclass(frozen=True)
 class CheckResult:
-    """One line of the diagnosis: what was checked, a sentence on it, where that was seen, and the
-    command that mends it.
+    """One line of the diagnosis.
+
+    id: name of the check.
+    outcome: its status.
+    text: the finding as a sentence.
+    evidence: lines that show where the finding comes from.
+    command: command that repairs it; None without one.
     """
 
     id: str
@@ -33,8 +38,12 @@ class CheckResult:
 
 @dataclass(frozen=True)
 class Diagnosis:
-    """All results, and what they mean together: `works` tells whether a capture can be made,
-    `verdict` says it in a sentence.
+    """All results and their conclusion.
+
+    verdict: the conclusion as a sentence.
+    works: whether captures work.
+    python: path of the examined Python.
+    results: all check results, in order.
     """
 
     verdict: str
@@ -43,25 +52,25 @@ class Diagnosis:
     results: tuple[CheckResult, ...]
 
     def to_dict(self) -> dict[str, Any]:
-        """The diagnosis as plain values, for JSON."""
+        """Return the diagnosis as plain values for JSON."""
         return asdict(self)
 
 
 def ok(name: str, text: str, *evidence: str) -> CheckResult:
-    """A check that found nothing wrong."""
+    """Return the result of a check that found nothing wrong."""
     return CheckResult(name, CheckStatus.OK, text, evidence)
 
 
 def note(name: str, text: str, *evidence: str, command: str | None = None) -> CheckResult:
-    """Something worth knowing that stops no capture."""
+    """Return a result that is worth knowing but stops no capture."""
     return CheckResult(name, CheckStatus.NOTE, text, evidence, command)
 
 
 def problem(name: str, text: str, *evidence: str, command: str | None = None) -> CheckResult:
-    """Something that stops captures, or makes them miss what they are made for."""
+    """Return a result for a fault that stops captures or makes them incomplete."""
     return CheckResult(name, CheckStatus.PROBLEM, text, evidence, command)
 
 
 def unchecked(name: str, text: str) -> CheckResult:
-    """A check that could not be made, or was not asked for."""
+    """Return the result of a check that was not possible or not requested."""
     return CheckResult(name, CheckStatus.NOT_CHECKED, text)

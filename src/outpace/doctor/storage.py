@@ -1,5 +1,5 @@
-"""Can the log directory and the temporary directory be written to, and is there room
-for a profile.
+"""Checks whether the log directory and the temporary directory are writable and have room for a
+profile.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ _REASONS = {
 
 
 def check(system: System, facts: DoctorFacts) -> list[CheckResult]:
-    """Log directory and temporary directory."""
+    """Check the log directory and the temporary directory."""
     found = _url(facts.logdir) if is_url(facts.logdir) else _folder(system, "logdir", "log directory", facts.logdir)
     temporary = system.environment.get("TMPDIR") or "/tmp"
     return found + _folder(system, "temporary", "temporary directory", temporary)
@@ -63,7 +63,7 @@ def _unwritable(name: str, what: str, shown: str, folder: str, error: int) -> Ch
 
 
 def _url(logdir: str) -> list[CheckResult]:
-    """Writes a small file there and takes it away again."""
+    """Check a log directory at a URL by writing a small file there and removing it."""
     with tempfile.TemporaryDirectory() as folder:
         path = os.path.join(folder, "test")
         with open(path, "w", encoding="utf-8") as file:

@@ -1,5 +1,5 @@
-"""The one door through which the doctor sees the machine, so that a test can show it the recorded
-texts of another one.
+"""The doctor's only access to the machine, so that a test can replace it by the recorded output of
+another machine.
 """
 
 from __future__ import annotations
@@ -22,8 +22,8 @@ _LOAD = "import ctypes, sys; ctypes.CDLL(sys.argv[1])"
 
 @dataclass(frozen=True)
 class CommandResult:
-    """A command that ended: exit code (minus the number of the signal that ended it, 127 when it is
-    not there), its output, seconds.
+    """Result of a command that ended: exit code (minus the signal number where a signal ended it,
+    127 when the command does not exist), its output, and its duration in seconds.
     """
 
     code: int
@@ -38,19 +38,19 @@ class System:
 
     @property
     def environment(self) -> Mapping[str, str]:
-        """Environment variables."""
+        """The environment variables."""
         return os.environ
 
     @property
     def uid(self) -> int:
-        """The user's number; 0 is root."""
-        if sys.platform == "win32":  # which has none
+        """The user's numeric id; 0 is root."""
+        if sys.platform == "win32":  # Windows has no numeric user ids
             return 1
         return os.geteuid()
 
     def run(self, command: Sequence[str], timeout: float = 30.0, variables: Mapping[str, str] | None = None) -> CommandResult:
-        """Run a command without input, with `variables` environment variables; one that takes too
-        long is ended with its children.
+        """Run a command without input, with the environment variables `variables` added; a command
+        that exceeds its time limit is ended with its children.
         """
         start = time.monotonic()
         try:
@@ -77,7 +77,7 @@ class System:
         return CommandResult(process.returncode, out.decode(errors="replace"), err.decode(errors="replace"), seconds, late)
 
     def read(self, path: str) -> str | None:
-        """Text of a file; None when it is not there or may not be read."""
+        """Return the text of a file; None when it does not exist or may not be read."""
         try:
             with open(path, encoding="utf-8", errors="replace") as file:
                 return file.read()
@@ -85,19 +85,19 @@ class System:
             return None
 
     def list_folder(self, folder: str) -> tuple[str, ...]:
-        """Names in a folder, sorted; none when it is not there."""
+        """Return the names in a folder, sorted; none when it does not exist."""
         try:
             return tuple(sorted(os.listdir(folder)))
         except OSError:
             return ()
 
     def real_path(self, path: str) -> str:
-        """The path that symbolic links lead to."""
+        """Return the path with all symbolic links resolved."""
         return os.path.realpath(path)
 
     def load_error(self, library: str) -> str | None:
-        """What the dynamic linker says against a library, None when it loads; tried in a process of
-        its own, which it may crash.
+        """Return the dynamic linker's error for a library; None when it loads. Loading is tried in
+        a process of its own, which it may crash.
         """
         done = self.run([sys.executable, "-c", _LOAD, library], 30.0)
         if done.code == 0:
@@ -105,8 +105,8 @@ class System:
         return (done.err.strip().splitlines() or [f"loading it ended with code {done.code}"])[-1].removeprefix("OSError: ")
 
     def write_error(self, folder: str) -> int | None:
-        """The `errno` of making a folder (with its parents) and writing 64 KiB there, None when
-        that works; leaves no trace.
+        """Return the `errno` of creating a folder (with its parents) and writing 64 KiB there;
+        None when that works. Everything written is removed.
         """
         made = _first_missing(folder)
         try:
@@ -120,13 +120,13 @@ class System:
             return error.errno or errno.EIO
         finally:
             while made is not None and folder.startswith(made):
-                with contextlib.suppress(OSError):  # somebody else may have put something there meanwhile
+                with contextlib.suppress(OSError):  # another process may have written a file there meanwhile
                     os.rmdir(folder)
                 folder = os.path.dirname(folder)
 
     def free_bytes(self, folder: str) -> int | None:
-        """Free space in bytes of the file system that a folder is on, or would be on; None when it
-        cannot be told.
+        """Return the free space in bytes of the file system that a folder is on, or would be on;
+        None when it is unknown.
         """
         while not os.path.exists(folder) and folder != os.path.dirname(folder):
             folder = os.path.dirname(folder)
@@ -137,7 +137,7 @@ class System:
 
 
 def _first_missing(folder: str) -> str | None:
-    """The topmost folder on the way to `folder` that does not exist yet."""
+    """Return the topmost folder on the path to `folder` that does not exist yet."""
     missing = None
     while not os.path.lexists(folder):
         missing, folder = folder, os.path.dirname(folder)
@@ -145,7 +145,7 @@ def _first_missing(folder: str) -> str | None:
 
 
 def _end(process: subprocess.Popen[bytes]) -> tuple[bytes, bytes]:
-    """End a process and everything it started; returns what it had written."""
+    """End a process and everything it started; return what it had written."""
     if sys.platform == "win32":
         process.kill()
     else:

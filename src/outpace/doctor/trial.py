@@ -1,8 +1,8 @@
-"""A trial capture: three steps of a tiny program, captured as `outpace profile` does, and what its
-profile holds.
+"""The trial captures: three steps of a tiny program are captured as `outpace profile` does it, and
+the profile is read.
 
-Where JAX trains on a GPU, a second one ends by time while the program works on: that is what some
-versions do not survive.
+Where JAX trains on a GPU, a second trial captures by time while the program works on: with some
+versions the program crashes then.
 """
 
 from __future__ import annotations
@@ -121,8 +121,8 @@ FAILURE_CAUSES = (
 
 
 def run_trial(system: System, python: str, framework: str) -> TrialCapture:
-    """Make the capture in a temporary folder and read its profile; a failure is a `TrialCapture`
-    too.
+    """Make the trial capture in a temporary folder and read its profile; a failure is returned as
+    a `TrialCapture` too.
     """
     with ProcessTree() as family:
         done, outcome = _capture(system, python, family.folder, _SCRIPTS[framework], TRIAL_STEPS)
@@ -136,9 +136,7 @@ def run_trial(system: System, python: str, framework: str) -> TrialCapture:
 
 
 def run_timed_trial(system: System, python: str) -> TimedTrialCapture:
-    """Capture half a second of a JAX program that works on meanwhile, and see whether
-    it survives.
-    """
+    """Capture half a second of a running JAX program and return whether the program survives."""
     with ProcessTree() as family:
         done, outcome = _capture(system, python, family.folder, _BY_TIME, 0)
     code = int(str(outcome["exit_code"] or 0)) if outcome is not None else 0
@@ -151,8 +149,8 @@ def run_timed_trial(system: System, python: str) -> TimedTrialCapture:
 def _capture(
     system: System, python: str, folder: str, script: str, steps: int
 ) -> tuple[CommandResult, dict[str, object] | None]:
-    """Capture so many steps of a script (0: by time) in a process of its own: how that ended, and
-    what it left.
+    """Capture `steps` steps of a script (0: by time) in a process of its own; return how the
+    process ended and what it wrote.
     """
     path, answer = os.path.join(folder, "trial.py"), os.path.join(folder, "answer.json")
     with open(path, "w", encoding="utf-8") as file:
@@ -164,13 +162,13 @@ def _capture(
 
 
 def _end_of(done: CommandResult) -> str:
-    """The end of what a process printed."""
+    """Return the last lines of a process's output."""
     return "\n".join((done.out + done.err).splitlines()[-_SAID:])
 
 
 def read_trial(framework: str, folder: str, output: str = "", seconds: float = 0.0) -> TrialCapture:
-    """What the profile in a run folder holds; raises OutpaceError when there is none that can be
-    read.
+    """Return the contents of the profile in a run folder. Raises OutpaceError when there is none
+    that can be read.
     """
     from outpace.store.logdir import find_profiles, local_copy
     from outpace.timeline import OpKind, Timeline
@@ -201,12 +199,12 @@ def read_trial(framework: str, folder: str, output: str = "", seconds: float = 0
 
 
 def _xla_ops(trace: Trace) -> int:
-    """Names of the events that XLA marks as ops of a compiled program."""
+    """Return the names of the events that XLA marks as ops of a compiled program."""
     return len(set(trace.name[trace.stat("hlo_op").rows].tolist()))
 
 
 def check(system: System, facts: DoctorFacts) -> list[CheckResult]:
-    """What the trial captures say."""
+    """Return the results of the trial captures."""
     if facts.trials is None:
         return [unchecked("trial", "No trial capture was asked for (--no-trial).")]
     if not facts.trials:
@@ -220,7 +218,7 @@ def check(system: System, facts: DoctorFacts) -> list[CheckResult]:
 
 
 def _survived(trial: TimedTrialCapture) -> CheckResult:
-    """Whether a program on a GPU survives a capture by time."""
+    """Return a result that says whether a program on a GPU survives a capture by time."""
     if not trial.failure:
         return ok("jax-by-time", "A capture by time ended while a JAX program worked on the GPU, and the program worked on.")
     text = f"A capture by time of a JAX program on the GPU failed: {trial.failure}"

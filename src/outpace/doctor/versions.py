@@ -1,4 +1,4 @@
-"""Which packages are there, and which of them are known not to work together."""
+"""Checks which packages are installed, and which of them are known not to work together."""
 
 from __future__ import annotations
 
@@ -20,11 +20,11 @@ _OURS = re.compile(r"^(tensorflow|tf[-_]|keras|jax|tensorboard|xprof|numpy|proto
 
 
 class Packages:
-    """Versions that can be compared."""
+    """Installed packages with comparable versions."""
 
     def __init__(self, versions: Mapping[str, str]) -> None:
-        """Of the packages by name; a TensorFlow of another name (`tensorflow-cpu`, ...) is also
-        found as `tensorflow`.
+        """`versions` are texts by package name; a TensorFlow of another name (`tensorflow-cpu`,
+        ...) is also listed as `tensorflow`.
         """
         self.versions = dict(versions)
         self.tensorflows = [name for name in _TENSORFLOWS if name in versions]
@@ -35,26 +35,31 @@ class Packages:
         return name in self.versions
 
     def is_older(self, name: str, *release: int) -> bool:
-        """Whether the package is there and older than a release."""
+        """Whether the package is installed and older than a release."""
         return name in self.versions and self.release(name) < release
 
     def is_at_least(self, name: str, *release: int) -> bool:
-        """Whether the package is there and not older than a release."""
+        """Whether the package is installed and not older than a release."""
         return name in self.versions and self.release(name) >= release
 
     def release(self, name: str) -> tuple[int, ...]:
-        """(2, 21, 0) of 2.21.0rc1; () of a package that is not there."""
+        """Return the numeric release of a package: (2, 21, 0) for 2.21.0rc1; () for a package that
+        is not installed.
+        """
         match = re.match(r"[0-9]+(\.[0-9]+)*", self.versions.get(name, ""))
         return tuple(int(part) for part in match[0].split(".")) if match else ()
 
 
 @dataclass(frozen=True)
 class Mismatch:
-    """Packages that do not work together: when that is so, what then happens, and the command that
-    ends it.
+    """Packages that do not work together.
 
-    `broken_framework` is the framework whose import fails then; without one, captures work and
-    something around them does not.
+    id: name of the mismatch.
+    applies: whether the installed packages have it.
+    text: what happens then.
+    command: command that ends it.
+    broken_framework: framework whose import then fails; "" where captures work and another tool
+    fails.
     """
 
     id: str
@@ -158,7 +163,7 @@ MISMATCHES = (
 
 
 def check(system: System, facts: DoctorFacts) -> list[CheckResult]:
-    """The Python, its frameworks, known mismatches, and what `pip check` says."""
+    """Check the Python, its frameworks, known mismatches, and the output of `pip check`."""
     return [*_python(facts), *_frameworks(system, facts), *_mismatches(facts), *_requirements(facts), *_callback(facts)]
 
 
@@ -196,13 +201,15 @@ def _framework(system: System, facts: DoctorFacts, framework: FrameworkFacts) ->
 
 
 def _known(facts: DoctorFacts, framework: str) -> list[str]:
-    """The commands of the mismatches that break this framework's import."""
+    """Return the repair commands of the mismatches that break this framework's import."""
     packages = Packages(facts.packages)
     return [_filled(m.command, packages) for m in MISMATCHES if m.broken_framework == framework and m.applies(packages)]
 
 
 def _mismatches(facts: DoctorFacts) -> Iterator[CheckResult]:
-    """Known mismatches; one that should break an import is only a note where the import worked."""
+    """Yield a result for each known mismatch; one that should break an import is only a note where
+    the import worked.
+    """
     packages = Packages(facts.packages)
     broken = {framework.name for framework in facts.frameworks if framework.failure}
     for mismatch in MISMATCHES:
@@ -223,7 +230,8 @@ def _requirements(facts: DoctorFacts) -> list[CheckResult]:
 
 
 def _callback(facts: DoctorFacts) -> list[CheckResult]:
-    """https://github.com/tensorflow/tensorboard/issues/6954,
+    """Note that the TensorBoard callback of Keras 3 marks no steps:
+    https://github.com/tensorflow/tensorboard/issues/6954,
     https://github.com/openxla/xprof/issues/578.
     """
     packages = Packages(facts.packages)

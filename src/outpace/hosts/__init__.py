@@ -1,1 +1,1 @@
-"""The hosts of one run, wherever their profiles lie, and however many they are."""
+"""Opening of all hosts of one run, from one or several folders and for any number of hosts."""

@@ -1,6 +1,4 @@
-"""The hosts of one run from several folders: which of these belong together, by what
-was captured.
-"""
+"""Merging of several folders into one run, by comparing what their hosts captured."""
 
 from __future__ import annotations
 
@@ -22,14 +20,14 @@ from outpace.model.units import format_count
 from outpace.store.host_folders import disambiguate_hosts, has_distinct_hosts, has_related_names, rank_of
 from outpace.store.profiles import ProfileSet
 
-_TRIED = 3  # files of a folder, smallest first: one may be damaged
+_TRIED = 3  # number of files tried in each folder, smallest first, because one may be damaged
 _NAMED = 3
 _ANOTHER_TIME = "they were captured at another time"
 
 
 def merge_folders(profiles: ProfileSet) -> tuple[ProfileSet, tuple[str, ...]]:
-    """The profiles of a run with those of its hosts that lie in the folders beside it, and a remark
-    that says what was put together.
+    """Return the profiles of a run with those of its hosts in sibling folders, and remarks that
+    describe the merge.
     """
     if not profiles.siblings:
         return profiles, ()
@@ -60,7 +58,9 @@ def merge_folders(profiles: ProfileSet) -> tuple[ProfileSet, tuple[str, ...]]:
 
 
 def _shown(session: ProfileSet) -> str:
-    """A folder by what tells it from those beside it: the one of its rank, or its own name."""
+    """Return a folder's label that distinguishes it from its siblings: its rank,
+    or its own name.
+    """
     return rank_of(session.files[0].path) or session.run
 
 
@@ -68,16 +68,17 @@ def _told(hosts: int, runs: list[str]) -> str:
     names = sorted(set(runs))
     more = f" and {format_count(len(names) - _NAMED, 'other')}" if len(names) > _NAMED else ""
     return (
-        f"{format_count(len(runs), 'folder')} are read as one run of {format_count(hosts, 'host')}, because no host is in two of them and they were "
+        f"{format_count(len(runs), 'folder')} are read as one run of {format_count(hosts, 'host')}, "
+        "because no host is in two of them and they were "
         f"captured at the same time ({', '.join(names[:_NAMED])}{more}). Give one of the folders to read it alone."
     )
 
 
 def _one_of(session: ProfileSet) -> HostSummary:
-    """One of a folder's hosts, which stands for all, since they were captured together: one with
-    steps where a small profile has them.
+    """Return one host of a folder, which represents all of them, since they were captured together:
+    the first of the smallest profiles that has steps, or else the first that can be read.
 
-    Raises why the smallest profiles cannot be read.
+    Raises the error of the first profile where none of the smallest can be read.
     """
     smallest = sorted(session.files, key=lambda file: file.size)[:_TRIED]
     tried = list[HostSummary | OutpaceError]()
@@ -97,14 +98,16 @@ def is_same_run(first: HostSummary, second: HostSummary, *, same_job: bool = Tru
 
 
 def different_run_reason(first: HostSummary, second: HostSummary, *, same_job: bool = True) -> str:
-    """Why two different hosts were not captured in one run, in words; empty where they were.
-    `same_job`: whether names of folders say that they are of one job.
+    """Return the reason, in words, why two different hosts were not captured in one run; empty
+    where they were. `same_job`: whether the names of the folders show that the hosts belong to
+    one job.
 
-    Collectives that end on both at one distance in time say so, whatever their clocks say, and
-    those whose distance changes that they wait for others. Without collectives, names must say it,
-    and they must have recorded at the same time by their own clocks; where the program counts its
-    steps on both, a step of one number must be one step, and where it does not, steps must be of
-    one length: two trainings that run at once, each on hosts of its own, differ in that.
+    Collectives that end on both hosts with a constant time difference show one run, whatever the
+    clocks show; where the difference varies, the hosts wait for other hosts. Without collectives,
+    the names must show one job, and both must have recorded at the same time by their own clocks.
+    Where the program counts its steps on both hosts, steps of one number must be the same step.
+    Where it does not, steps must have one length: two trainings that run at once, each on hosts of
+    its own, differ in that.
     """
     waits = _wait_for_each_other(first, second)
     if waits is not None:
@@ -124,15 +127,17 @@ def different_run_reason(first: HostSummary, second: HostSummary, *, same_job: b
 
 
 def _of_one_length(first: HostSummary, second: HostSummary) -> bool:
-    """Whether steps of both last as long as those of hosts that train together; a host without
-    steps does not say.
+    """Whether the steps of both hosts differ in length by no more than those of hosts that train
+    together; true where a host has no steps.
     """
     lengths = sorted(median(d.step_end - d.step_start) for d in (first, second) if len(d.step_number))
     return len(lengths) < 2 or lengths[1] - lengths[0] <= MAX_OFFSET_SPREAD * lengths[1]
 
 
 def _wait_for_each_other(first: HostSummary, second: HostSummary) -> bool | None:
-    """None where no collectives say it."""
+    """Whether the collectives of both hosts end together up to a constant offset; None where there
+    are too few common collectives to decide.
+    """
     ends, others = last_collective_ends(second), last_collective_ends(first)
     shared = (
         first.signature.collectives & second.signature.collectives and first.origin.is_wall_clock == second.origin.is_wall_clock

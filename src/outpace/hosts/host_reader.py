@@ -1,4 +1,4 @@
-"""Reading one host: its events, or what is kept of it where there are very many."""
+"""Reading of one host: its events, or a summary where a run has very many hosts."""
 
 from __future__ import annotations
 
@@ -16,8 +16,11 @@ from outpace.trace import ReadLimits, Trace, Window, open_trace
 
 @dataclass(frozen=True)
 class HostRequest:
-    """A host to read: its profile, whether the marks of its steps count, and the part of the time
-    that is wanted.
+    """A host to read.
+
+    file: profile of the host
+    use_marks: whether the marks of steps are used
+    window: part of the time to read; None for all of it
     """
 
     file: ProfileFile
@@ -26,21 +29,21 @@ class HostRequest:
 
 
 def read_host_trace(file: ProfileFile, limits: ReadLimits) -> Trace:
-    """The events of a host. Raises what `open_trace` and `local_copy` do."""
+    """Return the events of a host. Raises the errors of `open_trace` and `local_copy`."""
     with local_copy(file) as place:
         return open_trace(place, file.host, limits)
 
 
 def read_host_summary(request: HostRequest) -> HostSummary:
-    """What is kept of a host; its events are let go."""
+    """Return the summary of a host; its events are freed."""
     trace = read_host_trace(request.file, ReadLimits(request.window))
     found = host_summaries(Run.from_traces([trace], use_marks=request.use_marks))[0]
     return replace(found, warnings=format_trace_warnings(trace))
 
 
 def intern_op_names(summary: HostSummary) -> HostSummary:
-    """The same with names of ops that all hosts share in memory: each brings its own from the
-    process that read it.
+    """Return the summary with interned names of ops, which all hosts then share in memory: each
+    summary otherwise has its own copies from the process that read it.
     """
     return replace(
         summary,
@@ -49,8 +52,8 @@ def intern_op_names(summary: HostSummary) -> HostSummary:
 
 
 def format_trace_warnings(trace: Trace) -> tuple[str, ...]:
-    """What a reader must know of a host's file: bytes and names that are lost, and what the
-    profiler itself noted.
+    """Return warnings about a host's file: lost bytes and names, and the errors and warnings that
+    the profiler recorded.
     """
     lost = []
     for loss in trace.damages:

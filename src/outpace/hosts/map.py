@@ -1,4 +1,6 @@
-"""One function of many hosts: on this machine's cores, or wherever a `Mapper` takes it."""
+"""Application of one function to many hosts, on the cores of this machine or wherever a `Mapper`
+runs it.
+"""
 
 from __future__ import annotations
 
@@ -16,51 +18,55 @@ from outpace.model import OutpaceError
 
 _T = TypeVar("_T")
 _R = TypeVar("_R")
-_LONGEST = 600.0  # seconds for one host
+_LONGEST = 600.0  # timeout for one host, s
 
 
 class Mapper(Protocol):
-    """Where a function runs: for each item what it returns, or the OutpaceError that it raised, in
-    the order of the items.
+    """Callable that runs a function for many items. It returns for each item the result, or the
+    OutpaceError that was raised, in the order of the items.
     """
 
     def __call__(self, function: Callable[[_T], _R], items: Sequence[_T]) -> list[_R | OutpaceError]:
-        """Run it for all items. Function and items are sent: both must be importable, or made of
-        what is.
+        """Run the function for all items. Function and items are pickled: they must be importable
+        or consist of importable objects.
         """
         ...
 
 
 def map_hosts(function: Callable[[_T], _R], items: Sequence[_T], mapper: Mapper | None = None) -> list[_R | OutpaceError]:
-    """What a function says of each host, or why it says nothing: one host that fails loses no
-    other. `mapper`: where; processes by default.
+    """Return for each host the function's result, or the OutpaceError that it raised: a host that
+    fails does not affect the others. `mapper`: where the function runs; in local processes by
+    default.
     """
     return (mapper or map_in_processes)(function, items)
 
 
 def map_serially(function: Callable[[_T], _R], items: Sequence[_T]) -> list[_R | OutpaceError]:
-    """One after the other, in this process."""
+    """Run the function for one item after the other in this process, and return the results in
+    order.
+    """
     return [call_or_error(function, item) for item in items]
 
 
 def map_in_processes(function: Callable[[_T], _R], items: Sequence[_T]) -> list[_R | OutpaceError]:
-    """In as many processes as there are cores: Python of their own, so that a program without
-    `__main__` guard, or with threads, may ask.
+    """Run the function in as many processes as there are cores, and return the results in order.
+    The processes are separate Python interpreters, so that a program without a `__main__` guard,
+    or with threads, can call this.
     """
     count = min(available_cpus(), len(items))
-    if count < 2 or sys.platform == "win32":  # workers inherit a pipe's end, as POSIX has it
+    if count < 2 or sys.platform == "win32":  # workers inherit the end of a pipe, as POSIX provides it
         return map_serially(function, items)
     found: dict[int, _R | OutpaceError] = {}
     broken = list[Exception]()
     todo = SimpleQueue[tuple[int, _T] | None]()
-    for each in (*enumerate(items), *[None] * count):  # an end for each thread
+    for each in (*enumerate(items), *[None] * count):  # one end marker for each thread
         todo.put(each)
 
     def work(worker: WorkerProcess) -> None:
         try:
             for at, item in iter(todo.get, None):
                 found[at] = call_or_error(partial(worker.call, _LONGEST, function), item)
-        except Exception as error:  # a fault of ours
+        except Exception as error:  # a defect of Outpace
             broken.append(error)
 
     workers = [WorkerProcess() for _ in range(count)]
@@ -70,7 +76,7 @@ def map_in_processes(function: Callable[[_T], _R], items: Sequence[_T]) -> list[
             thread.start()
         for thread in threads:
             thread.join()
-    finally:  # also where Ctrl-C ends it: a closed one answers all that is left
+    finally:  # also after Ctrl-C: a closed worker answers all remaining calls
         for worker in workers:
             worker.close()
     if broken:
@@ -79,7 +85,7 @@ def map_in_processes(function: Callable[[_T], _R], items: Sequence[_T]) -> list[
 
 
 def call_or_error(function: Callable[[_T], _R], item: _T) -> _R | OutpaceError:
-    """What a function says of one item: what it returns, or the OutpaceError that it raised."""
+    """Return the function's result for one item, or the OutpaceError that it raised."""
     try:
         return function(item)
     except OutpaceError as error:

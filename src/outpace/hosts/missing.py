@@ -1,4 +1,6 @@
-"""Hosts that are missing, as the names of the others and the programs tell."""
+"""Detection of hosts that are missing from a run, from the names of the others and from the device
+counts of the programs.
+"""
 
 from __future__ import annotations
 
@@ -9,18 +11,20 @@ from outpace.metrics.facts.device_counts import device_counts
 from outpace.model.units import format_count
 from outpace.timeline import Run
 
-_FEWEST = 3  # hosts, below which two numbers are no count
-_MOST_MISSING = 0.25  # of a range: names that leave more out (ports, addresses) do not count hosts
+_FEWEST = 3  # minimum number of hosts whose names count as a numbering
+# maximum share of a range that may be missing: names with larger gaps (ports, addresses) do not
+# number hosts
+_MOST_MISSING = 0.25
 _NAMED = 5
 _NUMBER = re.compile(r"\d+")
 
 
 def find_missing_hosts(hosts: Sequence[str]) -> tuple[str, ...]:
-    """The names between the first and the last number that none of the hosts has; none where names
-    do not count.
+    """Return the names between the first and the last number that none of the hosts has; empty
+    where the names do not number hosts.
 
-    Names count that are alike but for one number (`node01` to `node30`, `job-3-worker-0`). What
-    lies beyond the last one nobody knows.
+    Names number hosts where they are equal except for one number (`node01` to `node30`,
+    `job-3-worker-0`). Hosts beyond the last one cannot be detected.
     """
     if len(hosts) < _FEWEST:
         return ()
@@ -47,7 +51,7 @@ def _named(parts: Sequence[str], numbers: Sequence[str], at: int, number: str) -
 
 
 def missing_host_warnings(hosts: Sequence[str]) -> tuple[str, ...]:
-    """A warning that names the missing hosts; none where all are there."""
+    """Return a warning that names the missing hosts; empty where none is missing."""
     gone = find_missing_hosts(hosts)
     if not gone:
         return ()
@@ -60,11 +64,11 @@ def missing_host_warnings(hosts: Sequence[str]) -> tuple[str, ...]:
 
 
 def missing_device_warnings(run: Run) -> tuple[str, ...]:
-    """A warning where a program runs on more devices than all hosts of the run recorded; none where
-    no program, or no device, says.
+    """Return a warning where a program runs on more devices than all hosts of the run recorded;
+    empty where no program, or no device, gives the number.
 
-    Names of hosts that end too early do not show it, the program does: it was compiled for all of
-    them.
+    Names of hosts do not show hosts that are missing at the end; the program does, because it was
+    compiled for all of them.
     """
     counts = device_counts(run)
     recorded, assigned = (

@@ -1,5 +1,5 @@
-"""Opening the hosts of a run: all of their events, or of very many those of a few, and a digest of
-each.
+"""Opening of the hosts of a run: all of their events, or for very many hosts the events of a few
+and a summary of each.
 """
 
 from __future__ import annotations
@@ -27,8 +27,10 @@ from outpace.timeline.vocabulary import EVENT_NAME_WORDS
 from outpace.trace import DIALECT_WORDS, ReadLimits, Trace, learn_names
 from outpace.trace import redact_trace as redacted
 
-MAX_FULL_HOSTS = 16  # hosts whose events are all kept; in memory a profile takes several times its file
-_TYPICAL, _SLOWEST = 6, 2  # of more hosts, those whose events are kept
+# maximum number of hosts whose events are all kept; in memory a profile takes several times the
+# size of its file
+MAX_FULL_HOSTS = 16
+_TYPICAL, _SLOWEST = 6, 2  # numbers of typical and of slowest hosts whose events are kept where there are more hosts
 _MOST_WARNINGS = 10
 _Item = TypeVar("_Item")
 _Read = TypeVar("_Read")
@@ -43,20 +45,23 @@ def open_run(
     limits: ReadLimits | None = None,
     **more: Any,
 ) -> tuple[Run, ProfileSet]:
-    """The run with all of its hosts, and the profiles that it was made of. `mapper`: where many
-    hosts are read; `limits`: how much of them; `more`: of the `Run`.
+    """Return the run with all of its hosts, and the profiles that it was built from.
 
-    A host that cannot be read is left out, which a remark says. Raises ProfileError or
-    NotFoundError where none can, TooLargeError where the events of the hosts find no room, and
-    UsageError for more hosts than can be redacted: what is kept of very many is read elsewhere, and
-    full of their names.
+    mapper: where the hosts are read if there are many
+    limits: how much of the hosts is read
+    more: further arguments of the `Run`
+
+    A host that cannot be read is left out, with a remark. Raises ProfileError or NotFoundError
+    where no host can be read, TooLargeError where the events do not fit into memory, and UsageError
+    for more hosts than can be redacted: summaries of very many hosts are computed in other
+    processes and contain their names.
     """
     limits = limits or ReadLimits()
     profiles, joined = merge_folders(profiles)
     if limits.window is not None and limits.window.optional and len(profiles.files) > 1:
         limits = ReadLimits(
             None, limits.memory
-        )  # counted from the earliest event of all hosts, it would be another one on each
+        )  # relative to the earliest event of all hosts, the window would be another one on each host
     remarks = [*joined, *missing_host_warnings([file.host for file in profiles.files])]
     every: tuple[HostSummary, ...] = ()
     files = profiles.files
@@ -82,7 +87,7 @@ def open_run(
 
 
 def _windows(traces: Sequence[Trace]) -> list[str]:
-    """What a reader must know of traces of a part of the time."""
+    """Return remarks about traces that contain only a part of the time."""
     parts = dict.fromkeys(str(trace.window) for trace in traces if trace.window is not None)
     return [
         f"Only a part of the time is in this report: {part}. Steps that no mark numbers are counted from there."
@@ -93,8 +98,9 @@ def _windows(traces: Sequence[Trace]) -> list[str]:
 def _redacted(
     redaction: Redaction, title: str, traces: Sequence[Trace], records: Mapping[str, Mapping[str, Any]], remarks: Sequence[str]
 ) -> tuple[str, list[Trace], dict[str, Mapping[str, Any]], list[str]]:
-    """What was opened with stand-ins. All of it is seen before any is redacted: one part may name
-    what another one is full of.
+    """Return title, traces, records and remarks with all names redacted. The redaction learns all
+    names before any part is redacted, because one part may define the names that another
+    contains.
     """
     for trace in traces:
         learn_names(trace, redaction)
@@ -108,13 +114,13 @@ def _redacted(
 
 
 def _learn(redaction: Redaction, found: ProfileSet, records: Mapping[str, Mapping[str, Any]]) -> None:
-    """Let a redaction see the names of all hosts, those included that remarks alone name, and of
-    their folders.
+    """Register the names of all hosts and of their folders with a redaction, including hosts that
+    only the remarks name.
     """
     redaction.keep_words(DIALECT_WORDS | EVENT_NAME_WORDS)
     hosts = [file.host for file in found.files]
     for host in (*hosts, *find_missing_hosts(hosts)):
-        for part in host.split("/"):  # some have their rank in front
+        for part in host.split("/"):  # some names begin with the rank of the host
             redaction.redact_host(part)
     for file in found.files:
         redaction.redact_host(basename(dirname(file.path)))
@@ -123,8 +129,8 @@ def _learn(redaction: Redaction, found: ProfileSet, records: Mapping[str, Mappin
 
 
 def format_title(profiles: ProfileSet, traces: Sequence[Trace]) -> str:
-    """What a report calls its source: the file or folder, or the host of what is in memory and has
-    no name.
+    """Return the title of a report's source: the file or folder, or the host where the profile is
+    in memory and has no name.
     """
     only = profiles.files[0]
     if only.in_memory is not None:
@@ -139,14 +145,15 @@ def _of_each(
     remarks: list[str],
     on: Mapper | None,
 ) -> list[_Read]:
-    """What a function says of each host that can be read; the others are left out, which is said.
-    Raises why the last of all cannot be.
+    """Return the function's result for each host that can be read; each other host is left out with
+    a remark. Raises the error of the last host where none can be read.
     """
     read, failed = list[_Read](), list[OutpaceError]()
     for file, answer in zip(files, map_hosts(function, items, on), strict=True):
         if not isinstance(answer, OutpaceError):
             read.append(answer)
-        elif isinstance(answer, (OutputError, TooLargeError)):  # no room, for a copy or for events, is no fault of a host
+        # no room for a copy or for events is no defect of a host's file
+        elif isinstance(answer, (OutputError, TooLargeError)):
             raise answer
         else:
             failed.append(answer)
@@ -168,7 +175,7 @@ def _records(files: Sequence[ProfileFile], remarks: list[str]) -> dict[str, Mapp
 
 
 def _digests(hosts: Sequence[HostRequest], remarks: list[str], on: Mapper | None) -> tuple[HostSummary, ...]:
-    """A digest of each host that can be read, and what a reader must know of them as remarks."""
+    """Return a summary of each host that can be read, and append its warnings to the remarks."""
     warnings = list[str]()
     read = [intern_op_names(each) for each in _of_each(read_host_summary, hosts, [each.file for each in hosts], warnings, on)]
     warnings += [warning for each in read for warning in each.warnings]
@@ -181,8 +188,8 @@ def _digests(hosts: Sequence[HostRequest], remarks: list[str], on: Mapper | None
 
 
 def _whole(files: Sequence[ProfileFile], every: Sequence[HostSummary], remarks: list[str]) -> tuple[ProfileFile, ...]:
-    """The hosts whose events are kept: some that are like most, for all that is said of the
-    program, and the slowest.
+    """Return the profiles of the hosts whose events are kept: some of median speed, which represent
+    the program, and the slowest.
     """
     known = sorted((time, d.host) for d in every if not np.isnan(time := _time(d))) or [(0.0, d.host) for d in every]
     middle = max((len(known) - _TYPICAL) // 2, 0)
@@ -196,8 +203,8 @@ def _whole(files: Sequence[ProfileFile], every: Sequence[HostSummary], remarks: 
 
 
 def _time(host: HostSummary) -> float:
-    """What hosts are compared by, ps: time before the first collective of a step, else of a step;
-    NaN for a host without steps.
+    """Return the time by which hosts are compared, ps: the time before the first collective of a
+    step, or the time of a step without collectives; NaN for a host without steps.
     """
     times = [worker.mean_step_ps if np.isnan(worker.mean_lead_ps) else worker.mean_lead_ps for worker in host.workers]
     return max(times, default=float("nan"))

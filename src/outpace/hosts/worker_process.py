@@ -1,7 +1,7 @@
-"""A process that analyses: whatever a profile costs, or does, whoever asks goes on.
+"""Worker process for analyses: whatever a profile costs or crashes, the calling process continues.
 
-It is a Python of its own, which knows nothing of the program that asks (TensorBoard, a notebook, a
-training), and ends with it.
+The worker is a separate Python interpreter that has no state of the caller (TensorBoard, a
+notebook, a training), and it ends with the caller.
 """
 
 from __future__ import annotations
@@ -24,8 +24,11 @@ _START = "import sys; from {module} import serve; serve(*map(int, sys.argv[1:]))
 
 
 class WorkerProcess:
-    """Runs functions in one process, which starts with the first of them, and anew after one that
-    ended it; if `low_priority`, on cores that nobody else wants. `module`: whose `serve` answers.
+    """Runs functions in one process, which starts with the first call, and starts again after a
+    call that ended it.
+
+    low_priority: whether the process only uses cores that no other program wants
+    module: module whose `serve` function answers
     """
 
     def __init__(self, low_priority: bool = False, module: str = __name__) -> None:
@@ -36,12 +39,12 @@ class WorkerProcess:
         self._closed = False
 
     def call(self, timeout_s: float, function: Callable[..., _T], *arguments: object) -> _T:
-        """What the function returns in the worker's process; it must be importable there. Questions
-        are answered one after the other. There, too, nothing outside of the folders is opened that
-        this thread is confined to.
+        """Return the result of the function, run in the worker's process, where it must be
+        importable. Calls are answered one after the other. The worker opens nothing outside of
+        the folders that the calling thread is confined to.
 
-        Raises what it raises; OutpaceError where it ended the process or took longer than
-        `timeout_s`.
+        Raises the exception of the function; OutpaceError where it ended the process or took longer
+        than `timeout_s`.
         """
         with self._turn:
             _, connection = self._started()
@@ -60,12 +63,12 @@ class WorkerProcess:
         return result
 
     def close(self) -> None:
-        """End the process, and start none any more."""
+        """End the process, and start no further one."""
         self._closed = True
         self.stop()
 
     def stop(self) -> None:
-        """End the process, whatever it does."""
+        """End the process, even during a call."""
         with self._changing:
             running, self._running = self._running, None
         if running is not None:
@@ -96,18 +99,20 @@ class WorkerProcess:
 
 
 def _environment() -> dict[str, str]:
-    """The worker finds the packages that this process has found, wherever from."""
+    """Return environment variables with which the worker finds the packages that this process has
+    found, from any path.
+    """
     return {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
 
 
 def serve(descriptor: int, low_priority: int) -> None:
-    """The worker's process: answers until whoever asks has gone."""
-    if sys.platform == "win32":  # where none is started
+    """Serve calls in the worker's process until the caller has gone."""
+    if sys.platform == "win32":  # no worker is started on Windows
         return
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the terminal's Ctrl-C is for who asks
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C in the terminal is meant for the caller
     if low_priority:
         os.nice(19)
-        with contextlib.suppress(AttributeError, OSError):  # Linux
+        with contextlib.suppress(AttributeError, OSError):  # only Linux has this scheduler
             os.sched_setscheduler(0, os.SCHED_IDLE, os.sched_param(0))
     asking = Connection(descriptor)
     while True:
@@ -118,11 +123,11 @@ def serve(descriptor: int, low_priority: int) -> None:
         try:
             with confine_reads(folders):
                 answer = False, function(*arguments)
-        except Exception as error:  # the one who asked learns of it
+        except Exception as error:  # the exception is sent to the caller
             answer = True, error
         try:
             asking.send(answer)
         except BrokenPipeError:
             return
-        except Exception as error:  # what cannot be sent
+        except Exception as error:  # the result cannot be pickled
             asking.send((True, OutpaceError(f"{type(error).__name__}: {error}")))

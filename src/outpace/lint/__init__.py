@@ -1,6 +1,7 @@
-"""`outpace lint`: what a training script's text shows by itself, without running it.
+"""`outpace lint`: findings from a training script's source, without running it.
 
-A capture knows more: given its record, what the text only suggests is confirmed or withdrawn.
+The record of a capture, if one is passed, confirms or withdraws findings that the source only
+suggests.
 """
 
 from __future__ import annotations

@@ -1,5 +1,5 @@
-"""Calls, as `evaluator` follows them: the tf.data vocabulary (which calls make a data set, which
-continue one, what their arguments are called), functions of the file, `fit` and iteration.
+"""Evaluation of calls in a file: the tf.data vocabulary (which calls create or continue a data set,
+and the names of their arguments), functions of the file, `fit` and iteration.
 """
 
 from __future__ import annotations
@@ -65,12 +65,12 @@ KERAS_SOURCES = frozenset(
     for kind in ("image", "text", "audio")
 ) | {"keras.utils.timeseries_dataset_from_array", "keras.preprocessing.timeseries_dataset_from_array"}
 LOADERS = frozenset({"tensorflow_datasets.load", "tensorflow_datasets.as_dataset"})
-MULTI_DATASET_SOURCES = KERAS_SOURCES | LOADERS  # these may return several data sets at once
+MULTI_DATASET_SOURCES = KERAS_SOURCES | LOADERS  # calls that may return several data sets at once
 _EVIDENT = frozenset({"prefetch", "interleave", "padded_batch", "unbatch", "with_options"})
 
 
 def source_op(name: str) -> str | None:
-    """The op of a data set source by its full name; None when the name is none."""
+    """Return the op of a data set source for its full name; None where the name is no source."""
     if name in MULTI_DATASET_SOURCES:
         return name
     prefix, _, last = name.rpartition(".")
@@ -93,8 +93,8 @@ def is_batched_source(op: str, call: ast.Call) -> bool:
 
 
 def bind_arguments(op: str, call: ast.Call) -> dict[str, ast.expr]:
-    """The arguments of a call by name; `**` where the call passes on arguments that the file does
-    not show.
+    """Return the arguments of a call by name; the name `**` is present where the call passes on
+    arguments that the file does not show.
     """
     found: dict[str, ast.expr] = {}
     for name, value in zip(DATASET_PARAMETERS.get(op, ()), call.args, strict=False):
@@ -107,7 +107,7 @@ def bind_arguments(op: str, call: ast.Call) -> dict[str, ast.expr]:
 
 
 def is_dataset_call(call: ast.Call) -> bool:
-    """Whether a method call is one that only a tf.data set has, whatever it is called on."""
+    """Whether a method call is one that only a tf.data set has, for any owner."""
     if not isinstance(call.func, ast.Attribute):
         return False
     if call.func.attr in _EVIDENT:
@@ -116,14 +116,16 @@ def is_dataset_call(call: ast.Call) -> bool:
 
 
 def chain_root(node: ast.expr) -> ast.expr:
-    """What a chain of method calls starts from: `x` of `x.map(f).batch(8)`."""
+    """Return the expression that a chain of method calls starts from: `x` of
+    `x.map(f).batch(8)`.
+    """
     while isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr in DATASET_METHODS:
         node = node.func.value
     return node
 
 
 def dotted_name(node: ast.expr) -> str:
-    """`x` or `self.x` as text; empty for anything else."""
+    """Return `x` or `self.x` as text; empty for any other expression."""
     if isinstance(node, ast.Name):
         return node.id
     if isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name):
@@ -132,7 +134,9 @@ def dotted_name(node: ast.expr) -> str:
 
 
 def find_dataset_names(source: SourceFile) -> dict[ast.AST, set[str]]:
-    """Names by function that carry a method which only tf.data sets have."""
+    """Return, for each function, the names on which it calls a method that only
+    tf.data sets have.
+    """
     found: dict[ast.AST, set[str]] = {}
     for node in source.nodes:
         if isinstance(node, ast.Call) and is_dataset_call(node):
@@ -151,30 +155,30 @@ _CONSTANTS = ("batch_size", "cycle_length", "reshuffle_each_iteration", "buffer_
 
 
 class Evaluator(Protocol):
-    """What follows the rest of a file (see chains.py)."""
+    """Evaluator of the rest of a file (implemented in `dataset_analysis.py`)."""
 
     source: SourceFile
     stages: list[Stage]
     uses: list[DatasetUse]
 
     def call_function(self, function: DefinitionValue, bound: Scope, frame: Frame) -> Value:
-        """Follow a function where it is called."""
+        """Evaluate a function at its call and return its result."""
 
     def evaluate(self, node: ast.expr | None, frame: Frame) -> Value:
-        """The value of an expression."""
+        """Return the value of an expression."""
 
     def get_attribute(self, node: ast.Attribute, owner: Value, frame: Frame) -> Value:
-        """The value of an attribute."""
+        """Return the value of an attribute."""
 
 
 class CallEvaluator:
-    """Evaluates the calls of one file for what follows it."""
+    """Evaluator of the calls of one file, for an `Evaluator` of its other expressions."""
 
     def __init__(self, evaluator: Evaluator) -> None:
         self._chains = evaluator
 
     def evaluate(self, node: ast.Call, frame: Frame) -> Value:
-        """What a call returns."""
+        """Return the value that a call returns."""
         op = source_op(self._chains.source.called_name(node))
         if op is not None:
             return self._stage(op, node, self._among(self._arguments(node, frame)), frame)
@@ -205,7 +209,7 @@ class CallEvaluator:
         return self._stage(op, node, [owner, *others], frame)
 
     def _stage(self, op: str, node: ast.Call, inputs: list[DatasetValue], frame: Frame) -> DatasetValue:
-        """The new stage, once for each way in which its inputs may come about."""
+        """Return a data set with the new stage, added once for each path of its inputs."""
         given = bind_arguments(op, node)
         constants = {name: self._constant(given[name], frame) for name in _CONSTANTS if name in given}
         function = self._function(op, given, frame)
@@ -225,14 +229,16 @@ class CallEvaluator:
         return DatasetValue(tuple(made))
 
     def _applied(self, node: ast.Call, op: str) -> str:
-        """`map_and_batch` for `.apply(tf.data.experimental.map_and_batch(...))`."""
+        """Return the op of an `apply` call: `map_and_batch` for
+        `.apply(tf.data.experimental.map_and_batch(...))`.
+        """
         name = self._chains.source.called_name(node.args[0]) if op == "apply" and node.args else ""
         prefix, _, last = name.rpartition(".")
         return last if prefix == "tensorflow.data.experimental" else op
 
     def _function(self, op: str, given: dict[str, ast.expr], frame: Frame) -> ast.AST | None:
-        """The function that a stage runs: where the file defines it, otherwise the expression that
-        names it.
+        """Return the function that a stage runs: its definition where the file contains it,
+        otherwise the expression that names it.
         """
         if op not in _WITH_FUNCTION:
             return None
@@ -251,8 +257,8 @@ class CallEvaluator:
         return value.value if isinstance(value, ConstantValue) else ...
 
     def _plain(self, node: ast.Call, function: Value, frame: Frame) -> Value:
-        """A call that is no data set's: a function or class of the file, Keras, the iteration
-        protocol, or unknown code.
+        """Return the value of a call of anything but a data set: a function or class of the file,
+        Keras, the iteration protocol, or unknown code.
         """
         name = self._chains.source.called_name(node) or ast.unparse(node.func)
         last = name.rpartition(".")[2]
@@ -294,8 +300,8 @@ class CallEvaluator:
     def _enter(
         self, function: DefinitionValue, positional: list[Value], named: Scope, frame: Frame, whole: bool = True
     ) -> Value:
-        """Follow a function of the file; parameters without an argument take their default when the
-        call is `whole`.
+        """Evaluate a function of the file and return its result; parameters without an argument
+        take their default if the call is `whole`.
         """
         node = function.node
         if not isinstance(node, FUNCTIONS):
@@ -314,7 +320,7 @@ class CallEvaluator:
         return [self._chains.evaluate(item, frame) for item in [*node.args, *(word.value for word in node.keywords)]]
 
     def _among(self, values: list[Value]) -> list[DatasetValue]:
-        """The data sets among values, those inside tuples and lists too."""
+        """Return the data sets among values, including those inside tuples and lists."""
         found: list[DatasetValue] = []
         for value in values:
             if isinstance(value, DatasetValue):

@@ -1,6 +1,5 @@
-"""What rules work with: `LintContext`, one file with everything that they ask about it, what a
-capture recorded of it included; `Rule`, what a check knows by itself; and `Message`, what it says
-about one place of a file.
+"""Interface of rules: `LintContext`, one file with its analyses and the facts of its capture;
+`Rule`, the description of one check; and `Message`, a rule's report on one place of a file.
 """
 
 from __future__ import annotations
@@ -22,14 +21,14 @@ from outpace.store.record import CaptureRecord, FunctionTrace, PipelineStage
 
 
 class Level(str, Enum):
-    """How much a message asks for: a warning fails the check, a note does not."""
+    """Severity of a message: a warning fails the check, a note does not."""
 
     WARNING = "warning"
     NOTE = "note"
 
 
 class Origin(str, Enum):
-    """Where a message comes from: the source alone, or a capture that confirms it."""
+    """Source of a message: the script's text alone, or a capture that confirms it."""
 
     SOURCE = "source"
     CAPTURE = "capture"
@@ -37,11 +36,14 @@ class Origin(str, Enum):
 
 @dataclass(frozen=True)
 class Rule:
-    """What one rule looks for.
+    """Description of one rule.
 
-    `why` says what happens at run time and `reference` who says so; `fix` says what to write
-    instead, `harmless` in which case the finding does not matter. `level` is the level without
-    further knowledge of the place.
+    id, title: identifier and title of the rule
+    why: what happens at run time
+    reference: source of that statement
+    fix: what to write instead
+    harmless: case in which the finding does not matter
+    level: level without further knowledge of the place
     """
 
     id: str
@@ -55,8 +57,8 @@ class Rule:
 
 @dataclass(frozen=True)
 class Edit:
-    """A replacement of the text between two positions (lines from 1, columns from 0 in characters),
-    safe to make as it stands.
+    """Replacement of the text between two positions (lines from 1, columns from 0 in characters),
+    safe to apply unchanged.
     """
 
     line: int
@@ -68,8 +70,8 @@ class Edit:
 
 @dataclass(frozen=True)
 class Message:
-    """One rule at one place. Lines and columns count from 1, `end_column` is the first column after
-    the marked text of `line`.
+    """Result of one rule at one place. Lines and columns count from 1; `end_column` is the first
+    column after the marked text of `line`.
     """
 
     rule: str
@@ -87,7 +89,7 @@ class Message:
     node: ast.AST | None = field(default=None, repr=False, compare=False)
 
     def to_dict(self) -> dict[str, Any]:
-        """The message as JSON-ready values; `docs/lint.md` lists the keys."""
+        """Return the message as JSON-ready values; `docs/lint.md` lists the keys."""
         found = {key: value for key, value in vars(self).items() if key not in ("node", "edit")}
         found["level"], found["origin"] = self.level.value, self.origin.value
         found["edit"] = None if self.edit is None else asdict(self.edit)
@@ -98,7 +100,7 @@ _KEPT_TEXT = 200
 
 
 class RecordFacts:
-    """One capture record, seen from one file."""
+    """Facts of one capture record about one file."""
 
     def __init__(self, source: SourceFile, record: CaptureRecord | None) -> None:
         self._source = source
@@ -114,9 +116,10 @@ class RecordFacts:
                 self._behind.setdefault(number, []).append(stage)
 
     def stages(self, call: ast.AST, op: str) -> list[PipelineStage]:
-        """The stages that a call built while it was recorded; empty when nothing is known about it.
+        """Return the stages that a call created while it was recorded; empty where the record does
+        not show them.
 
-        Two equal operations on one line cannot be told apart: then nothing is known.
+        Two equal operations on one line cannot be distinguished; the result is empty for these.
         """
         if not isinstance(call, ast.Call):
             return []
@@ -125,27 +128,27 @@ class RecordFacts:
         return found if _calls_on(self._source, line, op) == 1 else []
 
     def iter_upstream(self, stage: PipelineStage) -> Iterator[PipelineStage]:
-        """All stages that feed a stage, the nearest first."""
+        """Yield all stages that feed a stage, the nearest first."""
         for number in stage.inputs:
             if number in self._all:
                 yield self._all[number]
                 yield from self.iter_upstream(self._all[number])
 
     def iter_downstream(self, stage: PipelineStage) -> Iterator[PipelineStage]:
-        """All stages that a stage feeds."""
+        """Yield all stages that a stage feeds."""
         for later in self._behind.get(stage.id, ()):
             yield later
             yield from self.iter_downstream(later)
 
     def traces(self, function: ast.AST) -> list[FunctionTrace]:
-        """The graphs that were built of a function, in order."""
+        """Return the graphs that were traced of a function, in order."""
         if not isinstance(function, (ast.FunctionDef, ast.AsyncFunctionDef)):
             return []
         first = min([function.lineno, *(item.lineno for item in function.decorator_list)])
         return [item for item in self._traces if first <= item.line <= function.lineno and item.function == function.name]
 
     def package_version(self, package: str) -> tuple[int, ...] | None:
-        """A package's version in the captured process, as numbers; None when it was not
+        """Return a package's version in the captured process as numbers; None where it was not
         recorded.
         """
         text = self._versions.get(package)
@@ -161,14 +164,14 @@ class RecordFacts:
 
 
 def _calls_on(source: SourceFile, line: int, op: str) -> int:
-    """How many calls of an operation have their name on a line."""
+    """Return how many calls of an operation have their name on a line."""
     names = [node.func for node in source.nodes if isinstance(node, ast.Call) and node.func.end_lineno == line]
     return sum((isinstance(f, ast.Attribute) and f.attr == op) or (op in READERS and isinstance(f, ast.Name)) for f in names)
 
 
 class LintContext:
-    """The source, its functions, data sets and training loops (worked out when a rule asks), and
-    the facts of a capture.
+    """One file for rules: the source, its functions, data sets and training loops (analysed at
+    first use), and the facts of a capture.
     """
 
     def __init__(self, source: SourceFile, record: CaptureRecord | None = None) -> None:
@@ -178,17 +181,17 @@ class LintContext:
 
     @cached_property
     def datasets(self) -> DatasetAnalysis:
-        """The file's data sets."""
+        """Data sets of the file."""
         return DatasetAnalysis(self.source, self.functions)
 
     @cached_property
     def training_loops(self) -> TrainingLoops:
-        """The file's `tf.function`s and training loops."""
+        """`tf.function`s and training loops of the file."""
         return TrainingLoops(self.source, self.functions)
 
     @cached_property
     def tensorflow_alias(self) -> str:
-        """The name under which the file imports TensorFlow; empty when it does not."""
+        """Name under which the file imports TensorFlow; empty where it does not."""
         imports = (node for node in self.source.nodes if isinstance(node, ast.Import))
         names = (item for node in imports for item in node.names if item.name == "tensorflow")
         return next((item.asname or item.name for item in names), "")
@@ -205,8 +208,8 @@ class LintContext:
         evidence: str = "",
         edit: Edit | None = None,
     ) -> Message:
-        """A message at a node; `evidence` is what a capture showed, which makes the capture its
-        origin.
+        """Return a message at a node; `evidence` is what a capture showed, and sets the message's
+        origin to the capture.
         """
         line, start, end = self._marked(node)
         return Message(
@@ -215,13 +218,15 @@ class LintContext:
         )  # fmt: skip
 
     def build_insertion(self, line: int, offset: int, text: str) -> Edit:
-        """An edit that adds text at a line (from 1) and a UTF-8 byte offset, as `ast` counts."""
+        """Return an edit that inserts text at a line (from 1) and a UTF-8 byte offset, as `ast`
+        counts.
+        """
         column = self._characters(line, offset)
         return Edit(line, column, line, column, text)
 
     def build_argument_edit(self, call: ast.AST, text: str) -> Edit | None:
-        """An edit that adds a keyword argument to a call; None where that would need more than an
-        insertion.
+        """Return an edit that adds a keyword argument to a call; None where that would need more
+        than an insertion.
         """
         if not isinstance(call, ast.Call) or call.end_lineno is None or call.end_col_offset is None:
             return None
@@ -230,11 +235,11 @@ class LintContext:
             return None
         last = max(given, key=lambda item: (item.end_lineno or 0, item.end_col_offset or 0))
         if self._between(last, call).strip() != ")":
-            return None  # a comma, a comment or a parenthesis stands there
+            return None  # a comma, a comment or a parenthesis follows the last argument
         return self.build_insertion(last.end_lineno or call.end_lineno, last.end_col_offset or 0, f", {text}")
 
     def _between(self, last: ast.expr, call: ast.Call) -> str:
-        """The text from the end of a call's last argument to the end of the call."""
+        """Return the text from the end of a call's last argument to the end of the call."""
         first, end = last.end_lineno or 1, call.end_lineno or 1
         lines = [line.encode() for line in self.source.lines[first - 1 : end]]
         lines[-1] = lines[-1][: call.end_col_offset]
@@ -242,8 +247,8 @@ class LintContext:
         return b"\n".join(lines).decode()
 
     def _marked(self, node: ast.AST) -> tuple[int, int, int]:
-        """Line, first and last column of what stands for a node: the method's name of a call,
-        otherwise its first line.
+        """Return (line, first column, last column) of the text that is marked for a node: the
+        method's name of a call, otherwise the node's first line.
         """
         part = node.func if isinstance(node, ast.Call) else node
         if isinstance(part, ast.Attribute) and isinstance(node, ast.Call) and isinstance(part.value, (ast.Call, ast.Name)):

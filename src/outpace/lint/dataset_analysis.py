@@ -1,9 +1,9 @@
-"""Follows data sets through a file: assignments, branches, loops, helper functions, attributes of
-objects.
+"""Analysis of the data sets of a file through assignments, branches, loops, helper functions and
+attributes of objects.
 
-This is a bounded abstract interpretation. Each function is followed where it is called, with what
-is known of its arguments; functions that the file never calls are followed once with unknown ones.
-What is not understood becomes "unknown", about which no rule speaks.
+This is a bounded abstract interpretation. Each function is evaluated where it is called, with what
+is known of its arguments; functions that the file never calls are evaluated once with unknown
+arguments. Code that is not understood has the value "unknown", about which no rule reports.
 """
 
 from __future__ import annotations
@@ -38,8 +38,8 @@ _DEEPEST = 12
 
 
 class DatasetAnalysis:
-    """All stages of a file, and where data sets are used. `final_stages` are the stages that
-    nothing in the file continues.
+    """All stages of a file, and the uses of data sets. `final_stages` are the stages that no other
+    stage of the file continues.
     """
 
     def __init__(self, source: SourceFile, functions: FunctionResolver) -> None:
@@ -58,12 +58,12 @@ class DatasetAnalysis:
 
     @property
     def final_stages(self) -> list[Stage]:
-        """Stages without a stage behind them."""
+        """Return the stages that no other stage continues."""
         continued = {id(before) for stage in self.stages for before in stage.inputs}
         return [stage for stage in self.stages if id(stage) not in continued]
 
     def find_uses(self, *kinds: str) -> list[tuple[DatasetUse, Stage]]:
-        """Uses of these kinds, with the last stage of what is used."""
+        """Return the uses of these kinds, each with the last stage of the data set that is used."""
         return [(use, path.stage) for use in self.uses if use.kind in kinds for path in use.value.paths]
 
     def _run(self) -> None:
@@ -77,15 +77,15 @@ class DatasetAnalysis:
                 self._methods(node, module)
 
     def _methods(self, cls: ast.ClassDef, module: Frame) -> None:
-        """The methods of a class that the file never calls, on an object of their own."""
+        """Evaluate the methods of a class that the file never calls, on a separate object."""
         instance = InstanceValue(cls)
         for item in cls.body:
             if isinstance(item, (ast.FunctionDef, ast.AsyncFunctionDef)) and item not in self._called:
                 self.call_function(DefinitionValue(item, instance), {}, module)
 
     def call_function(self, function: DefinitionValue, bound: Scope, frame: Frame) -> Value:
-        """What a function returns for these parameters; unknown when it recurses or the budget is
-        spent.
+        """Return a function's value for these parameters; unknown where it recurses or the budget
+        is spent.
         """
         node = function.node
         if isinstance(node, ast.ClassDef) or node in self.call_stack or len(self.call_stack) >= _DEEPEST or self._budget <= 0:
@@ -108,8 +108,8 @@ class DatasetAnalysis:
         return found
 
     def _declare(self, node: Function, frame: Frame) -> None:
-        """Parameters that no argument fills: unknown, or a data set when their
-        annotation says so.
+        """Bind the parameters without an argument: to unknown, or to a data set where their
+        annotation names one.
         """
         for item in [*node.args.posonlyargs, *node.args.args, *node.args.kwonlyargs]:
             if frame.scope.get(item.arg) is None:
@@ -118,15 +118,15 @@ class DatasetAnalysis:
                     frame.scope[item.arg] = self.add_unknown_stage(item, frame)
 
     def add_unknown_stage(self, node: ast.AST, frame: Frame) -> DatasetValue:
-        """A data set whose source the file does not show."""
+        """Return a data set whose source the file does not show."""
         stage = Stage("unknown", node, is_nested=frame.is_nested)
         self.stages.append(stage)
         return DatasetValue((DatasetPath(stage),))
 
-    # Statements: one that ends its block says so.
+    # Statement handlers return True where the statement ends its block.
 
     def execute(self, body: Sequence[ast.stmt], frame: Frame) -> bool:
-        """Run statements in order; returns whether they leave the function."""
+        """Evaluate statements in order; return whether they leave the function."""
         for statement in body:
             self._budget -= 1
             if self._budget <= 0:
@@ -233,10 +233,10 @@ class DatasetAnalysis:
             for number, item in enumerate(target.elts):
                 self._assign(item, _part(value, number, len(target.elts)), frame)
 
-    # Expressions: each gives the value that is known of it.
+    # Expression handlers return the known value of the expression.
 
     def evaluate(self, node: ast.expr | None, frame: Frame) -> Value:
-        """What is known of an expression's value; the calls in it are followed."""
+        """Return the known value of an expression, after evaluation of the calls in it."""
         handler = getattr(self, f"_of_{type(node).__name__}", None)
         if handler is not None:
             value: Value = handler(node, frame)
@@ -265,7 +265,7 @@ class DatasetAnalysis:
         return self.get_attribute(node, self.evaluate(node.value, frame), frame)
 
     def get_attribute(self, node: ast.Attribute, owner: Value, frame: Frame) -> Value:
-        """An attribute of a value that is already known."""
+        """Return an attribute of a value that is already known."""
         if isinstance(owner, InstanceValue):
             if node.attr in owner.members:
                 return owner.members[node.attr]
@@ -275,7 +275,9 @@ class DatasetAnalysis:
         return self._perhaps(node, frame) if owner is None or isinstance(owner, InstanceValue) else None
 
     def _perhaps(self, node: ast.Name | ast.Attribute, frame: Frame) -> Value:
-        """An unknown value that the function treats as only a tf.data set can be treated."""
+        """Return a data set where the function uses the unknown value as only a tf.data set can be
+        used, unknown otherwise.
+        """
         scope = self.source.enclosing_function(node) or self.source.tree
         if dotted_name(node) not in self._evident.get(scope, ()):
             return None
@@ -321,7 +323,7 @@ class DatasetAnalysis:
 
 
 def _part(value: Value, number: int, count: int) -> Value:
-    """One of several names that a value is unpacked into."""
+    """Return the value for one of the names that a value is unpacked into."""
     if isinstance(value, SequenceValue):
         return value.values[number] if len(value.values) == count else None
     return value if isinstance(value, DatasetValue) and _splitting(value) else None

@@ -1,7 +1,7 @@
-"""The rules of `outpace lint` as plugins of flake8: one for each letter code, because flake8
-selects plugins by the codes that they give.
+"""Rules of `outpace lint` as flake8 plugins: one plugin for each letter code, because flake8
+selects plugins by the codes that they report.
 
-Warnings alone: flake8 knows no notes.
+Only warnings are reported, because flake8 has no notes.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from outpace.lint.runner import lint_text
 
 
 class Plugin:
-    """What flake8 makes for each file. Its codes are the rules' ids."""
+    """Plugin that flake8 creates for each file. Its codes are the rules' ids."""
 
     name: ClassVar[str] = "outpace"
     version: ClassVar[str] = __version__
@@ -27,7 +27,7 @@ class Plugin:
         self._text, self._path = "".join(lines), filename
 
     def run(self) -> Iterator[tuple[int, int, str, type[Plugin]]]:
-        """Line (from 1), column (from 0), code and sentence of each warning."""
+        """Yield line (from 1), column (from 0), code and sentence of each warning."""
         for message in _messages(self._text, self._path):
             if message.level is Level.WARNING and message.rule.startswith(self.code):
                 yield message.line, message.column - 1, f"{message.rule} {message.sentence}", type(self)
@@ -35,7 +35,9 @@ class Plugin:
 
 @functools.lru_cache(maxsize=1)
 def _messages(text: str, path: str) -> list[Message]:
-    """The messages about a file, for all plugins at once: flake8 runs them one after the other."""
+    """Return the messages about a file; cached, because flake8 runs all plugins one after the
+    other.
+    """
     return lint_text(text, path)
 
 

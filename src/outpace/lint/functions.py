@@ -1,5 +1,5 @@
-"""What a function of the file does when TensorFlow traces it, as far as its text shows: its own
-body and what it calls in this file.
+"""Properties of functions when TensorFlow traces them, as far as the file shows: from their own
+bodies and the functions that they call in this file.
 
 Which of these traits keep `map` sequential was measured with TensorFlow 2.21: random operations
 (also inside Keras layers), captured variables, lookup tables and Python functions do; file reads,
@@ -41,7 +41,7 @@ _DEPTH = 6
 
 
 class FunctionResolver:
-    """Looks up what names stand for in a file's functions, and what those functions do."""
+    """Resolver of names in a file to functions, and of functions to their traits."""
 
     def __init__(self, source: SourceFile) -> None:
         self.source = source
@@ -50,8 +50,8 @@ class FunctionResolver:
         self._known: dict[ast.AST, frozenset[Trait]] = {}
 
     def resolve(self, node: ast.AST | None, depth: int = _DEPTH) -> ast.AST | None:
-        """The function, lambda, class or value that an expression names in this file; None when
-        there is no single one.
+        """Return the function, lambda, class or value that an expression names in this file; None
+        where it is not unique.
         """
         if node is None or depth == 0:
             return None
@@ -67,30 +67,30 @@ class FunctionResolver:
         return None
 
     def resolve_function(self, node: ast.AST | None) -> Function | None:
-        """The function or lambda that an expression names."""
+        """Return the function or lambda that an expression names."""
         found = self.resolve(node)
         return found if isinstance(found, FUNCTIONS) else None
 
     def is_known(self, node: ast.AST | None) -> bool:
-        """Whether what the expression calls stands in this file, or is TensorFlow's or
-        Keras' own.
+        """Whether the definition of the callee is in this file, or the callee belongs to TensorFlow
+        or Keras.
         """
         if isinstance(node, ast.Call) and self.source.called_name(node).startswith("keras."):
             return True
         return self.resolve(node) is not None or self.source.qualified_name(node).startswith(("tensorflow.", "keras."))
 
     def traits(self, node: ast.AST | None) -> frozenset[Trait]:
-        """What the function, layer or operation that an expression names does when it is traced."""
+        """Return the traits of the function, layer or operation that an expression names."""
         found = self.resolve(node) or node
         if found is None:
             return frozenset()
         if found not in self._known:
-            self._known[found] = frozenset()  # while a recursive function is looked at
+            self._known[found] = frozenset()  # result for recursive calls while the function is analysed
             self._known[found] = frozenset(self._look(found))
         return self._known[found]
 
     def references(self, function: ast.AST) -> Iterator[ast.AST]:
-        """Functions of this file that a function calls or passes on, each once."""
+        """Yield the functions of this file that a function calls or passes on, each once."""
         seen: set[ast.AST] = set()
         for node in iter_scope(function):
             target: ast.AST | None = None
@@ -115,7 +115,9 @@ class FunctionResolver:
                     yield from self._captured(node)
 
     def _expression(self, found: ast.AST) -> Iterator[Trait]:
-        """A layer, a list of layers or an operation that is used as a function itself."""
+        """Yield the traits of a layer, a list of layers or an operation that is used as a function
+        itself.
+        """
         yield from _of_name(self.source.qualified_name(found))
         for node in ast.walk(found):
             if isinstance(node, ast.Call):
@@ -156,7 +158,7 @@ class FunctionResolver:
         return None
 
     def _in_scope(self, scope: ast.AST) -> dict[str, list[ast.AST]]:
-        """What the names of a scope are bound to: functions, classes, and values of plain
+        """Return what the names of a scope are bound to: functions, classes, and values of plain
         assignments.
         """
         if scope not in self._bindings:
@@ -170,8 +172,8 @@ class FunctionResolver:
         return self._bindings[scope]
 
     def _assigned(self, target: ast.AST) -> ast.AST:
-        """The value of a plain assignment to one target; the target itself where the value is not
-        at hand.
+        """Return the value of a plain assignment to one target; the target itself where the value
+        is not available.
         """
         statement = self.source.parents.get(target)
         if isinstance(statement, ast.Assign) and target in statement.targets:
@@ -181,7 +183,7 @@ class FunctionResolver:
         return target
 
     def _member(self, node: ast.Attribute, depth: int) -> ast.AST | None:
-        """A method or an attribute of the class around `self.name`."""
+        """Return a method or an attribute of the class around `self.name`."""
         around = self.source.enclosing_class(node)
         if around is None:
             return None
@@ -189,7 +191,9 @@ class FunctionResolver:
         return (self.resolve(found[0], depth - 1) or found[0]) if len(found) == 1 else None
 
     def _members(self, cls: ast.ClassDef) -> dict[str, list[ast.AST]]:
-        """The methods of a class, and what its methods assign to attributes of `self`."""
+        """Return the methods of a class, and the values that its methods assign to attributes of
+        `self`.
+        """
         if cls not in self._of_class:
             found: dict[str, list[ast.AST]] = {}
             for node in ast.walk(cls):
@@ -206,7 +210,7 @@ class FunctionResolver:
 
 
 def _of_name(name: str) -> Iterator[Trait]:
-    """The traits of an operation or layer by its full name."""
+    """Yield the traits of an operation or layer for its full name."""
     last = name.rpartition(".")[2]
     if name in PYTHON_CALLS:
         yield Trait.PYTHON

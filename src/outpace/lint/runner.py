@@ -1,4 +1,4 @@
-"""From files to messages: which files, which record, which rules."""
+"""Lint runner: selects files, capture record and rules, and returns messages."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _SKIPPED_FOLDERS = {"__pycache__", "node_modules", "site-packages", "build", "di
 
 
 class CheckedFile(NamedTuple):
-    """A file that was checked: what is said about it, and its lines."""
+    """A checked file: its path, messages and lines."""
 
     path: str
     messages: list[Message]
@@ -25,21 +25,21 @@ class CheckedFile(NamedTuple):
 
 
 def lint_text(text: str, path: str = "<text>", record: CaptureRecord | None = None) -> list[Message]:
-    """The messages about a Python text, in its order. Raises UsageError when it cannot
-    be parsed.
+    """Return the messages about a Python text, in text order. Raises UsageError where it cannot be
+    parsed.
     """
     return _checked(lambda: SourceFile(text, path), path, record)[0]
 
 
 def lint_file(path: str, record: CaptureRecord | None = None) -> tuple[list[Message], list[str]]:
-    """The messages about a file, and its lines. Raises NotFoundError, or UsageError when it cannot
-    be parsed.
+    """Return the messages about a file, and its lines. Raises NotFoundError where it does not
+    exist, or UsageError where it cannot be parsed.
     """
     return _checked(lambda: SourceFile.read(path), path, record)
 
 
 def find_files(paths: Sequence[str]) -> list[str]:
-    """The files that paths name: files as they are, folders with all Python files below them.
+    """Return the files that paths name: files themselves, and all Python files below folders.
     Raises NotFoundError.
     """
     found: list[str] = []
@@ -57,7 +57,9 @@ def find_files(paths: Sequence[str]) -> list[str]:
 
 
 def select_messages(messages: Iterable[Message], select: Sequence[str], ignore: Sequence[str]) -> list[Message]:
-    """The messages of the rules that are wanted; a name may be the start of several (`DS`)."""
+    """Return the messages of the selected rules; a name may be the prefix of
+    several rules (`DS`).
+    """
     known = tuple(RULES)
     for name in (*select, *ignore):
         if not name or not any(rule.startswith(name) for rule in known):
@@ -70,13 +72,13 @@ def select_messages(messages: Iterable[Message], select: Sequence[str], ignore: 
 
 
 def find_newest_record(root: str) -> str | None:
-    """Path of the newest capture record below a folder; None when there is none."""
+    """Return the path of the newest capture record below a folder; None where there is none."""
     found = [os.path.join(folder, name) for folder, _, names in os.walk(root) for name in names if name.endswith(RECORD_SUFFIX)]
     return max(found, key=lambda path: (os.path.getmtime(path), path)) if found else None
 
 
 def read_record(source: str) -> CaptureRecord:
-    """The record at a path, or the newest below a log directory. Raises NotFoundError or
+    """Return the record at a path, or the newest below a log directory. Raises NotFoundError or
     ProfileError.
     """
     path = find_newest_record(source) if os.path.isdir(source) else source
@@ -94,7 +96,7 @@ def _checked(read: Callable[[], SourceFile], path: str, record: CaptureRecord | 
     try:
         source = read()
         return _messages(source, record), source.lines
-    except (RecursionError, MemoryError):  # what Python's parser says of deep nesting
+    except (RecursionError, MemoryError):  # raised by Python's parser for deep nesting
         raise UsageError(
             f"{path} cannot be checked: it is nested too deeply. Leave it out, or break up its longest expression."
         ) from None
@@ -113,13 +115,15 @@ def _messages(source: SourceFile, record: CaptureRecord | None) -> list[Message]
 
 
 def _rank(message: Message) -> tuple[bool, bool]:
-    """Of two messages of one rule at one place, the surer and then the stronger is kept."""
+    """Return the sort key by which one of several messages of one rule at one place is kept: the
+    more certain, then the more severe.
+    """
     return message.origin is Origin.CAPTURE, message.level is Level.WARNING
 
 
 def _ignored(source: SourceFile, message: Message) -> bool:
-    """Whether a comment switches the message off, on its own line or the first or last line of what
-    it is about.
+    """Whether a comment switches the message off, on the message's line or on the first or last
+    line of the marked code.
     """
     lines = {message.line, getattr(message.node, "lineno", message.line), getattr(message.node, "end_lineno", message.line)}
     return any(line in source.ignore_comments and source.ignore_comments[line].covers(message.rule) for line in lines)
@@ -129,4 +133,4 @@ def _below(folder: str) -> Iterator[str]:
     for place, folders, names in os.walk(folder):
         folders[:] = [name for name in folders if name not in _SKIPPED_FOLDERS and not name.startswith(".")]
         scripts = (os.path.join(place, name) for name in names if name.endswith(".py"))
-        yield from filter(os.path.isfile, scripts)  # a pipe would never end
+        yield from filter(os.path.isfile, scripts)  # reading a pipe would never end

@@ -1,4 +1,4 @@
-"""Messages as SARIF 2.1.0, which code hosts show beside the lines of a change and which editors
+"""Messages as SARIF 2.1.0, which code hosts show next to the lines of a change and which editors
 read.
 """
 
@@ -24,10 +24,11 @@ _ORDER = {rule: at for at, rule in enumerate(RULES)}
 
 
 def build_log(files: Sequence[CheckedFile], failures: Sequence[str] = (), root: str = ".") -> dict[str, Any]:
-    """The messages about some files as a SARIF log of one run; `failures` are sentences on files
-    that could not be checked.
+    """Return the messages about some files as a SARIF log of one run; `failures` are sentences on
+    files that could not be checked.
 
-    Files below the folder `root` are named from there, and where that lies is not told.
+    Files below the folder `root` have paths relative to it, and the location of `root` is not in
+    the log.
     """
     driver = {"name": "outpace", "semanticVersion": __version__, "rules": [_rule(rule) for rule in RULES.values()]}
     ran = {
@@ -62,7 +63,7 @@ def _results(checked: CheckedFile, root: str) -> Iterator[dict[str, Any]]:
     met: Counter[str] = Counter()
     for message in checked.messages:
         same = f"{message.rule}\n{place['uri']}\n{checked.lines[message.line - 1].strip()}"
-        met[same] += 1  # lines of one text are told apart by their order
+        met[same] += 1  # lines of equal text are distinguished by their order
         yield _result(message, place, hashlib.sha256(f"{same}\n{met[same]}".encode()).hexdigest()[:32])
 
 
@@ -92,7 +93,9 @@ def _fix(words: str, edit: Edit, place: dict[str, str]) -> dict[str, Any]:
 
 
 def _place(path: str, root: str) -> dict[str, str]:
-    """Where a file is, from the root; a file elsewhere by its whole address."""
+    """Return the location of a file: relative to the root, or for a file elsewhere its absolute
+    URI.
+    """
     whole = Path(os.path.abspath(path))
     try:
         return {"uri": quote(whole.relative_to(os.path.abspath(root)).as_posix()), "uriBaseId": _ROOT}

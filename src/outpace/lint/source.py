@@ -1,7 +1,7 @@
-"""A user's file, parsed: its tree with parents, the lines, the comments that switch rules off, and
-what its names stand for.
+"""Parsed source file: its tree with parents, the lines, the comments that switch rules off, and the
+meanings of its names.
 
-Nothing of the file is imported or run.
+Nothing of the file is imported or executed.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ SCOPES = (*FUNCTIONS, ast.ClassDef, ast.Module)
 
 @dataclass(frozen=True)
 class IgnoreComment:
-    """A comment `# outpace: ignore[...]`: the rules that it names, or all (None)."""
+    """A comment `# outpace: ignore[...]` with the rules that it names; None for all rules."""
 
     rules: frozenset[str] | None
 
@@ -43,7 +43,7 @@ class IgnoreComment:
 
 
 class SourceFile:
-    """One parsed file. Raises UsageError when it is no Python that this interpreter can parse."""
+    """One parsed file. Raises UsageError where this interpreter cannot parse it."""
 
     def __init__(self, text: str, path: str = "<text>") -> None:
         self.path = path
@@ -71,36 +71,36 @@ class SourceFile:
 
     @classmethod
     def read(cls, path: str) -> SourceFile:
-        """Read and parse a file, in the encoding that it declares; raises NotFoundError or
+        """Read and parse a file in the encoding that it declares. Raises NotFoundError or
         UsageError.
         """
         try:
             return cls(decode_source(read_file(path, SCRIPT)), path)
         except FileNotFoundError:
             raise NotFoundError(f"There is no file {path}.") from None
-        except (SyntaxError, UnicodeError, LookupError) as error:  # LookupError: it declares what is no encoding of text
+        except (SyntaxError, UnicodeError, LookupError) as error:  # LookupError: the declared encoding does not exist
             raise UsageError(f"{path} is no readable Python text: {error}.") from None
         except OSError as error:
             raise UsageError(f"{path} cannot be read: {error.strerror}.") from None
 
     def iter_ancestors(self, node: ast.AST) -> Iterator[ast.AST]:
-        """The nodes around this one, the nearest first."""
+        """Yield the nodes around this one, the nearest first."""
         parent = self.parents.get(node)
         while parent is not None:
             yield parent
             parent = self.parents.get(parent)
 
     def enclosing_function(self, node: ast.AST) -> Function | None:
-        """The innermost function or lambda around a node."""
+        """Return the innermost function or lambda around a node."""
         return next((above for above in self.iter_ancestors(node) if isinstance(above, FUNCTIONS)), None)
 
     def enclosing_class(self, node: ast.AST) -> ast.ClassDef | None:
-        """The innermost class around a node."""
+        """Return the innermost class around a node."""
         return next((above for above in self.iter_ancestors(node) if isinstance(above, ast.ClassDef)), None)
 
     def qualified_name(self, node: ast.AST | None) -> str:
-        """The full name that an expression `a.b.c` stands for (`tensorflow.data.Dataset`,
-        `keras.Model`); empty when it is none.
+        """Return the full name of an expression `a.b.c` (`tensorflow.data.Dataset`, `keras.Model`);
+        empty where it has none.
 
         TensorFlow's keras counts as `keras`, its v2 name space as `tensorflow`.
         """
@@ -113,7 +113,7 @@ class SourceFile:
         return canonical_name(".".join([self._names[node.id], *reversed(parts)]))
 
     def called_name(self, node: ast.AST | None) -> str:
-        """The full name of what a call calls; empty for anything else."""
+        """Return the full name of a call's callee; empty for other nodes."""
         return self.qualified_name(node.func) if isinstance(node, ast.Call) else ""
 
     def imports(self, *packages: str) -> bool:
@@ -121,7 +121,9 @@ class SourceFile:
         return any(name.partition(".")[0] in packages for name in self._names.values())
 
     def bound_names(self, scope: ast.AST) -> frozenset[str]:
-        """Names that a function binds itself: parameters, assignments, loop variables."""
+        """Return the names that a function binds itself: parameters, assignments,
+        loop variables.
+        """
         if scope not in self._bound:
             names = set(parameter_names(scope)) if isinstance(scope, FUNCTIONS) else set()
             names |= {node.id for node in iter_scope(scope) if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store)}
@@ -129,12 +131,12 @@ class SourceFile:
         return self._bound[scope]
 
     def _hidden(self, name: ast.Name) -> bool:
-        """Whether a function around the name binds it to something of its own."""
+        """Whether a function around the name binds it locally."""
         return any(name.id in self.bound_names(scope) for scope in self.iter_ancestors(name) if isinstance(scope, FUNCTIONS))
 
     def _add_aliases(self) -> None:
-        """`AUTOTUNE = tf.data.AUTOTUNE`, `layers = keras.layers`: names of the module that stand
-        for a dotted name.
+        """Add names of the module that are aliases of a dotted name: `AUTOTUNE = tf.data.AUTOTUNE`,
+        `layers = keras.layers`.
         """
         stored: dict[str, int] = {}
         for node in iter_scope(self.tree):
@@ -148,14 +150,14 @@ class SourceFile:
 
 
 def canonical_name(name: str) -> str:
-    """A full name under the one spelling that the rules use."""
+    """Return a full name in the canonical spelling that the rules use."""
     for pattern, replacement in _CANONICAL:
         name = pattern.sub(replacement, name)
     return name
 
 
 def parameter_names(function: ast.AST) -> list[str]:
-    """Names of a function's parameters, in order."""
+    """Return the names of a function's parameters, in order."""
     if not isinstance(function, FUNCTIONS):
         return []
     found = function.args
@@ -164,8 +166,8 @@ def parameter_names(function: ast.AST) -> list[str]:
 
 
 def iter_scope(scope: ast.AST) -> Iterator[ast.AST]:
-    """The nodes of a scope in order of the text, without those of the functions, lambdas and
-    classes in it (they themselves come).
+    """Yield the nodes of a scope in text order. Nested functions, lambdas and classes are included
+    without their contents.
     """
     if isinstance(scope, ast.Lambda):
         todo: list[ast.AST] = [scope.body]
@@ -192,8 +194,8 @@ def _imports(nodes: list[ast.AST]) -> dict[str, str]:
 
 
 def _ignored(text: str) -> Iterator[tuple[int, IgnoreComment]]:
-    """Line numbers of the comments that switch rules off; one on a line of its own speaks of the
-    next line.
+    """Yield (line number, comment) of the comments that switch rules off; a comment on a line of
+    its own applies to the next line.
     """
     if "outpace:" not in text:
         return

@@ -1,5 +1,5 @@
-"""Where a file trains: its `tf.function`s, what runs inside them, the loops that make a step per
-iteration, and the steps' results.
+"""Training code of a file: its `tf.function`s, the code inside them, loops with one step per
+iteration, and the results of steps.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ _V1 = frozenset({"disable_eager_execution", "disable_v2_behavior", "Session", "I
 
 
 class TrainingLoops:
-    """Training as the file's text shows it."""
+    """Training code as the file's text shows it."""
 
     def __init__(self, source: SourceFile, functions: FunctionResolver) -> None:
         self.source = source
@@ -52,8 +52,8 @@ class TrainingLoops:
 
     @cached_property
     def graph_functions(self) -> set[ast.AST]:
-        """Functions that run inside a graph: wrapped ones, Keras' own steps, and all that these
-        use.
+        """Functions that run inside a graph: wrapped ones, Keras' own steps, and all functions that
+        these use.
         """
         todo: list[ast.AST] = [*self.tf_functions, *self._keras_methods()]
         found: set[ast.AST] = set()
@@ -66,14 +66,14 @@ class TrainingLoops:
 
     @cached_property
     def python_functions(self) -> set[ast.AST]:
-        """Functions that `py_function` and its kin run as Python."""
+        """Functions that `py_function` and similar ops run as Python."""
         calls = (node for node in self.source.nodes if self.source.called_name(node) in PYTHON_CALLS)
         targets = (self.functions.resolve_function(_argument(node, "func")) for node in calls if isinstance(node, ast.Call))
         return {target for target in targets if target is not None}
 
     @cached_property
     def step_functions(self) -> set[ast.AST]:
-        """Functions that make one training step when they are called (not a loop of steps)."""
+        """Functions that perform one training step at each call (not a loop of steps)."""
         everything = [node for node in self.source.nodes if isinstance(node, FUNCTIONS)]
         found: set[ast.AST] = set()
         for node in everything:
@@ -88,7 +88,7 @@ class TrainingLoops:
 
     @cached_property
     def loop_bodies(self) -> dict[Loop, list[ast.AST]]:
-        """Loops that make one step per iteration, with the nodes that run in each iteration (not
+        """Loops with one step per iteration, each with the nodes that run in every iteration (not
         those under an `if`, `try` or inner loop).
         """
         found: dict[Loop, list[ast.AST]] = {}
@@ -109,8 +109,8 @@ class TrainingLoops:
         return self.source.qualified_name(node) == "tensorflow.function"
 
     def is_step_call(self, node: ast.AST) -> bool:
-        """Whether a node calls a function that makes a step; a function from elsewhere must say so
-        in its name.
+        """Whether a node calls a function that performs a step; a function from another file must
+        have a name that shows it.
         """
         if not isinstance(node, ast.Call):
             return False
@@ -121,8 +121,8 @@ class TrainingLoops:
         return "train_step" in name or any(self.functions.resolve_function(item) in self.step_functions for item in node.args)
 
     def resolve_method(self, node: ast.AST) -> Function | None:
-        """The function that an expression names; for `object.name` the only method of that name in
-        the file.
+        """Return the function that an expression names; for `object.name` the only method of that
+        name in the file.
         """
         found = self.functions.resolve_function(node)
         if found is None and isinstance(node, ast.Attribute) and not self.source.qualified_name(node):
@@ -132,7 +132,7 @@ class TrainingLoops:
         return found
 
     def enclosing_loop(self, node: ast.AST) -> Loop | None:
-        """The innermost loop around a node in the same function."""
+        """Return the innermost loop around a node in the same function."""
         for above in self.source.iter_ancestors(node):
             if isinstance(above, FUNCTIONS):
                 return None
@@ -141,15 +141,15 @@ class TrainingLoops:
         return None
 
     def gradient_tape(self, node: ast.AST) -> ast.AST | None:
-        """The `tf.GradientTape` call that a `with` enters, or None."""
+        """Return the `tf.GradientTape` call that a `with` enters, or None."""
         items = node.items if isinstance(node, ast.With) else []
         return next(
             (i.context_expr for i in items if self.source.called_name(i.context_expr) == "tensorflow.GradientTape"), None
         )
 
     def find_step_tensors(self, body: list[ast.AST]) -> set[str]:
-        """Names in a training loop that hold tensors of the step: what it returns, what a tape
-        records, what is made of these.
+        """Return the names in a training loop that refer to tensors of the step: its results,
+        values recorded by a tape, and values computed from these.
         """
         names: set[str] = set()
         for node in body:
@@ -187,7 +187,7 @@ class TrainingLoops:
 
 
 def forces_sync(node: ast.AST) -> bool:
-    """Whether an expression makes Python numbers of tensors: it waits for them, and what it gives
+    """Whether an expression converts tensors to Python numbers: it waits for them, and its result
     is no tensor.
     """
     for item in ast.walk(node):
@@ -199,7 +199,7 @@ def forces_sync(node: ast.AST) -> bool:
 
 
 def reads_metadata(source: SourceFile, name: ast.Name) -> bool:
-    """Whether only a tensor's shape or type is asked for, which needs no waiting."""
+    """Whether only a tensor's shape or type is read, which needs no waiting."""
     parent = source.parents.get(name)
     return isinstance(parent, ast.Attribute) and parent.attr in ("shape", "dtype", "name", "device", "keys")
 
@@ -209,8 +209,8 @@ def _argument(call: ast.Call, name: str) -> ast.expr | None:
 
 
 def iter_unconditional(scope: Loop | ast.FunctionDef | ast.AsyncFunctionDef) -> Iterator[ast.AST]:
-    """The nodes that run in every iteration of a loop, or call of a function: no branches, inner
-    loops, or functions that are only defined.
+    """Yield the nodes that run in every iteration of a loop, or call of a function: without
+    branches, inner loops, and bodies of nested functions.
     """
     todo: list[ast.AST] = list(reversed(scope.body))
     while todo:

@@ -1,5 +1,6 @@
-"""The values that `chains` follows through a file: data sets with their stages, functions, objects,
-constants; and the tests of `if`, decided where the file fixes their values.
+"""Values of the abstract interpretation in `dataset_analysis.py`: data sets with their stages,
+functions, objects and constants; and evaluation of `if` tests where the file determines their
+values.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ from typing import Any
 
 from outpace.lint.source import Function
 
-Condition = tuple[str, bool]  # the text of a test, and what it must give
+Condition = tuple[str, bool]  # (text of a test, required result)
 MAX_PATHS = 16
 
 
@@ -21,9 +22,10 @@ class Stage:
     """One operation of a data set as the file writes it.
 
     `op` is TensorFlow's name (`map`, `batch`, `TFRecordDataset`; `unknown` where the file does not
-    show the source). `inputs` feed it, the chain that it was called on first. `conditions` are the
-    tests under which the line runs, on top of those of its inputs. `yields_batches` marks sources
-    that batch by themselves; `is_nested` a stage built inside another stage's function.
+    show the source). `inputs` are the stages that feed it, the chain that it was called on first.
+    `conditions` are the tests under which the line runs, in addition to those of its inputs.
+    `yields_batches` marks sources that batch by themselves; `is_nested` marks a stage created
+    inside another stage's function.
     """
 
     op: str
@@ -37,13 +39,13 @@ class Stage:
     is_nested: bool = False
 
     def iter_upstream(self) -> Iterator[Stage]:
-        """All stages that feed this one, the nearest first."""
+        """Yield all stages that feed this one, the nearest first."""
         for stage in self.inputs:
             yield stage
             yield from stage.iter_upstream()
 
     def iter_chain(self) -> Iterator[Stage]:
-        """This stage and those on its own chain (first inputs only), the nearest first."""
+        """Yield this stage and those on its own chain (first inputs only), the nearest first."""
         stage: Stage | None = self
         while stage is not None:
             yield stage
@@ -52,15 +54,15 @@ class Stage:
 
 @dataclass(frozen=True)
 class DatasetPath:
-    """One way in which a data set may come about: its last stage, and the tests that must hold on
-    the way.
+    """One control-flow path to a data set: its last stage, and the tests that must hold on the
+    path.
     """
 
     stage: Stage
     conditions: frozenset[Condition] = frozenset()
 
     def add_conditions(self, conditions: frozenset[Condition]) -> DatasetPath | None:
-        """The same way with more conditions, or None when they contradict each other."""
+        """Return the path with more conditions, or None where they contradict each other."""
         both = self.conditions | conditions
         if any((text, not value) in both for text, value in both):
             return None
@@ -69,20 +71,22 @@ class DatasetPath:
 
 @dataclass(frozen=True)
 class DatasetValue:
-    """A data set, in the ways in which it may come about (at most MOST_PATHS)."""
+    """A data set with the possible paths to it (at most MAX_PATHS)."""
 
     paths: tuple[DatasetPath, ...]
 
     def add_condition(self, condition: Condition) -> DatasetValue | None:
-        """What remains under a condition."""
+        """Return the part of the data set that remains under a condition; None
+        where no path does.
+        """
         kept = tuple(found for path in self.paths if (found := path.add_conditions(frozenset((condition,)))) is not None)
         return DatasetValue(kept) if kept else None
 
 
 @dataclass(frozen=True)
 class DefinitionValue:
-    """A function or class of the file; `owner` is the object for a method that was looked up on
-    one.
+    """A function or class of the file; `owner` is the object where a method was
+    looked up on one.
     """
 
     node: Function | ast.ClassDef
@@ -106,7 +110,7 @@ class SequenceValue:
 
 @dataclass(frozen=True)
 class ConstantValue:
-    """A number, text or truth value that the file fixes."""
+    """A number, text or truth value that the file determines."""
 
     value: object
 
@@ -116,7 +120,7 @@ Scope = dict[str, Value]
 
 
 def merge_values(first: Value, second: Value) -> Value:
-    """A value that is one or the other."""
+    """Return a value that is either of the two."""
     if isinstance(first, DatasetValue) and isinstance(second, DatasetValue):
         return DatasetValue(tuple(dict.fromkeys(first.paths + second.paths))[:MAX_PATHS])
     if isinstance(first, SequenceValue) and isinstance(second, SequenceValue) and len(first.values) == len(second.values):
@@ -127,7 +131,7 @@ def merge_values(first: Value, second: Value) -> Value:
 
 
 def restrict_value(value: Value, condition: Condition) -> Value:
-    """A value that is known to hold only under a condition."""
+    """Return a value restricted to a condition."""
     if isinstance(value, DatasetValue):
         return value.add_condition(condition)
     if isinstance(value, SequenceValue):
@@ -138,8 +142,8 @@ def restrict_value(value: Value, condition: Condition) -> Value:
 def merge_scopes(
     before: Scope, branch_inputs: list[Scope], scopes: list[Scope], returns: list[bool], condition: Condition
 ) -> Scope:
-    """The names after an `if`: unchanged ones as they were, changed ones with the test under which
-    they hold.
+    """Return the names after an `if`: unchanged ones as before, changed ones with the test under
+    which each value holds.
     """
     text, wanted = condition
     if all(returns):
@@ -161,7 +165,7 @@ def merge_scopes(
 
 @dataclass(frozen=True)
 class DatasetUse:
-    """Where a data set is consumed: `fit`, `evaluate`, `validation`, a `loop`, `next`, or
+    """Use of a data set. `kind` is `fit`, `evaluate`, `validation`, a `loop`, `next`, or
     `elsewhere` (passed on to unknown code).
     """
 
@@ -172,7 +176,9 @@ class DatasetUse:
 
 @dataclass
 class Frame:
-    """One function as it runs: its names, the tests that hold, what it returns."""
+    """State of one function during evaluation: its names, the tests that hold, its
+    return values.
+    """
 
     scope: Scope
     parent: Frame | None = None
@@ -181,7 +187,7 @@ class Frame:
     is_nested: bool = False
 
     def find(self, name: str) -> Value:
-        """The value of a name, here or further out."""
+        """Return the value of a name in this frame or an enclosing one."""
         frame: Frame | None = self
         while frame is not None:
             if name in frame.scope:
@@ -206,7 +212,9 @@ _OPPOSITE: dict[type[ast.cmpop], ast.cmpop] = {ast.NotEq: ast.Eq(), ast.IsNot: a
 
 
 def parse_condition(test: ast.expr) -> Condition:
-    """The test's text with its negations taken off, and what it must give for the branch to run."""
+    """Return the test's text without negations, and the result that it must have for the branch to
+    run.
+    """
     wanted = True
     while isinstance(test, ast.UnaryOp) and isinstance(test.op, ast.Not):
         test, wanted = test.operand, not wanted
@@ -217,8 +225,8 @@ def parse_condition(test: ast.expr) -> Condition:
 
 
 def evaluate_test(test: ast.expr, value_of: Callable[[ast.expr], Value]) -> bool | None:
-    """What a test gives where the file fixes it; None where it does not. A script's `__name__` is
-    `__main__`.
+    """Return the result of a test where the file determines it; None otherwise. The `__name__` of a
+    script is `__main__`.
     """
     if isinstance(test, ast.UnaryOp) and isinstance(test.op, ast.Not):
         inner = evaluate_test(test.operand, value_of)

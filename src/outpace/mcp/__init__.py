@@ -9,8 +9,8 @@ from __future__ import annotations
 
 
 def skill() -> str:
-    """How to use the questions, as a skill file (agentskills.io): when to use it, and what to ask
-    in which order.
+    """Return a skill file (agentskills.io) for the questions: when to use them, and in which order
+    to ask.
     """
     from importlib.resources import files
 

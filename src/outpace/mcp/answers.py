@@ -1,5 +1,5 @@
-"""What answers are: plain records, whose schema the protocol's clients see. Every answer is an
-`Answer`, and may be nothing but that.
+"""The answers of `outpace mcp`: plain records whose schema the protocol's clients see. Every
+answer is an `Answer` and nothing else.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What reports and pages say, as answers."""
+"""Converts reports and their pages to answers of `outpace mcp`."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from outpace.model.text import format_cell
 from outpace.report import chart_data
 from outpace.report.first_screen import build_first_screen, format_saving
 
-_COLUMNS, _ROWS = 8, 10  # of a page's table
+_COLUMNS, _ROWS = 8, 10  # maximum number of columns and rows in a preview of a page's table
 
 
 def build_verdict(report: Report) -> VerdictAnswer:
-    """The first screen."""
+    """Return the answer that a report's first screen contains."""
     screen = build_first_screen(report)
     answer = VerdictAnswer(
         headline=shorten_text(screen.headline),
@@ -35,7 +35,7 @@ def build_verdict(report: Report) -> VerdictAnswer:
 
 
 def require_available(pages: Sequence[Page]) -> None:
-    """Raise NotFoundError where a page has no answer, and UsageError where its tool failed."""
+    """Raise NotFoundError where a page has no data, and UsageError where its tool failed."""
     for page in pages:
         if page.unavailable is not None:
             raise NotFoundError(f"{page.unavailable.reason.rstrip('.')}. {page.unavailable.remedy}")
@@ -57,7 +57,7 @@ def _change(finding: Finding) -> AdvisedChange:
 
 
 def build_page_answer(page: Page, more: str) -> PageAnswer:
-    """A page as its sentence, its numbers, and the first rows of its tables."""
+    """Return a page as its sentence, its numbers, and the first rows of its tables."""
     require_available([page])
     figures = {
         shorten_text(item.label): " ".join(filter(None, (format_cell(item.value, item.unit), shorten_text(item.remark))))

@@ -1,5 +1,5 @@
-"""A dry run of `outpace tune`, by the command itself: it starts the script in a process that may
-write no file.
+"""Runs `outpace tune --dry-run` as a command, which starts the script in a process that may write
+no file.
 """
 
 from __future__ import annotations
@@ -15,12 +15,12 @@ from outpace.mcp.size_limit import shorten_text
 from outpace.model.codec import decode
 from outpace.model.errors import TuneError
 
-_LONGEST = 600.0  # seconds
+_LONGEST = 600.0  # maximum duration of a dry run, seconds
 
 
 def run_dry_run(script: str, arguments: Sequence[str]) -> DryRunAnswer:
-    """What a tuning of the script would try. Raises TuneError where nothing can be tuned, or
-    nothing is known after ten minutes.
+    """Return what a tuning of the script would try. Raises TuneError where nothing can be tuned,
+    or where the dry run takes longer than ten minutes.
     """
     command = [sys.executable, "-m", "outpace", "tune", "--dry-run", "--json", script, *arguments]
     try:
@@ -39,6 +39,8 @@ def run_dry_run(script: str, arguments: Sequence[str]) -> DryRunAnswer:
     if done.returncode:
         said = [line.removeprefix("outpace: ") for line in done.stderr.splitlines() if line.startswith("outpace: ")]
         raise TuneError(shorten_text("; ".join(said) or f"The dry run ended with exit code {done.returncode}"))
-    found = decode(dict[str, tuple[str, ...]], json.loads(done.stdout.splitlines()[-1]))  # what the script prints stands before
+    found = decode(
+        dict[str, tuple[str, ...]], json.loads(done.stdout.splitlines()[-1])
+    )  # the last line: the script's own output comes before it
     told = {name: [shorten_text(each) for each in texts] for name, texts in found.items()}
     return DryRunAnswer(would_try=told["would_try"], not_tried=told["not_tried"], advice=told["advice"])

@@ -1,5 +1,5 @@
-"""What may be asked about: runs and scripts below the folders that the server was given, wherever
-links lead.
+"""The runs and scripts that clients may ask about: those below the server's folders, with all
+links resolved.
 """
 
 from __future__ import annotations
@@ -14,21 +14,23 @@ from outpace.ui.runs import ListedRun, scan_folders
 
 
 class ServedFolders(folders.Folders):
-    """The folders as they were given; NotFoundError for one that is not there."""
+    """The folders that the server was started with. Raises NotFoundError for one that does not
+    exist.
+    """
 
     def __init__(self, roots: Sequence[str]) -> None:
         super().__init__(roots)
         self.require_exists("Give folders with runs or scripts.")
 
     def find_runs(self) -> list[ListedRun]:
-        """The runs, newest first; none that a link leads out of the folders for, of whose files
-        neither.
+        """Return the runs, newest first, without those that are, or have a file that is, outside
+        of the folders by a link.
         """
         return [run for run in scan_folders(self.roots) if not self.find_escaping_link(run.info.folder)]
 
     def require_run(self, name: str) -> str:
-        """The folder of a run, by its id, its name, or the end of its path. Raises NotFoundError,
-        or UsageError where it may be several.
+        """Return the folder of a run from its id, its name, or the end of its path. Raises
+        NotFoundError where no run matches, UsageError where several do.
         """
         runs = self.find_runs()
         wanted = name.rstrip("/")
@@ -47,8 +49,8 @@ class ServedFolders(folders.Folders):
         return found[0].info.folder
 
     def require_file(self, path: str) -> str:
-        """A file or folder below the served ones, from one of them or as a whole path. Raises
-        NotFoundError for any other, there or not.
+        """Return a file or folder below the served ones, from a relative or an absolute path.
+        Raises NotFoundError for any other path, whether it exists or not.
         """
         for root in self.real_paths if "\0" not in path else ():
             place = os.path.realpath(os.path.join(root, path))
@@ -57,6 +59,6 @@ class ServedFolders(folders.Folders):
         raise NotFoundError(f"There is no file or folder {path!r} in the served folders.")
 
     def relative_path(self, path: str) -> str:
-        """A path below the served folders, from the one that holds it."""
+        """Return a path relative to the served folder that contains it."""
         root = next(root for root in self.real_paths if os.path.commonpath((path, root)) == root)
         return os.path.relpath(path, root)

@@ -1,5 +1,5 @@
-"""The questions, and what answers them: the facade and the tables of its reports. Each method's
-arguments are those of the protocol's tool.
+"""Answers the questions of `outpace mcp` from the public API and the tables of its reports. The
+arguments of each method are those of the protocol's tool.
 """
 
 from __future__ import annotations
@@ -35,10 +35,10 @@ from outpace.model.text import format_suggestion
 from outpace.store.logdir import read_run_info
 
 DryRun = Callable[[str, Sequence[str]], DryRunAnswer]
-"""Says what a tuning of a script, with its arguments, would try."""
+"""Function that returns what a tuning of a script, with its arguments, would try."""
 
 MOST_ROWS = 100
-_OPEN = 4  # profiles that are kept open
+_OPEN = 4  # maximum number of open profiles
 
 
 class Questions:
@@ -196,8 +196,10 @@ class Questions:
         return self._profile(folder, read_run_info(folder).state)
 
     def _opened(self, folder: str, state: str) -> api.Profile:
-        """The profile in a folder, whose files are in a state: another one is another profile."""
-        with self._folders.confined():  # a link may take its place before it is read
+        """Return the opened profile of a folder; `state` identifies the version of its files, and
+        another one is opened anew.
+        """
+        with self._folders.confined():  # the file may be replaced by a link before it is read
             return api.open(folder)
 
     def _linted(self, file: str) -> list[Message]:

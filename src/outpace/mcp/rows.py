@@ -1,6 +1,4 @@
-"""Rows of a table that were asked for: which pass a filter, in which order, and which columns of
-them.
-"""
+"""Filters, sorts and formats the rows of a table for an answer."""
 
 from __future__ import annotations
 
@@ -23,13 +21,13 @@ _ORDERS: dict[str, Callable[[Any, Any], bool]] = {
     ">": operator.gt,
     "<": operator.lt,
 }
-_LONGEST = 120  # characters of a cell
+_LONGEST = 120  # maximum length of a cell, characters
 
 
 def select_rows(table: Table, where: Sequence[str], sort: str) -> Table:
-    """The rows that pass every condition (`self_ps > 1e9`, `type = MatMul`, `name ~ dense`),
-    largest first by the column `sort` (smallest first: `-require_column`). Raises UsageError for a
-    column or a condition that is none.
+    """Return the rows that pass every condition (`self_ps > 1e9`, `type = MatMul`, `name ~
+    dense`), largest first by the column `sort` (smallest first with a leading `-`). Raises
+    UsageError for an unknown column or an invalid condition.
     """
     for condition in where:
         table = table.take(np.flatnonzero(_passes(table, condition)))
@@ -39,7 +37,9 @@ def select_rows(table: Table, where: Sequence[str], sort: str) -> Table:
 
 
 def require_column(table: Table, name: str) -> str:
-    """A column's name; UsageError, with what may be meant, where the table has none of it."""
+    """Return the column's name. Raises UsageError, with similar names, where the table has no such
+    column.
+    """
     if name not in table:
         known = [field.name for field in table.fields]
         raise UsageError(
@@ -49,8 +49,8 @@ def require_column(table: Table, name: str) -> str:
 
 
 def format_cells(table: Table, columns: Sequence[str]) -> list[list[Cell]]:
-    """The rows of these columns: whole numbers as they are, others to six digits, texts to 120
-    characters.
+    """Return the cells of these columns: whole numbers unchanged, others to six digits, texts to
+    120 characters.
     """
     return [[_cell(value) for value in row] for row in zip(*(table[name].tolist() for name in columns), strict=True)]
 

@@ -1,4 +1,4 @@
-"""The questions as tools of the Model Context Protocol, over standard input and output."""
+"""Serves the questions as tools of the Model Context Protocol, over standard input and output."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ except ImportError as error:
 
 
 def build_server(folders: ServedFolders, dry_run: DryRun | None = None) -> MCPServer[Any]:
-    """The server of some folders."""
+    """Return the MCP server of some folders."""
     made: MCPServer[Any] = MCPServer(
         "outpace", instructions=skill().split("---\n", 2)[2].strip(), version=__version__, log_level="ERROR"
     )
@@ -37,8 +37,8 @@ def build_server(folders: ServedFolders, dry_run: DryRun | None = None) -> MCPSe
 
 
 def _asked(question: Callable[..., Answer]) -> Callable[..., Any]:
-    """A question as a tool: what it cannot answer is an answer too, in the one shape
-    that all have.
+    """Wrap a question as a tool whose errors are returned as an `Answer` that abstains, so that
+    all results have one schema.
     """
     said = inspect.signature(question, eval_str=True)
     shape: type[Answer] = said.return_annotation
@@ -49,7 +49,7 @@ def _asked(question: Callable[..., Answer]) -> Callable[..., Any]:
             answer = question(*arguments, **named)
         except OutpaceError as error:
             answer = shape(abstained=True, reason=shorten_text(error))
-        except Exception as error:  # a fault of ours: the server goes on, and says so in the same shape
+        except Exception as error:  # an error in Outpace: the server goes on and returns it in the same schema
             answer = shape(abstained=True, reason=shorten_text(f"Outpace failed here ({type(error).__name__}: {error})."))
         return CallToolResult(content=[TextContent(type="text", text=render_json(answer))], structured_content=asdict(answer))
 
@@ -58,5 +58,5 @@ def _asked(question: Callable[..., Answer]) -> Callable[..., Any]:
     asked.__annotations__ = {name: each.annotation for name, each in said.parameters.items()} | {
         "return": said.return_annotation
     }
-    del asked.__wrapped__  # whose annotations are texts
+    del asked.__wrapped__  # the wrapped function's annotations are texts, which the SDK cannot use
     return asked

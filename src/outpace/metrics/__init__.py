@@ -1,1 +1,3 @@
-"""Derived tables that two or more tools use, one per file, computed once per run."""
+"""Facts that are derived from a profile and used by two or more tools: one per file, computed once
+per run.
+"""

@@ -1,4 +1,6 @@
-"""Times of paths (stacks of Python, scopes of kernels) as a tree, for a flame graph."""
+"""Build a call tree from stacks of Python or scopes of kernels with their times, for a flame
+graph.
+"""
 
 from __future__ import annotations
 
@@ -19,7 +21,11 @@ class _Node:
 
 
 def call_tree_fields(name: str, total: str, own: str, count: str) -> tuple[Field, ...]:
-    """Columns of a tree; the four texts say what a name, its two times and its count mean."""
+    """Return the columns of a call tree's table.
+
+    The four texts are the columns' descriptions: `name` of a node's name, `total` of its time with
+    its children, `own` of its time without them, `count` of its occurrences.
+    """
     return parse_schema(f"""
           name        | text     | {name}
           total_ps    | ps       | {total} | Total
@@ -33,10 +39,14 @@ def call_tree_fields(name: str, total: str, own: str, count: str) -> tuple[Field
 
 
 def build_call_tree(name: str, title: str, fields: Sequence[Field], paths: Iterable[tuple[Sequence[str], int, int]]) -> Table:
-    """A table of `call_tree_fields`: a row per node, parents first, and of those at one place the
-    longest first.
+    """Return a table with one row per node of the call tree (columns: see `call_tree_fields`).
 
-    `paths` are (names from the top down, time of the last one itself, its count).
+    Parents come before their children, and the longest of siblings first.
+
+    name: name of the table
+    title: title of the table
+    fields: columns, from `call_tree_fields`
+    paths: (names from the root down, time in ps of the last name without its children, count)
     """
     root = _Node("")
     for path, time, count in paths:
@@ -49,7 +59,7 @@ def build_call_tree(name: str, title: str, fields: Sequence[Field], paths: Itera
         node.own += time
     rows: list[tuple[object, ...]] = []
     stack = [(root, -1, 0)]
-    while stack:  # without recursion: a stack may be deeper than ours
+    while stack:  # an explicit stack: a recorded stack may be deeper than Python's recursion limit
         node, depth, parent = stack.pop()
         number = len(rows) + 1 if node is not root else 0
         if node is not root:

@@ -1,30 +1,41 @@
-"""Name scopes of ops: what stands around an op in the model, from its name."""
+"""Name scopes of ops: the layers and blocks around an op in the model, parsed from the op's
+name.
+"""
 
 from __future__ import annotations
 
 import re
 
 NO_SCOPE = "(no scope)"
-_WRAPPERS = ("StatefulPartitionedCall", "PartitionedCall")  # calls of functions: their ops belong to the scope that they name
-_REPLICA = re.compile(r"(?:replica|tower|clone)(?:_\d+)?\Z")  # the first replica often has no scope of its own
+# Scopes of function calls: their ops belong to the scope around the call.
+_WRAPPERS = ("StatefulPartitionedCall", "PartitionedCall")
+_REPLICA = re.compile(r"(?:replica|tower|clone)(?:_\d+)?\Z")  # scope of a replica; the first replica often has none
 _NUMBER = re.compile(r"(?<=[A-Za-z_])\d+\Z")
 
 
 def parse_scopes(op_name: str) -> tuple[str, ...]:
-    """Scopes around an op, outermost first; calls of functions are no scope."""
+    """Return the name scopes around an op, outermost first; `NO_SCOPE` alone where there are none.
+
+    Scopes of function calls (`PartitionedCall`) are left out.
+    """
     parts = [p for p in op_name.split("/")[:-1] if p and p not in _WRAPPERS]
     return tuple(parts) or (NO_SCOPE,)
 
 
 def scope_path(op_name: str) -> tuple[str, ...]:
-    """Scopes around an op without replicas, whose ops so have one place, and its own name."""
+    """Return the scopes around an op, outermost first, followed by the op's own name.
+
+    Scopes of replicas are left out, so that the same op of all replicas has one path.
+    """
     around = tuple(part for part in parse_scopes(op_name) if not _REPLICA.match(part))
     return (*(around or (NO_SCOPE,)), op_name.rpartition("/")[2])
 
 
 def scope_pattern(op_name: str) -> str:
-    """The scopes around an op without replicas and numbers, so that what is repeated adds up:
+    """Return the scopes around an op, joined with "/", with numbers replaced:
     `bert/layer_*/dropout_*`.
+
+    Scopes of replicas are left out. Ops of repeated layers so have one pattern and add up.
     """
     parts = [_NUMBER.sub("*", part) for part in parse_scopes(op_name) if not _REPLICA.match(part)]
     return "/".join(parts) or NO_SCOPE

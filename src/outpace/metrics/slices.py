@@ -1,4 +1,4 @@
-"""The largest parts of a sum, and the rest as one."""
+"""The largest parts of a sum, with the remainder as one part: the slices of a pie chart."""
 
 from __future__ import annotations
 
@@ -9,10 +9,11 @@ REST_LABEL = "all others"
 
 
 def top_slices(sums: Mapping[str, int]) -> list[tuple[str, int]]:
-    """The ten largest of `sums` (label to size), largest first, and what is left as "all others";
-    nothing where they sum to nothing.
+    """Return the ten largest items of `sums` (label to size), largest first, and the rest as one
+    item.
 
-    Parts of equal size keep their order.
+    The rest is labelled "all others" and left out where it is 0. Items of equal size keep their
+    order. The result is empty where all sizes are 0.
     """
     ranked = sorted(sums.items(), key=lambda item: -item[1])
     rest = sum(size for _, size in ranked[_MOST:])

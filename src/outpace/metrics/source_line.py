@@ -1,4 +1,4 @@
-"""How a report names a place in the program."""
+"""Format a place in the user's program (file and line) for a report."""
 
 from __future__ import annotations
 
@@ -9,12 +9,17 @@ _CELL = re.compile(r"(In \[\d+\]):(\d.*)$")
 
 
 def format_source_line(file: str, line: int) -> str:
-    """`train.py:41`, without folders; `train.py` where no line (0) is known, empty where no file
-    is. Of a notebook, `In [3], line 1`.
+    """Return `train.py:41`, without folders, for a file and a line number.
+
+    Return `train.py` where the line is unknown (0), "" where the file is unknown (""), and `In [3],
+    line 1` for a cell of a notebook.
     """
     return shorten_source_path(f"{file}:{line}" if file and line else file)
 
 
 def shorten_source_path(source: str) -> str:
-    """The same of a file with its line, or with several (`train.py:41 and 43`)."""
+    """Return "file:line" without folders, or as `In [3], line 1` for a cell of a notebook.
+
+    Several lines may follow the file (`train.py:41 and 43`).
+    """
     return _CELL.sub(r"\1, line \2", os.path.basename(source))

@@ -1,4 +1,4 @@
-"""Unions of spans of time."""
+"""Unions and intersections of spans of time, and the busy time of a line."""
 
 from __future__ import annotations
 
@@ -10,12 +10,13 @@ from outpace._dataclass import dataclass
 from outpace.model.arrays import Indices, Picoseconds
 from outpace.trace import Trace
 
-Spans = tuple[Picoseconds, Picoseconds]  # starts and ends, sorted, disjoint
+Spans = tuple[Picoseconds, Picoseconds]  # starts and ends, ps: disjoint spans in order of time
 
 
 def merge_sorted_spans(start: Picoseconds, end: Picoseconds) -> Spans:
-    """Union of spans (sorted by start) as spans that neither overlap nor touch, in
-    order; int64 ps.
+    """Return the union of spans as disjoint spans in order of time, int64 ps.
+
+    The spans have to be sorted by start. Spans that overlap or touch become one.
     """
     if len(start) == 0:
         return start, end
@@ -25,8 +26,9 @@ def merge_sorted_spans(start: Picoseconds, end: Picoseconds) -> Spans:
 
 
 def merge_spans(start: Picoseconds, end: Picoseconds) -> Spans:
-    """The same time, of spans in any order, as disjoint ones in order; what has no
-    length is none.
+    """Return the union of spans in any order as disjoint spans in order of time, int64 ps.
+
+    Spans without length are left out.
     """
     keep = end > start
     order = np.argsort(start[keep], kind="stable")
@@ -34,7 +36,14 @@ def merge_spans(start: Picoseconds, end: Picoseconds) -> Spans:
 
 
 def intersect_spans(start: Picoseconds, end: Picoseconds, spans: Spans) -> tuple[Indices, Picoseconds, Picoseconds]:
-    """(window, start, end) of every piece of the intervals inside the windows [start, end)."""
+    """Return (window, start, end) of every piece of `spans` that lies inside a window.
+
+    start: starts of the windows, ps
+    end: ends of the windows, ps
+    spans: disjoint spans in order of time (`Spans`)
+
+    The result has an entry per piece: the index of its window, and its start and end, ps.
+    """
     begin, stop = spans
     low = np.searchsorted(stop, start, side="right")
     high = np.searchsorted(begin, end, side="left")
@@ -46,8 +55,11 @@ def intersect_spans(start: Picoseconds, end: Picoseconds, spans: Spans) -> tuple
 
 @dataclass(frozen=True, eq=False)
 class BusyTime:
-    """When a line had an event open: disjoint spans in order, ps, and how long all before each are
-    together.
+    """The time in which a line had an event open: disjoint spans in order of time.
+
+    start: starts of the spans, ps
+    end: ends of the spans, ps
+    cumulative_ps: total length of all spans before each span, ps
     """
 
     start: Picoseconds
@@ -56,12 +68,12 @@ class BusyTime:
 
     @classmethod
     def from_sorted_spans(cls, start: Picoseconds, end: Picoseconds) -> BusyTime:
-        """Of events in order of their start."""
+        """Return the busy time of events, whose starts and ends (ps) are sorted by start."""
         start, end = merge_sorted_spans(start, end)
         return cls(start, end, np.cumsum(end - start) - (end - start))
 
     def busy_until(self, times: Picoseconds) -> Picoseconds:
-        """Length of the part of the spans that lies before each of `times`."""
+        """Return the busy time before each of `times`, ps."""
         at = np.searchsorted(self.start, times, side="right")
         if len(self.start) == 0:
             return np.zeros(len(times), np.int64)
@@ -69,7 +81,9 @@ class BusyTime:
         return np.where(at > 0, self.cumulative_ps[last] + np.minimum(times, self.end[last]) - self.start[last], 0)
 
     def snap_to_start(self, times: Picoseconds) -> Picoseconds:
-        """Each of `times`, or where a span is open then, that span's start."""
+        """Return `times`, with each one that lies inside a span moved back to that span's start,
+        ps.
+        """
         if len(self.start) == 0:
             return times
         at = np.maximum(np.searchsorted(self.start, times, side="left") - 1, 0)
@@ -77,8 +91,9 @@ class BusyTime:
 
 
 def line_busy_time(trace: Trace, line: int) -> BusyTime:
-    """The busy time of a line, which the trace keeps: every device asks for that of the host's
-    threads.
+    """Return the busy time of a line.
+
+    The trace caches it, since every device asks for the busy time of the host's threads.
     """
 
     rows = trace.lines.row_slice(line)

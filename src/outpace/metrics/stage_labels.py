@@ -1,4 +1,6 @@
-"""From the name that a stage carries in the profile to the source line that built it."""
+"""Find the source line that built a stage of the input pipeline, from the stage's label in the
+profile.
+"""
 
 from __future__ import annotations
 
@@ -7,7 +9,8 @@ from collections.abc import Mapping
 from typing import Any
 
 _LABEL = re.compile(r"([A-Za-z0-9_]+?)_py_L(\d+)_([a-z0-9_]+)")
-_DEFAULT = re.compile(r"[A-Za-z0-9_]*(?:(?:Dataset|Iterator)[A-Za-z0-9]*|Op):\d+")  # its ops' names, and those of windows
+# TensorFlow's default labels: names of ops, and of the datasets of windows.
+_DEFAULT = re.compile(r"[A-Za-z0-9_]*(?:(?:Dataset|Iterator)[A-Za-z0-9]*|Op):\d+")
 _FUSED = re.compile(r"fused\((.*)\)")
 
 
@@ -30,22 +33,29 @@ _WRITTEN = {
     "FiniteTake": ".take()",
     "FiniteSkip": ".skip()",
 }
-"""What a program writes for the stages that TensorFlow runs under other names; all others are
-methods.
+"""The call that a program writes for a stage, by the stage's type without version, where the two
+differ in name. Any other stage type is named after its `tf.data` method.
 """
 
 
 def format_stage(stage_type: str, source: str) -> str:
-    """What a program calls a stage that was built at `source` (see `stage_source`): its line, else
-    what it writes for it, with a name of its own.
+    """Return the text that names a stage in a report.
+
+    stage_type: TensorFlow's type of the stage, such as `MapAndBatchV2`
+    source: result of `stage_source`
+
+    The result is the source line where `source` has one, else the call (`format_stage_call`),
+    preceded by the user's own name for the stage where it has one.
     """
-    if ":" in source:  # the line names the method, too
+    if ":" in source:  # a source line is followed by the method, so that the call need not be added
         return source
     return f"{source} ({format_stage_call(stage_type)})" if source else format_stage_call(stage_type)
 
 
 def format_stage_call(stage_type: str) -> str:
-    """What a program writes to get such a stage: `.map().batch()` for `MapAndBatchV2`."""
+    """Return the call that a program writes to build a stage: `.map().batch()` for
+    `MapAndBatchV2`.
+    """
     plain = _VERSION.sub("", stage_type)
     if plain in _WRITTEN:
         return _WRITTEN[plain]
@@ -56,14 +66,19 @@ def format_stage_call(stage_type: str) -> str:
 
 
 def stage_source(label: str, record: Mapping[str, Any]) -> str:
-    """`train.py:41 map` for a label that Outpace's capture wrote (several joined with ` + ` for a
-    fused stage), the user's own name for any other, "" for TensorFlow's default names.
+    """Return the source line and the method of a stage, such as `train.py:41 map`, from its label.
+
+    label: the stage's label in the profile
+    record: the record that the capture wrote beside the profile
+
+    The lines of a fused stage are joined with ` + `. A label that Outpace's capture did not write
+    is the user's own name, and is returned as it is; "" for TensorFlow's default labels.
     """
     return " + ".join(part for part in (_one(p, record) for p in _parts(label)) if part)
 
 
 def stage_location(label: str, record: Mapping[str, Any]) -> str:
-    """Only the first source line of `stage_source`: `train.py:41`; "" when none is known."""
+    """Return the first source line of a stage, such as `train.py:41`; "" where none is known."""
     for part in _parts(label):
         text = _one(part, record)
         if ":" in text:
@@ -72,13 +87,15 @@ def stage_location(label: str, record: Mapping[str, Any]) -> str:
 
 
 def find_stage_record(label: str, record: Mapping[str, Any]) -> Mapping[str, Any]:
-    """What the capture noted when the stage was built; empty when it did not."""
+    """Return the capture's record of a stage (written when the stage was built); empty where there
+    is none.
+    """
     parts = set(_parts(label))
     return next((s for s in record.get("pipeline") or () if s.get("label") in parts), {})
 
 
 def is_injected(label: str) -> bool:
-    """Whether TensorFlow added the stage by itself."""
+    """Whether TensorFlow itself added the stage to the pipeline."""
     return label.startswith("inject/")
 
 

@@ -1,8 +1,8 @@
-"""What flows through Outpace: tables, pages, findings, intervals, units and errors. Imports nothing
-else of the package.
+"""Data types that all of Outpace uses: tables, pages, findings, intervals, units and errors. The
+package imports nothing else of Outpace's analysis.
 
-The names load on first use: a training process imports the errors, and must not see NumPy before
-its script has imported it.
+The names load on first use: a training process imports the errors, and must not load NumPy before
+its script imports it.
 """
 
 from __future__ import annotations
@@ -121,5 +121,5 @@ _FORMER = {
     "medians_without": "leave_one_out_medians",
     "schema": "parse_schema",
 }
-"""Names of 0.2, which tools of other distributions import, and today's."""
+"""Names of version 0.2, which tools of other distributions import, mapped to today's names."""
 __getattr__ = lazy_getattr(__name__, _HOMES, _FORMER)

@@ -1,4 +1,4 @@
-"""`Table` as an Arrow stream, through `nanoarrow` (imported only when somebody asks for Arrow)."""
+"""`Table` as an Arrow stream, through `nanoarrow` (imported only when Arrow is requested)."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ _WHOLE = (Unit.PS, Unit.COUNT, Unit.BYTES)
 
 
 def build_arrow_stream(table: Table, requested_schema: object | None) -> object:
-    """Return the Arrow C stream capsule of `table`; what is said of the columns travels as field
-    metadata.
+    """Return the Arrow C stream capsule of `table`. The unit, meaning and flags of every column are
+    field metadata.
     """
     import nanoarrow as na
 
@@ -40,13 +40,16 @@ def _described(spec: Field) -> dict[str, str]:
 
 
 def _array(column: Column, unit: Unit) -> Any:
-    """A column in the type of its unit, whatever it was computed in, so that tables of several runs
-    fit together: whole picoseconds, whole counts and bytes (fractions of these, and what 64 bits do
-    not hold, as floats), floats, booleans, texts. Missing and infinite is null.
+    """Return a column as an Arrow array whose type depends on its unit alone, so that tables of
+    several runs can be concatenated.
+
+    Picoseconds, counts and bytes become int64 (float64 where counts or bytes are fractions, or
+    where 64 bits cannot represent them); other columns become float64, booleans or texts. Missing
+    and infinite values become null.
     """
     import nanoarrow as na
 
-    if column.dtype.kind == "i" and unit in _WHOLE and len(column):  # nanoarrow takes no empty array
+    if column.dtype.kind == "i" and unit in _WHOLE and len(column):  # nanoarrow accepts no empty array
         return na.Array(np.ascontiguousarray(column, np.int64))
     values = column.tolist()
     if unit is Unit.TEXT or (unit is Unit.NONE and column.dtype.kind in "OU"):

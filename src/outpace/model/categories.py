@@ -1,4 +1,4 @@
-"""The step-time categories of the TensorFlow Profiler guide, in its order."""
+"""Step-time categories of the TensorFlow Profiler guide, in the order of the guide."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from enum import Enum
 
 
 class Category(str, Enum):
-    """Where a step's time goes. The categories of a step never overlap and sum to its duration.
+    """Category of a step's time. The categories of a step never overlap and sum to its duration.
 
     The value is the key used in table columns (`<key>_ps`), JSON and colours.
     """
@@ -24,12 +24,12 @@ class Category(str, Enum):
 
     @property
     def label(self) -> str:
-        """Name for people."""
+        """Name of the category for people."""
         return _TITLES[self]
 
     @property
     def meaning(self) -> str:
-        """What time of this category is, in one sentence."""
+        """Definition of the category in one sentence."""
         return _MEANINGS[self]
 
 

@@ -1,4 +1,4 @@
-"""Dataclasses as plain JSON values and back, as their annotations say."""
+"""Conversion of dataclasses to plain JSON values and back, guided by their type annotations."""
 
 from __future__ import annotations
 
@@ -10,17 +10,19 @@ from functools import cache
 from typing import Any, Union, get_args, get_origin, get_type_hints
 
 Converters = Mapping[type, Callable[[Any], Any]]
-"""Types with a form of their own, and what makes it."""
+"""Functions that convert a value of a type, for types with a JSON form of their own."""
 
 _LARGEST: Mapping[type, float] = {int: 2**62, float: 1e300}
-"""Numbers below can be added, and squared or turned into one another, without leaving 64 bits or
-becoming infinite. NaN is below nothing.
+"""Limit of the absolute value of numbers that are accepted: sums, squares and conversions of
+smaller numbers stay within 64 bits and finite. NaN is not accepted: it is below no limit.
 """
 
 
 def encode(value: Any, encode_leaf: Callable[[Any], Any] = lambda value: value, converters: Converters | None = None) -> Any:
-    """Plain values of dataclasses, enums, mappings and sequences; `encode_leaf` makes those of
-    everything else, texts among it.
+    """Return the plain JSON values of dataclasses, enums, mappings and sequences.
+
+    encode_leaf: applied to every other value and to the keys of mappings.
+    converters: functions for types with a form of their own.
     """
     own = (converters or {}).get(type(value))
     if own is not None:
@@ -37,11 +39,11 @@ def encode(value: Any, encode_leaf: Callable[[Any], Any] = lambda value: value, 
 
 
 def decode(expected_type: Any, value: Any, converters: Converters | None = None) -> Any:
-    """A value of type `expected_type`, checked all the way down: TypeError or ValueError where it
-    is none, or could not be reckoned with.
+    """Return a value of type `expected_type` from plain JSON values, checked in full depth.
 
-    What a dataclass does not know is left out, so that a later version may add fields; what it
-    misses raises TypeError, as its making does.
+    Keys that a dataclass does not have are ignored, so that a later version may add fields. Raises
+    TypeError or ValueError where a value is of another type or a number is beyond `_LARGEST`, and
+    TypeError where a field without a default is missing.
     """
     own = (converters or {}).get(expected_type)
     if own is not None:
@@ -54,7 +56,7 @@ def decode(expected_type: Any, value: Any, converters: Converters | None = None)
         return _record(expected_type, value, converters)
     if issubclass(expected_type, Enum):
         return expected_type(value)
-    if expected_type is float and type(value) is int:  # stays one, as annotations have it
+    if expected_type is float and type(value) is int:  # an int is valid where the annotation says float, and stays an int
         expected_type = int
     if type(value) is not expected_type:
         raise TypeError(f"{value!r:.60} is no {expected_type.__name__}")
@@ -64,7 +66,7 @@ def decode(expected_type: Any, value: Any, converters: Converters | None = None)
 
 
 def _generic(kind: Any, value: Any, special: Converters | None) -> Any:
-    """Tuples, mappings, and what may be missing."""
+    """Return a value of a generic type: a tuple, a mapping, or an optional type."""
     origin, inner = get_origin(kind), get_args(kind)
     if origin in (Union, types.UnionType):
         wanted = next(part for part in inner if part is not types.NoneType)
@@ -79,7 +81,7 @@ def _generic(kind: Any, value: Any, special: Converters | None) -> Any:
 
 
 def _record(kind: Any, value: Any, special: Converters | None) -> Any:
-    if isinstance(value, kind):  # decoded before
+    if isinstance(value, kind):  # a converter has decoded it before
         return value
     hints = _hints(kind)
     return kind(

@@ -11,8 +11,8 @@ from typing import ClassVar
 
 
 class OutpaceError(Exception):
-    """Base of all errors that Outpace raises on purpose; `exit_code` is what the command line
-    returns for it.
+    """Base of all errors that Outpace raises on purpose; `exit_code` is the command line's exit
+    code for it.
     """
 
     exit_code: ClassVar[int] = 1
@@ -55,47 +55,45 @@ class OutputError(OutpaceError):
 
 
 class TuneError(OutpaceError):
-    """Nothing could be tuned: the program trains in a way that is not served, or there is no
-    training.
-    """
+    """Nothing could be tuned: the program trains in an unsupported way, or does not train."""
 
     exit_code = 8
 
 
 class ToolError(OutpaceError):
-    """A tool raised an error that nobody expected; the rest of the report was made."""
+    """A tool raised an unexpected error; the rest of the report is complete."""
 
     exit_code = 9
 
 
 class RegressionError(OutpaceError):
-    """A comparison with a gate: the program is slower by more than that allows."""
+    """A gated comparison: the program is slower by more than the gate allows."""
 
     exit_code = 10
 
 
 class InconclusiveError(OutpaceError):
-    """A comparison with a gate: what was captured does not tell whether the program is slower by
-    more than that allows.
+    """A gated comparison: the captures do not show whether the program is slower by more than the
+    gate allows.
     """
 
     exit_code = 11
 
 
 class TooLargeError(OutpaceError):
-    """A profile needs more memory than may be used."""
+    """A profile needs more memory than Outpace may use."""
 
     exit_code = 12
 
 
 class UnprovenError(OutpaceError):
-    """A tuning of which a proven speed-up was required has none."""
+    """A tuning that required a proven speed-up proved none."""
 
     exit_code = 13
 
 
 class InstallationError(OutpaceError, ImportError):
-    """Outpace itself is not installed as it should be."""
+    """Outpace itself is not installed correctly."""
 
 
 class RebuildError(OutpaceError):

@@ -1,5 +1,5 @@
-"""Writing a file whole: what stood there before stays until the new one is complete, and nothing
-else is left behind. Reading one of JSON.
+"""Atomic writing of a file: the old content stays until the new one is complete, and no temporary
+file is left behind. Also the reading of JSON files.
 """
 
 from __future__ import annotations
@@ -15,18 +15,18 @@ from typing import IO, Any
 from outpace.model.errors import NotFoundError, OutputError, ProfileError
 from outpace.model.input_files import FileKind, read_file
 
-_NEW = os.O_WRONLY | os.O_CREAT | os.O_EXCL  # which no link gets past
-_LEFT = 3600  # seconds without a change, after which nobody writes a file any more
+_NEW = os.O_WRONLY | os.O_CREAT | os.O_EXCL  # flags that refuse an existing file and a link
+_LEFT = 3600  # seconds since the last change after which a temporary file counts as abandoned
 
 
 @contextlib.contextmanager
 def write_atomically(path: str | os.PathLike[str], subject: str) -> Iterator[IO[bytes]]:
-    """A file to write into, which appears at `path` when the block ends; folders that are missing
-    are made.
+    """Yield a file to write into, which appears at `path` when the block ends. Missing folders are
+    created.
 
-    It is written beside its place under a name that nobody can guess, and removed where the block
-    fails. A link keeps pointing where it does; a pipe or a device is written to as it is. Raises
-    OutputError ("`subject` cannot be written to ...") for every OSError.
+    The file is written in the same folder under a name that nobody can guess, and removed where the
+    block fails. A link at `path` stays and its target is replaced; a pipe or a device is written to
+    directly. Raises OutputError ("`subject` cannot be written to ...") for every OSError.
     """
     target = os.path.realpath(path)
     try:
@@ -36,10 +36,10 @@ def write_atomically(path: str | os.PathLike[str], subject: str) -> Iterator[IO[
             return
         folder = os.path.dirname(target)
         os.makedirs(folder, exist_ok=True)
-        name = os.path.basename(target)[:50]  # file systems allow 255 bytes in all
+        name = os.path.basename(target)[:50]  # file systems limit the whole name to 255 bytes
         _sweep(folder, name)
         temporary = os.path.join(folder, f".writing-{os.urandom(8).hex()}-{name}.tmp")
-        try:  # from before it is there: a signal may come at the moment in which it is made
+        try:  # begins before the file is created, since a signal may come at the moment of its creation
             with open(os.open(temporary, _NEW, 0o600), "wb") as file:
                 yield file
             os.chmod(temporary, 0o666 & ~umask())
@@ -53,7 +53,7 @@ def write_atomically(path: str | os.PathLike[str], subject: str) -> Iterator[IO[
 
 
 def _sweep(folder: str, name: str) -> None:
-    """Remove what processes that were killed have left of a file."""
+    """Remove abandoned temporary files of `name`, which killed processes left in the folder."""
     for path in glob.glob(os.path.join(glob.escape(folder), f".writing-{'[0-9a-f]' * 16}-{glob.escape(name)}.tmp")):
         with contextlib.suppress(OSError):
             if time.time() - os.lstat(path).st_mtime > _LEFT:
@@ -61,8 +61,8 @@ def _sweep(folder: str, name: str) -> None:
 
 
 def parse_json(text: str | bytes) -> Any:
-    """What JSON from elsewhere says. ValueError for whatever is none, also for what is nested more
-    deeply than Python reads.
+    """Return the value of a JSON text from an untrusted source. Raises ValueError for invalid JSON,
+    also for JSON that is nested more deeply than Python reads.
     """
     try:
         return json.loads(text)
@@ -71,8 +71,8 @@ def parse_json(text: str | bytes) -> Any:
 
 
 def read_json(path: str | os.PathLike[str], kind: FileKind) -> Any:
-    """What a file of JSON holds, of some kind. NotFoundError where it cannot be read, ProfileError
-    where it is none.
+    """Return the value of a JSON file of the given kind. Raises NotFoundError where the file cannot
+    be read, ProfileError where it is no JSON.
     """
     try:
         return parse_json(read_file(path, kind).decode("utf-8"))
@@ -83,8 +83,8 @@ def read_json(path: str | os.PathLike[str], kind: FileKind) -> Any:
 
 
 def umask() -> int:
-    """The process's umask, which can only be read by setting it; the new file is one that nobody
-    else can read.
+    """Return the process's umask. It can only be read by setting it; the value that is set for that
+    moment (0o077) creates no file that others can read.
     """
     mask = os.umask(0o077)
     os.umask(mask)

@@ -1,4 +1,4 @@
-"""`Finding`: one piece of advice that carries its proof."""
+"""`Finding`: one piece of advice with its evidence."""
 
 from __future__ import annotations
 
@@ -8,15 +8,15 @@ from outpace._dataclass import dataclass
 from outpace.model.units import Unit, humanize
 
 CAPTURE_PREFIX = "capture."
-"""Rules of this prefix say that the capture itself must be made anew: nothing else can be trusted
-before.
+"""Prefix of rules which state that the capture itself must be repeated, before anything else can be
+trusted.
 """
 
-OUTSIDE_STEPS = "outside"  # of the steps: where a saving is no part of a step's categories
+OUTSIDE_STEPS = "outside"  # key in `Saving.takes_from` for time between the steps, which is in no category
 
 
 class Severity(str, Enum):
-    """How much a finding matters, worst first."""
+    """Importance of a finding, most severe first."""
 
     HIGH = "high"
     MODERATE = "moderate"
@@ -25,7 +25,7 @@ class Severity(str, Enum):
 
 
 class Certainty(str, Enum):
-    """How sure it is that the named cause is the cause."""
+    """How sure it is that the cause that a finding names is the true one."""
 
     CERTAIN = "certain"
     LIKELY = "likely"
@@ -33,7 +33,9 @@ class Certainty(str, Enum):
 
 
 class Effort(str, Enum):
-    """What the action asks for: a line, some lines, or another way to do it."""
+    """Effort of a finding's action: small (a line), medium (some lines), large (another
+    approach).
+    """
 
     SMALL = "small"
     MEDIUM = "medium"
@@ -42,8 +44,10 @@ class Effort(str, Enum):
 
 @dataclass(frozen=True)
 class Evidence:
-    """One measured value that supports (or contradicts) a finding, and the table it can be looked
-    up in.
+    """Measured value that supports (or contradicts) a finding.
+
+    says: what the value is.
+    table: reference to the table in which the value is found (see `Page`).
     """
 
     says: str
@@ -57,7 +61,7 @@ class Evidence:
 
 @dataclass(frozen=True)
 class Threshold:
-    """A named limit that a rule compares with, and who set it."""
+    """Named limit that a rule compares with, and the source of its value."""
 
     name: str
     value: float
@@ -72,12 +76,16 @@ class Threshold:
 class Saving:
     """What a step saves: a bound ("saves at most", `low` is 0), or a prediction (`low` to `high`).
 
-    `low`, `high`: shares of the steady step. `takes_from`: keys of the categories that the time
-    comes from (`Category.value`), or `OUTSIDE_STEPS`, for time between the steps. `assumes`: under
-    which assumption, a sentence without its capital. `step`: the base, ps, and `base` what it is in
-    words ("step without the profiler"); the ledger of the report sets both, the same for all its
-    findings. `whole_line`: it is all the time that its line takes on the training thread, so that
-    what else is found of that line adds nothing to it.
+    low, high: shares of the steady step, 0..1.
+    takes_from: keys of the categories that lose the time (`Category.value`), or `OUTSIDE_STEPS` for
+        time between the steps.
+    assumes: the assumption of the saving, a sentence without its capital.
+    step: duration of the base, in ps; `base` describes it ("step without the profiler"). The
+        report's ledger sets both, equal for all its findings.
+    whole_line: whether the saving is all the time of its source line on the training thread, so
+        that further findings about that line add nothing.
+
+    Raises ValueError unless 0 <= low <= high <= 1.
     """
 
     low: float
@@ -94,27 +102,36 @@ class Saving:
 
     @property
     def is_predicted(self) -> bool:
-        """Whether it is a prediction, and not only a bound."""
+        """Whether the saving is a prediction, not only a bound."""
         return self.low > 0
 
     @property
     def expected(self) -> float:
-        """The share that ranking goes by: the middle of a prediction, a bound itself."""
+        """Share that findings are ranked by: the middle of a prediction, or the bound itself."""
         return (self.low + self.high) / 2 if self.is_predicted else self.high
 
 
 @dataclass(frozen=True)
 class Finding:
-    """What holds the program back, how that is known, and what to change.
+    """What slows the program down, the evidence for it, and what to change.
 
-    `sentence` says what is the case; `action` says what to do; `saving` is what a step saves (None
-    where no honest number exists). `evidence` is never empty; `counter_evidence` lists what was
-    checked and speaks against the finding, or limits it. `location` is the user's source line
-    (`train.py:41`), where it is known. `delays`: whether all other workers wait for what it is
-    about, so that a step is no shorter before it is mended, whatever else would save more.
-    `explains` names the rules whose symptom this is a cause of: where both are found, a reader sees
-    the cause, and `symptom` says what it causes. `struck` is the reason why the advice is not given
-    (in force already, impossible here).
+    id: name of the rule.
+    sentence: what is the case.
+    action: what to do about it.
+    evidence: measured values; never empty.
+    threshold: limit that the rule compared with.
+    counter_evidence: sentences on checks that contradict or limit the finding.
+    saving: what a step saves; None where there is no honest number.
+    location: the user's source line (`train.py:41`), where it is known.
+    host: the host, where the finding is about one.
+    explains: rules of the symptoms that this finding causes. Where both are found, a reader is
+        shown the cause.
+    symptom: sentence on the symptom that this finding causes.
+    struck: reason why the advice is withdrawn (in force already, impossible here).
+    delays: whether all other workers wait for the delay that this finding is about, so that no
+        other change shortens a step before it is fixed.
+
+    Raises ValueError where `evidence` is empty.
     """
 
     id: str

@@ -1,7 +1,7 @@
-"""Files that people hand to a profile reader and that are none: told by name and first bytes, with
-what to do instead.
+"""Formats of files that are no profiles but are often opened as one: recognised by name and first
+bytes, with advice on what to open instead.
 
-Standard library only: folders are looked through inside training processes too.
+Standard library only: folders are searched inside training processes too.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ import zlib
 from outpace._dataclass import dataclass
 from outpace.model.input_files import PROFILE, open_file
 
-HEAD_BYTES = 1 << 16  # bytes that tell every format; Kineto writes its devices before "traceEvents"
+HEAD_BYTES = 1 << 16  # bytes of a file's head that identify every format; Kineto writes its devices before "traceEvents"
 
 _ONLY = "Outpace reads the *.xplane.pb files of TensorFlow and JAX"
 _PERFETTO = "https://ui.perfetto.dev shows it"
@@ -34,8 +34,11 @@ _HTML = re.compile(rb"(<!--.*?-->\s*)?<(!doctype html|html|head)\b", re.IGNORECA
 
 @dataclass(frozen=True)
 class ForeignFormat:
-    """A known format that is no profile: `description` it is, as in "is ...", what to do (a
-    sentence), and whether it is an `other_profiler`'s.
+    """Known format that is no profile.
+
+    description: completes the sentence "The file is ...".
+    advice: what to do instead, a sentence.
+    other_profiler: whether another profiler wrote the file.
     """
 
     description: str
@@ -68,15 +71,15 @@ _TAR = ForeignFormat("a packed archive (tar)", "Unpack it, and give the folder o
 
 
 def identify_format(name: str, head: bytes) -> ForeignFormat | None:
-    """The format of a file by its name and its first bytes (uncompressed, `HEAD_BYTES` of them),
-    None where nothing is recognised.
+    """Return the format of a file by its name and its first `HEAD_BYTES` bytes (uncompressed); None
+    where it is not recognised.
     """
     return _by_content(head) or identify_by_name(name)
 
 
 def identify_file(path: str, *, local: bool) -> ForeignFormat | None:
-    """The format of a file, of one that is not local by its name alone; None where it cannot be
-    read.
+    """Return the format of a file: by name and content where it is local, else by name. None where
+    it is not recognised or cannot be read.
     """
     head = b""
     if local:
@@ -92,7 +95,7 @@ def identify_file(path: str, *, local: bool) -> ForeignFormat | None:
 
 
 def identify_by_name(name: str) -> ForeignFormat | None:
-    """What a file's name alone says."""
+    """Return the format that a file's name alone identifies; None where it identifies none."""
     base = name.lower().replace("\\", "/").rpartition("/")[2].removesuffix(".gz")
     if base.endswith(".pt.trace.json"):
         return _KINETO

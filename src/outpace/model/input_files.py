@@ -1,11 +1,11 @@
-"""The one way to open what others have made: a regular file, no larger than one of its kind may be,
-in the folders that were named.
+"""Opening of untrusted files: only regular files, no larger than their kind allows, and only in
+allowed folders.
 
-A folder of profiles may hold anything under any name. A pipe waits for whoever writes into it, a
-device has no end, opening one may do something, and a link leads anywhere. So nothing is opened
-that is no file, no more is read than it held when it was opened, and where `confine_reads` says so,
-nothing outside of some folders, wherever links lead. Standard library only: records are read in
-training processes.
+A folder of profiles may contain anything under any name. A pipe waits for its writer, a device has
+no end, opening a device may have an effect, and a link may lead anywhere. So only regular files are
+opened, no more is read than a file's size at its opening, and within `confine_reads` nothing is
+opened outside of the allowed folders, wherever links lead. Standard library only: records are read
+in training processes.
 """
 
 from __future__ import annotations
@@ -22,7 +22,8 @@ from io import BufferedReader
 from outpace._dataclass import dataclass
 
 _MIB = 1 << 20
-_AT_ONCE = getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_NOCTTY", 0)  # what takes its place meanwhile may be a pipe
+# Flags that open a pipe without waiting: one may replace the file between its check and its opening
+_AT_ONCE = getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_NOCTTY", 0)
 _KINDS = {
     stat.S_IFIFO: "a pipe",
     stat.S_IFSOCK: "a socket",
@@ -35,15 +36,15 @@ _folders: ContextVar[tuple[str, ...] | None] = ContextVar("folders", default=Non
 
 @dataclass(frozen=True)
 class FileKind:
-    """What a file should be: its `name` in a sentence, and how many bytes one may have at most."""
+    """Kind of an expected file: its `name` for sentences, and the maximum size in bytes."""
 
     name: str
     max_bytes: int
 
 
-PROFILE = FileKind("profile", 1 << 40)  # a large one stays in its file, and what it claims has a budget of its own
+PROFILE = FileKind("profile", 1 << 40)  # a large profile is not loaded, and its decoding has a memory budget of its own
 RECORD = FileKind("capture record", 64 * _MIB)
-MONITOR_SERIES = FileKind("file of a monitor", 64 * _MIB)  # a year of lines
+MONITOR_SERIES = FileKind("file of a monitor", 64 * _MIB)  # enough for the lines of a year
 REPORT = FileKind("stored report", 512 * _MIB)
 BASELINE = FileKind("baseline", 512 * _MIB)
 RACE = FileKind("record of a race", 512 * _MIB)
@@ -52,14 +53,14 @@ VERDICT = FileKind("verdict", _MIB)
 
 
 def open_file(path: str | os.PathLike[str], kind: FileKind) -> BufferedReader:
-    """A file that is open for reading. Raises OSError, whose `strerror` says why, for what is no
-    file, is too large, or lies elsewhere.
+    """Return the file opened for reading. Raises OSError, whose `strerror` says why, for what is no
+    regular file, is too large, or lies outside of the allowed folders.
 
-    It is looked at before it is opened, because opening a device may have an effect, and again as
-    it is open.
+    The type is checked before the file is opened, because opening a device may have an effect, and
+    again when it is open.
     """
     _require_file(os.stat(path))
-    file = open(path, "rb", opener=lambda name, flags: os.open(name, flags | _AT_ONCE))  # noqa: SIM115  # the caller's
+    file = open(path, "rb", opener=lambda name, flags: os.open(name, flags | _AT_ONCE))  # noqa: SIM115  # the caller closes it
     try:
         found = os.fstat(file.fileno())
         _require_file(found)
@@ -76,16 +77,16 @@ def open_file(path: str | os.PathLike[str], kind: FileKind) -> BufferedReader:
 
 
 def read_file(path: str | os.PathLike[str], kind: FileKind) -> bytes:
-    """What a file held when it was opened: files of the kernel, which have no size, hold nothing.
-    Raises OSError as `open_file` does.
+    """Return the content of a file, up to its size when it was opened; empty for the kernel's
+    virtual files, whose size is 0. Raises OSError as `open_file` does.
     """
     with open_file(path, kind) as file:
         return file.read(min(os.fstat(file.fileno()).st_size, kind.max_bytes)) or b""
 
 
 def allocated_size(descriptor: int) -> int:
-    """How many bytes of an open file are no hole: a hole takes no room, however long. All, where
-    its file system knows of no holes.
+    """Return how many bytes of an open file are allocated, not part of a hole (holes take no space
+    on the disk); the whole size where the file system does not report holes.
     """
     size, found, end = os.fstat(descriptor).st_size, 0, 0
     if sys.platform == "win32":
@@ -97,19 +98,21 @@ def allocated_size(descriptor: int) -> int:
             end = os.lseek(descriptor, begin, os.SEEK_HOLE)
             found += end - begin
     except OSError as error:
-        return found if error.errno == errno.ENXIO else size  # ENXIO: a hole is last
+        return found if error.errno == errno.ENXIO else size  # ENXIO: the file ends in a hole
     finally:
         os.lseek(descriptor, position, os.SEEK_SET)
     return found
 
 
 def format_error(error: Exception) -> str:
-    """Why a file cannot be read, in the words of a sentence."""
+    """Return the reason why a file cannot be read, as a part of a sentence."""
     return getattr(error, "strerror", None) or str(error)
 
 
 def special_file_type(path: str | os.PathLike[str]) -> str:
-    """What is at a path that is neither file nor folder, as in "a pipe"; empty where nothing is."""
+    """Return the type of a path that is no regular file, as in "a pipe"; empty for a regular file
+    and where nothing exists.
+    """
     try:
         return _KINDS.get(stat.S_IFMT(os.stat(path).st_mode), "")
     except (OSError, ValueError):
@@ -117,16 +120,16 @@ def special_file_type(path: str | os.PathLike[str]) -> str:
 
 
 def allowed_folders() -> tuple[str, ...] | None:
-    """The folders outside of which nothing is opened here; None for no such limit. Threads begin
-    without one, and other processes.
+    """Return the folders outside of which nothing may be opened in this context; None for no limit.
+    New threads and processes start without a limit.
     """
     return _folders.get()
 
 
 @contextlib.contextmanager
 def confine_reads(folders: Sequence[str] | None) -> Iterator[None]:
-    """Within the block, open nothing that lies outside of some folders, whose links have been
-    followed; None for no limit.
+    """Within the block, allow files to be opened only in `folders`, which are paths without links;
+    None for no limit.
     """
     before = _folders.set(None if folders is None else tuple(folders))
     try:
@@ -136,7 +139,7 @@ def confine_reads(folders: Sequence[str] | None) -> Iterator[None]:
 
 
 def is_inside(path: str, folders: Sequence[str]) -> bool:
-    """Whether a path without links is that of one of the folders, or lies below one."""
+    """Whether `path`, which has no links, is one of the folders or lies below one."""
     return any(path == folder or path.startswith(folder.rstrip(os.sep) + os.sep) for folder in folders)
 
 
@@ -146,8 +149,8 @@ def _require_file(found: os.stat_result) -> None:
 
 
 def _place_of(file: int, path: str | os.PathLike[str]) -> str:
-    """Where an open file lies: as the kernel has it, since the links of its path may lead elsewhere
-    by now.
+    """Return the path of an open file. On Linux the kernel reports it, because the links of `path`
+    may lead elsewhere by now.
     """
     if sys.platform == "linux":
         with contextlib.suppress(OSError):

@@ -1,4 +1,4 @@
-"""Intervals: a number with its uncertainty, never a bare point."""
+"""Intervals: numbers with their uncertainty, and the statistics that compute them."""
 
 from __future__ import annotations
 
@@ -16,7 +16,9 @@ from outpace.model.units import Unit, humanize
 class Interval:
     """A closed range `[low, high]` in `unit`.
 
-    `meaning` says in one sentence what the range means (which assumption each end makes).
+    meaning: sentence on what the range means (which assumption each end makes).
+
+    Raises ValueError unless low <= high.
     """
 
     low: float
@@ -30,21 +32,21 @@ class Interval:
 
     @property
     def middle(self) -> float:
-        """Centre of the range."""
+        """Centre of the range, in its unit."""
         return (self.low + self.high) / 2
 
     @property
     def width(self) -> float:
-        """`high - low`."""
+        """Width of the range, `high - low`."""
         return self.high - self.low
 
     def scale(self, factor: float, unit: Unit) -> Interval:
-        """The same range times a positive `factor`, in another unit."""
+        """Return the range times a positive `factor`, in the unit `unit`."""
         return Interval(self.low * factor, self.high * factor, unit, self.meaning)
 
     def extend_to(self, other: Interval) -> Interval:
-        """From the low end of this range to the high end of another of the same unit and meaning,
-        or at least to its own low end.
+        """Return the range from the low end of this one to the high end of `other`, which has the
+        same unit and meaning; its high end is at least its low end.
         """
         return Interval(self.low, max(self.low, other.high), self.unit, self.meaning)
 
@@ -53,13 +55,14 @@ class Interval:
 
 
 def median(samples: ArrayLike) -> float:
-    """Median of the samples, at least one."""
+    """Return the median of at least one sample."""
     return quantiles(samples, 0.5)[0]
 
 
 def quantiles(samples: ArrayLike, *probabilities: float) -> list[float]:
-    """The samples' quantiles, interpolated linearly. (NumPy's own import masked arrays, 10 ms in
-    every fresh process.)
+    """Return the samples' quantiles, interpolated linearly.
+
+    `np.quantile` is not used because it imports masked arrays, 10 ms in every fresh process.
     """
     ordered = np.sort(np.asarray(samples, dtype=np.float64))
     places: list[float] = np.interp(np.array(probabilities) * (ordered.size - 1), np.arange(ordered.size), ordered).tolist()
@@ -67,28 +70,31 @@ def quantiles(samples: ArrayLike, *probabilities: float) -> list[float]:
 
 
 def leave_one_out_medians(samples: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
-    """For each of at least two samples the median of the others; of shape (samples, ...), each
-    column by itself.
+    """Return, for each of at least two samples, the median of the other samples.
+
+    `samples` is of shape (samples, ...); every column is computed by itself.
     """
     order = np.argsort(samples, axis=0, kind="stable")
     ordered, rank = np.take_along_axis(samples, order, 0), np.argsort(order, axis=0, kind="stable")
-    low, high = (len(samples) - 2) // 2, (len(samples) - 1) // 2  # of the others, in order; one's own place is left out
+    low, high = (len(samples) - 2) // 2, (len(samples) - 1) // 2  # middle positions in order without the left-out sample
     first, last = (np.take_along_axis(ordered, at + (at >= rank), 0) for at in (low, high))
     return np.asarray(first + (last - first) * 0.5)
 
 
-_MANY = 5000  # samples, from where the normal approximation (of the ratio: the delta method) is as good, and needs no draws
-_Z = 1.96  # 95% of a normal distribution
+# Number of samples above which the normal approximation (of a ratio: the delta method) is as good
+# as the bootstrap, and needs no draws
+_MANY = 5000
+_Z = 1.96  # quantile of the normal distribution for a 95% interval
 
 
 @lru_cache(maxsize=8)
 def _resamples(samples: int) -> npt.NDArray[np.int64]:
-    """Indices of bootstrap draws, shape (draws, samples): the same in every run, so that a report
-    says the same twice.
+    """Return indices of bootstrap draws, int64 of shape (draws, samples). They are equal in all
+    runs, so that a report is reproducible.
 
-    2,000 draws, fewer of many samples (their interval is narrow, and its ends need fewer draws),
-    one of a single sample. The numbers are SplitMix64 of a counter: `numpy.random` costs a fresh
-    process 20 ms to import.
+    There are 2,000 draws, fewer for many samples (their interval is narrow, and its ends need fewer
+    draws), and one for a single sample. The numbers are SplitMix64 of a counter: importing
+    `numpy.random` costs a fresh process 20 ms.
     """
     draws = 1 if samples < 2 else max(400, min(2000, 200_000 // samples))
     bits = np.arange(1, draws * samples + 1, dtype=np.uint64)
@@ -103,9 +109,9 @@ def _resamples(samples: int) -> npt.NDArray[np.int64]:
 
 
 def bootstrap_mean(samples: ArrayLike, unit: Unit, meaning: str) -> Interval:
-    """95% confidence interval of the mean by the percentile bootstrap.
+    """Return the 95% confidence interval of the mean by the percentile bootstrap.
 
-    One sample, or none, gives a degenerate interval at the value itself (0 for none).
+    With one sample or none the interval is degenerate: the value itself (0 for none).
     """
     values = np.asarray(samples, dtype=np.float64)
     if values.size < 2:
@@ -120,11 +126,11 @@ def bootstrap_mean(samples: ArrayLike, unit: Unit, meaning: str) -> Interval:
 
 
 def bootstrap_saving(part: ArrayLike, whole: ArrayLike, meaning: str) -> tuple[Interval, Interval]:
-    """What a step saves if `part` of it goes: (ps per step, share of the step time), both with 95%
-    confidence.
+    """Return what a step saves if `part` of it goes: (ps per step, share of the step time), both
+    with 95% confidence.
 
-    `part` and `whole` are ps per step, pairwise; steps are drawn together, so that the share never
-    exceeds 1.
+    `part` and `whole` are ps per step, pairwise; draws resample whole steps, so that the share
+    never exceeds 1.
     """
     parts, steps = np.asarray(part, dtype=np.float64), np.asarray(whole, dtype=np.float64)
     if steps.size == 0 or steps.sum() <= 0:
@@ -135,7 +141,7 @@ def bootstrap_saving(part: ArrayLike, whole: ArrayLike, meaning: str) -> tuple[I
         share = Interval(max(0.0, ratio - half), ratio + half, Unit.FRACTION, meaning)
         return share.scale(float(steps.mean()), Unit.PS), share
     draws = _resamples(steps.size)
-    drawn = steps[draws].sum(axis=1)  # 0 where only steps of no duration were drawn
+    drawn = steps[draws].sum(axis=1)  # 0 for a draw of steps without duration only
     shares = np.divide(parts[draws].sum(axis=1), drawn, out=np.zeros_like(drawn), where=drawn > 0)
     low, high = quantiles(shares, 0.025, 0.975)
     share = Interval(low, high, Unit.FRACTION, meaning)

@@ -1,4 +1,4 @@
-"""`Page`: what a tool says, in a form that every renderer can show.
+"""`Page`: the result of one tool, in a form that every renderer can show.
 
 A page is a title, the question that it answers, one sentence that answers it, and sections in
 reading order. Renderers know the section types below and nothing about tools. Every chart is drawn
@@ -21,23 +21,26 @@ from outpace.model.units import Unit
 class ChartKind(str, Enum):
     """How a chart reads its table.
 
-    STACK_TOTAL   one stacked bar; `x` names the parts, `series[0]` holds their sizes (the average
-    step). STACK_SERIES  one stacked column per row; `x` is the axis, each of `series` is one part
-    (the step graph). PIE           `x` names the parts of a whole, `series[0]` holds their sizes.
-    Drawn as bars, largest first and the rest last: lengths
-                  are compared more easily than angles, and names have room beside them.
-    BARS          one horizontal bar per row; `x` names it, `series[0]` is its length. GRAPH
-    nodes of a tree; `x` is the node's id, `series` = (parent id, label, role, what each node says
-    of itself...); the role is
-                  one of "bottleneck", "critical", "other". Texts and counts are written into the node, other numbers drawn as bars, the
-                  first of them being the one that the role was decided by. All columns are shown on hover.
-    ICICLE        nodes of a tree as nested bars; `x` is the node's id, `series` = (parent id,
-    label, size, what is shown on hover...); a
-                  node's size holds those of its children. Rows come parents first. Kinds of names have colours of their own, or, where
-                  `state` names a column of words, these words have those that `colors` gives them, and stand in a legend.
-    AREA          what fills up over time, as stacked areas: `x` is a time that only rises, each row
-    is an event and holds until the next;
-                  `series` = (what is free above the parts, name of the step that the event belongs to, fragmentation, parts...).
+    STACK_TOTAL: one stacked bar (the average step); `x` names the parts, `series[0]` holds their
+        sizes.
+    STACK_SERIES: one stacked column per row (the step graph); `x` is the axis, each of `series` is
+        one part.
+    PIE: `x` names the parts of a whole, `series[0]` holds their sizes. It is drawn as bars, largest
+        first and the rest last: lengths are compared more easily than angles, and there is room
+        for the names.
+    BARS: one horizontal bar per row; `x` names it, `series[0]` is its length.
+    GRAPH: nodes of a tree; `x` is the node's id, `series` = (parent id, label, role, further
+        columns...). The role is "bottleneck", "critical" or "other". Of the further columns, texts
+        and counts are written into the node, other numbers are drawn as bars; the role was decided
+        by the first of these numbers. All columns are shown on hover.
+    ICICLE: nodes of a tree as nested bars; `x` is the node's id, `series` = (parent id, label,
+        size, columns to show on hover...). A node's size includes the sizes of its children, and
+        parents' rows precede their children's. Kinds of names have colours of their own; where
+        `state` names a column of words, `colors` maps these words to colours, and a legend shows
+        them.
+    AREA: amounts that fill up over time, as stacked areas; `x` is a time that only rises, each row
+        is an event and is valid until the next one; `series` = (free space above the parts, name
+        of the event's step, fragmentation, parts...).
     """
 
     STACK_TOTAL = "stack_total"
@@ -63,9 +66,13 @@ class Figure:
 
 @dataclass(frozen=True)
 class Figures:
-    """A block of summary numbers. Where they are those of a choice that a chart of the page offers,
-    `choice` are its values, in the order of `Chart.choice_columns`, and `others` the same numbers
-    for the other ones.
+    """Block of summary numbers.
+
+    title: heading.
+    items: the numbers.
+    choice: where the numbers belong to one choice of a chart of the page, the chosen values, in the
+        order of `Chart.choice_columns`.
+    others: the same numbers for the other choices.
     """
 
     title: str
@@ -76,8 +83,10 @@ class Figures:
 
 @dataclass(frozen=True)
 class Link:
-    """A number and where to read on: `tables` names tables (see `Page`), the best one first; `why`
-    says what is found there.
+    """Number with the tables that explain it.
+
+    tables: names of tables (see `Page`), best one first.
+    why: what a reader finds there.
     """
 
     label: str
@@ -89,8 +98,8 @@ class Link:
 
 @dataclass(frozen=True)
 class Links:
-    """Numbers with the tables behind them. A renderer leads to the first of a link's tables that
-    the report holds.
+    """Numbers with the tables that explain them. A renderer links to the first of a number's tables
+    that the report has.
     """
 
     title: str
@@ -99,7 +108,7 @@ class Links:
 
 @dataclass(frozen=True)
 class Paragraph:
-    """A short paragraph; `title` may be empty."""
+    """Short paragraph; `title` may be empty."""
 
     title: str
     body: str
@@ -107,15 +116,17 @@ class Paragraph:
 
 @dataclass(frozen=True)
 class Chart:
-    """A picture of `table`; see `ChartKind` for what `x` and `series` mean. `colors` maps a part's
-    name to a category key.
+    """Picture of a table.
 
-    `select` names a column whose values a reader chooses between: the rows with one value are drawn
-    at a time, those with the first value to begin with (PIE, STACK_SERIES, GRAPH and AREA). `then`
-    names further such columns: of each, a reader chooses among what the choices before it leave.
-    `detail` names another table of the page: what the highest point of an AREA is made of. `aside`
-    names a column of yes and no: its nodes are drawn in HTML only when a reader asks for them, and
-    no size of another node holds theirs (ICICLE).
+    kind: how the chart reads `table`; `ChartKind` says what `x` and `series` mean for each kind.
+    colors: maps the name of a part to a category key.
+    select: column whose values a reader chooses between. Only the rows with one value are drawn, at
+        first those with the first value (PIE, STACK_SERIES, GRAPH and AREA).
+    then: further such columns; each offers the values that the choices before it leave.
+    detail: name of another table of the page, which lists the parts of the highest point (AREA).
+    state: column of words that decide the colours (ICICLE).
+    aside: boolean column; HTML draws its nodes only when a reader asks for them, and no other
+        node's size includes theirs (ICICLE).
     """
 
     title: str
@@ -132,12 +143,12 @@ class Chart:
     aside: str = ""
 
     def choice_columns(self) -> tuple[str, ...]:
-        """Columns whose values a reader chooses between."""
+        """Return the names of the columns whose values a reader chooses between."""
         return tuple(name for name in (self.select, *self.then) if name)
 
     def iter_choices(self) -> Iterator[tuple[tuple[str, ...], Chart]]:
-        """The charts that a reader may choose, in the order of the table, each with the values
-        chosen; without choices the chart itself.
+        """Yield (chosen values, chart of these rows) for every choice, in the order of the table;
+        ((), the chart itself) where it has no choices.
         """
         names = self.choice_columns()
         values = list(zip(*(self.table[name].tolist() for name in names), strict=True)) if names else [()]
@@ -146,7 +157,7 @@ class Chart:
             yield chosen, replace(self, table=self.table.take(rows), select="", then=()) if names else self
 
     def initial_table(self) -> Table:
-        """The rows that are drawn to begin with."""
+        """Return the rows that are drawn before a reader chooses anything."""
         table = self.table.take(~self.table[self.aside].astype(bool)) if self.aside else self.table
         for name in self.choice_columns():
             table = table.take(table[name] == table[name][0]) if len(table) else table
@@ -155,15 +166,18 @@ class Chart:
 
 @dataclass(frozen=True)
 class TableView:
-    """A table to show: `columns` are the ones worth showing first (empty: all), `limit` what a
-    terminal prints.
+    """Table to show.
 
-    `aside` names a column of yes and no: its rows are shown in HTML only when a reader asks for
-    them (idle time among ops). `folded`: a picture above says the same, so that the table waits
-    behind a fold, and a terminal only names it. In HTML a reader may `pick` rows by the value of a
-    column (host or device), and have the columns `sums` added up `by` the values of another one
-    (type of op): those that the page names here, the first of which orders the groups, and behind
-    them all others that are additive.
+    columns: columns to show first; empty: all.
+    limit: maximum number of rows in a terminal.
+    aside: boolean column; HTML shows its rows (such as idle time among ops) only when a reader asks
+        for them.
+    folded: whether a picture above shows the same, so that HTML folds the table and a terminal only
+        names it.
+    pick: columns (host or device) by whose values a reader of the HTML can select rows.
+    by: columns (type of op) by whose values a reader of the HTML can group rows.
+    sums: columns that the groups add up; the first orders the groups. All other additive columns
+        are appended.
     """
 
     table: Table
@@ -186,13 +200,13 @@ Section = Figures | Links | Paragraph | Chart | TableView
 
 
 def select_nonempty(*sections: Chart | TableView) -> list[Section]:
-    """Those of the sections whose table has rows: what was not met needs no heading."""
+    """Return the sections whose table has rows: what did not occur needs no heading."""
     return [section for section in sections if len(section.table)]
 
 
 @dataclass(frozen=True)
 class Unavailable:
-    """Why a page has nothing to show in this profile, and how to get it."""
+    """Why a page has nothing to show for this profile (`reason`), and how to get it (`remedy`)."""
 
     reason: str
     remedy: str
@@ -200,7 +214,7 @@ class Unavailable:
 
 @dataclass(frozen=True)
 class ToolFailure:
-    """A tool that raised: `error` in a line, and the `trace` that whoever mends it needs."""
+    """Error that a tool raised: `error` in one line, and the traceback `trace` for developers."""
 
     error: str
     trace: str
@@ -208,17 +222,24 @@ class ToolFailure:
 
 @dataclass(frozen=True, repr=False)
 class Page:
-    """What one tool says of one run.
+    """Result of one tool for one run.
 
-    `glance` is the picture of the answer, above the sections, and `key_figures` are the few numbers
-    that go with it; the first screen of a report shows those of the first page that has them.
-    `evidence` says in sentences how good the evidence of the page is. `hidden_tables` are exported
-    and not shown. `unavailable`: the profile cannot answer the question. `failure`: the tool
-    raised.
+    id, title: of the tool.
+    question: what the page answers.
+    headline: the answer in one sentence.
+    sections: content in reading order.
+    findings: the tool's advice.
+    hidden_tables: tables that are exported and not shown.
+    unavailable: set where the profile cannot answer the question.
+    glance: picture of the answer, above the sections. The first screen of a report shows the one of
+        the first page that has it, with its `key_figures`.
+    evidence: sentences on the quality of the page's evidence.
+    failure: set where the tool raised.
+    key_figures: the few numbers that belong to `glance`.
 
-    Evidence and links name a table of the page itself by its name and one of another page as
-    `tool.table` (the stem of its CSV file). A page holds them all in the long form, so that they
-    mean the same wherever a finding goes. Two tables of one name are an error.
+    Evidence and links refer to a table of the page by its name and to a table of another page as
+    `tool.table` (the stem of its CSV file). A page stores all references in the long form, so that
+    they stay valid when a finding is moved. Raises ValueError for two tables of one name.
     """
 
     id: str
@@ -259,13 +280,13 @@ class Page:
         return f"<outpace page {self.id!r}: {said} Tables: {', '.join(t.name for t in self.tables())}>"
 
     def tables(self) -> Iterator[Table]:
-        """Every table of the page once, by name: shown as rows, behind a chart, or only
-        exported.
+        """Yield every table of the page once: those shown as rows, those behind charts, and those
+        that are only exported.
         """
         return iter({table.name: table for table in self._all_tables()}.values())
 
     def table(self, name: str) -> Table:
-        """The page's table called `name`."""
+        """Return the page's table called `name`. Raises KeyError where there is none."""
         for table in self.tables():
             if table.name == name:
                 return table
@@ -278,5 +299,5 @@ class Page:
         yield from self.hidden_tables
 
     def _repr_html_(self) -> str:
-        """A notebook shows the page itself."""
+        """Return the HTML that a notebook shows for the page."""
         return _lazy.render_fragment(self)

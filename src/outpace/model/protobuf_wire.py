@@ -1,4 +1,4 @@
-"""Protobuf's wire format: fields as they are read and written, without generated code or a protobuf
+"""Protobuf's wire format: reading and writing of fields without generated code or a protobuf
 library. Standard library only.
 """
 
@@ -9,16 +9,16 @@ from collections.abc import Iterator
 from typing import TypeVar
 
 _VARINT, _FIXED64, _BYTES, _FIXED32 = 0, 1, 2, 5
-_BITS = 70  # of the longest varint, ten bytes
+_BITS = 70  # bits of the longest varint, which has ten bytes of seven
 
 Data = TypeVar("Data", bytes, memoryview)
 
 
 def encode_varint(value: int) -> bytes:
-    """Base-128 varint of a 64-bit integer; negative ones as their two's complement, as int64 fields
-    are written.
+    """Return the base-128 varint of a 64-bit integer. A negative one is written as its two's
+    complement, as in int64 fields.
 
-    Raises ValueError for a number that neither int64 nor uint64 can hold.
+    Raises ValueError for a number that neither int64 nor uint64 can represent.
     """
     if not -(1 << 63) <= value < 1 << 64:
         raise ValueError(f"{value} does not fit into 64 bits")
@@ -32,26 +32,26 @@ def encode_varint(value: int) -> bytes:
 
 
 def encode_integer(field: int, value: int) -> bytes:
-    """An int64 or uint64 field."""
+    """Return the encoding of an int64 or uint64 field."""
     return encode_varint(field << 3 | _VARINT) + encode_varint(value)
 
 
 def encode_double(field: int, value: float) -> bytes:
-    """A double field."""
+    """Return the encoding of a double field."""
     return encode_varint(field << 3 | _FIXED64) + struct.pack("<d", value)
 
 
 def encode_bytes(field: int, value: bytes | str) -> bytes:
-    """A bytes, string or message field. Bytes given as a name are written as they are, valid UTF-8
-    or not.
+    """Return the encoding of a bytes, string or message field. Bytes are written unchanged, also
+    where they are a name and no valid UTF-8.
     """
     raw = value.encode() if isinstance(value, str) else value
     return encode_varint(field << 3 | _BYTES) + encode_varint(len(raw)) + raw
 
 
 def iter_fields(data: Data) -> Iterator[tuple[int, int | Data]]:
-    """Fields of a message in order: (number, value), a part of `data` where the value has a length.
-    Raises ValueError for damaged bytes.
+    """Yield (field number, value) for the fields of a message, in order. The value is an int for a
+    varint, and a part of `data` for all other types. Raises ValueError for damaged bytes.
     """
     at = 0
     while at < len(data):
@@ -74,8 +74,8 @@ def iter_fields(data: Data) -> Iterator[tuple[int, int | Data]]:
 
 
 def read_varint(data: bytes | memoryview, offset: int) -> tuple[int, int]:
-    """(the number that begins at byte `offset`, where it ends). Raises ValueError where it does not
-    end.
+    """Return (the varint that begins at byte `offset`, the offset after it). Raises ValueError
+    where the varint does not end.
     """
     value = shift = 0
     while offset < len(data) and shift < _BITS:

@@ -1,8 +1,8 @@
-"""Stand-ins for what tells whose program, machine and data a profile is of: paths, hosts, users,
-arguments.
+"""Redaction: stand-ins for the parts of a profile that reveal a program, machine or data: paths,
+hosts, users, arguments.
 
-A stand-in is as long as what it stands for, in bytes: a profile is redacted where it lies, and no
-offset in it changes.
+A stand-in has as many bytes as the original text: a profile is redacted in place, and no offset in
+it changes.
 """
 
 from __future__ import annotations
@@ -15,25 +15,29 @@ from typing import Any
 from outpace.model import protobuf_wire
 from outpace.model.sensitive_patterns import FILE_EXTENSION, PATH_ONLY, SENSITIVE, is_host
 
-_KEPT = re.compile(
-    r".*[/\\](?=(?:site-packages|dist-packages|lib[/\\]python3\.\d+)[/\\](?!.*\.\.[/\\]))"
-)  # what stands before it is the user's
+# Beginning of a path up to Python's own folders; it belongs to the user and is redacted, while the
+# rest of the path stays
+_KEPT = re.compile(r".*[/\\](?=(?:site-packages|dist-packages|lib[/\\]python3\.\d+)[/\\](?!.*\.\.[/\\]))")
 _HOME = re.compile(r"(?:^|[/\\])(?:home|[Uu]sers)[/\\]([^/\\]+)")
-_LITERAL = re.compile(r"([\"'])((?:\\.|(?!\1).)+)(\1|$)|(#)(.+)")  # of a line of source, and its comment
+_LITERAL = re.compile(r"([\"'])((?:\\.|(?!\1).)+)(\1|$)|(#)(.+)")  # string literal or comment in a line of source
 _SCHEME = re.compile(r"[A-Za-z][\w+.-]*:(?:\\?/){2,}")
-_PLACES = re.compile(r"(?::\d+)+\Z")  # a line and a column
+_PLACES = re.compile(r"(?::\d+)+\Z")  # line number and column after a path
 _PORT = re.compile(r":\d+\Z")
-_UNTOLD = re.compile(r"\.\.?|~|[A-Za-z]:|\$\w+|\$\{\w+\}|%\w+%")  # parts of a path that are no names
+_UNTOLD = re.compile(r"\.\.?|~|[A-Za-z]:|\$\w+|\$\{\w+\}|%\w+%")  # parts of a path that are no names and reveal nothing
 _NUMBER = re.compile(r"[-+.\de]+|True|False")
 _READABLE = re.compile(rb"[\t\n\r\x20-\x7e\x80-\xff]*")
-_DEEPEST = 40  # messages inside messages
-_LONG = 12  # letters of a word that is no name of an op
-_SHORTEST = 3  # letters of a name that is looked for in all texts
+_DEEPEST = 40  # maximum depth of nested protobuf messages
+_LONG = 12  # minimum length of a plain word, in letters, that cannot be the name of an op
+_SHORTEST = 3  # minimum length of a name, in letters, that is searched for in all texts
 
 
 class Redaction:
-    """Stand-ins, the same for the same name for as long as this lives. Of paths, what lies in
-    Python's own folders and in installed packages keeps its place in them.
+    """Mapping of sensitive names to stand-ins; equal names get equal stand-ins during the life of
+    the object. Paths below Python's own folders and installed packages keep that part.
+
+    >>> redaction = Redaction()
+    >>> redaction.redact_word("alice") == redaction.redact_word("alice")
+    True
     """
 
     def __init__(self) -> None:
@@ -45,7 +49,7 @@ class Redaction:
         self._pattern: re.Pattern[str] | None = None
 
     def redact_word(self, text: str) -> str:
-        """The stand-in of a name, or of an argument."""
+        """Return the stand-in of a name or of an argument."""
         if not text or text in self._made:
             return text
         if text not in self._stand_ins:
@@ -57,26 +61,26 @@ class Redaction:
         return self._stand_ins[text]
 
     def keep_words(self, words: Collection[str]) -> None:
-        """Let words stand in all texts, whoever is called so: what a profile says is
-        told by them.
+        """Exempt words from redaction in all texts, also where a host or user has such a name: what
+        a profile says depends on them.
         """
-        self._terms |= {part for word in words for part in (word, *word.split("_"))}  # a name may stand beside a `_`
+        self._terms |= {part for word in words for part in (word, *word.split("_"))}  # a name may be joined to others by `_`
         self._names -= self._terms
         self._pattern = None
 
     def redact_name(self, text: str) -> str:
-        """The stand-in of a host, a user or a file, which from now on stands for it in
-        all texts.
+        """Return the stand-in of a host, a user or a file; from now on the name is replaced in all
+        texts.
         """
-        forms = {text, re.sub(r"\W", "_", text)}  # labels of tf.data stages hold the second one
+        forms = {text, re.sub(r"\W", "_", text)}  # labels of tf.data stages have the second form
         if len(text) >= _SHORTEST and text not in self._made and not forms <= self._names | self._terms:
             self._names |= forms - self._terms
             self._pattern = None
         return self._file(text)
 
     def redact_host(self, text: str) -> str:
-        """The same for a host, which texts may name by its first part alone, and in small letters
-        or capitals.
+        """Return the stand-in of a host; from now on it is replaced in all texts, also its first
+        part alone, and its forms in small letters and in capitals.
         """
         first = text.partition(".")[0]
         for form in (text.lower(), text.upper(), *((first, first.lower()) if re.search("[A-Za-z]", first) else ())):
@@ -85,7 +89,9 @@ class Redaction:
         return self.redact_name(text)
 
     def redact_path(self, text: str) -> str:
-        """A path or an address with stand-ins for its folders and its file, whose ending stays."""
+        """Return a path or an address with stand-ins for its folders and its file, whose ending
+        stays.
+        """
         kept = _KEPT.match(text)
         own = kept[0] if kept else text
         for user in _HOME.findall(own):
@@ -100,7 +106,7 @@ class Redaction:
         return mark + "".join(map(self._segment, parts)) + text[len(own) :]
 
     def redact_text(self, text: str) -> str:
-        """A text with stand-ins for what tells in it, and for all names that were met before."""
+        """Return a text with stand-ins for its sensitive parts and for all names learned before."""
         if PATH_ONLY.fullmatch(text):
             return self._placed(text)
         text = SENSITIVE.sub(self._found, text)
@@ -112,14 +118,14 @@ class Redaction:
         return self._pattern.sub(lambda found: self._file(found[0]), text)
 
     def redact_message(self, data: bytes) -> bytes:
-        """A message of protobuf, of whatever type, with stand-ins in its texts."""
+        """Return a protobuf message, of any type, with stand-ins in its texts."""
         out = bytearray(data)
         self._patch(memoryview(out), _DEEPEST)
         return bytes(out)
 
     def redact_record(self, record: Mapping[str, Any]) -> dict[str, Any]:
-        """What a capture noted: no argument of the script, and no literal of its
-        source, is left.
+        """Return a capture record without the script's arguments and without the literals of its
+        source.
         """
         for argument in map(str, record.get("argv", ())):
             value = argument.rpartition("=")[2]
@@ -141,11 +147,11 @@ class Redaction:
         return f"{before}{self.redact_word(text)}{behind}{comment}{self.redact_word(said)}"
 
     def _found(self, found: re.Match[str]) -> str:
-        """The stand-in of a part of a text that tells."""
+        """Return the stand-in of a match of `SENSITIVE`."""
         part, kind = found[0], str(found.lastgroup)
         if kind == "value":
             name, _, value = part.partition("=")
-            self.redact_text(value.strip("\"'"))  # which may name what stands elsewhere, too
+            self.redact_text(value.strip("\"'"))  # learns names in the value, which may occur elsewhere too
             return part if _NUMBER.fullmatch(value) else f"{name}={self.redact_word(value)}"
         if kind == "login":
             user, _, host = part.rpartition("@")
@@ -155,7 +161,7 @@ class Redaction:
         return self._placed(part)
 
     def _placed(self, text: str) -> str:
-        """A path with the numbers of a line and a column behind it, which stay."""
+        """Return a redacted path, followed by its line number and column, which stay."""
         place = _PLACES.sub("", text)
         return self.redact_path(place) + text[len(place) :]
 
@@ -168,7 +174,7 @@ class Redaction:
         return self._file(name) + part[len(name) :]
 
     def _file(self, name: str) -> str:
-        """The stand-in of a name; the ending of a file, which tells its kind, stays."""
+        """Return the stand-in of a name; the ending of a file is not replaced."""
         if name in self._made or (ending := FILE_EXTENSION.search(name)) is None:
             return self.redact_word(name)
         return self.redact_word(name[: ending.start()]) + ending[0]
@@ -178,14 +184,14 @@ class Redaction:
             for _, value in protobuf_wire.iter_fields(part):
                 if isinstance(value, memoryview) and len(value) >= _SHORTEST and depth:
                     self._patch(value, depth - 1)
-        except ValueError:  # no message, or one that is damaged: what stands before is done
+        except ValueError:  # no message, or a damaged one: its fields up to here are redacted
             pass
         if _READABLE.fullmatch(content := part.tobytes()) and self._is_text(content):
             part[:] = self.redact_bytes(content)
 
     def _is_text(self, content: bytes) -> bool:
-        """Whether a readable part of a message is a text, and not a short list of numbers that
-        looks like one.
+        """Whether a readable part of a message is a text, not a short list of numbers that looks
+        like one.
         """
         try:
             text = content.decode()
@@ -194,12 +200,12 @@ class Redaction:
         return len(content) >= _LONG or PATH_ONLY.fullmatch(text) is not None or text in self._names
 
     def redact_bytes(self, content: bytes) -> bytes:
-        """The bytes of a text with stand-ins; what is no UTF-8 stays."""
+        """Return the bytes of a text with stand-ins; bytes that are no UTF-8 stay."""
         return self.redact_text(content.decode("utf-8", "surrogateescape")).encode("utf-8", "surrogateescape")
 
 
 def _telling(text: str) -> bool:
-    """Whether a word is no plain one, so that it is looked for in all texts: `train` is in names of
-    ops, `moonshot-v3` is not.
+    """Whether a word is specific enough to be searched for in all texts: `train` occurs in names of
+    ops, `moonshot-v3` does not.
     """
     return len(text) >= _SHORTEST and (not re.fullmatch(r"\w+", text) or len(text) >= _LONG)

@@ -1,4 +1,4 @@
-"""`Report`: the pages of one run, with what a reader must know before the first of them."""
+"""`Report`: the pages of one run, and what a reader must know before the first of them."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from outpace.model.page import Page
 
 @dataclass(frozen=True)
 class Command:
-    """A command that makes sense now, and what it does, in a few words."""
+    """Command line that is useful now (`line`), and what it does in a few words (`what`)."""
 
     line: str
     what: str
@@ -19,11 +19,14 @@ class Command:
 class Report:
     """All pages of one run.
 
-    `source` is the path or URL that was opened; `headline` is the one sentence a reader takes away;
-    `warnings` say first what is missing or doubtful (a truncated file, dropped events); `findings`
-    are those of all pages, ranked, without duplicates; `struck` are those that are in force already
-    or impossible here, with the reason; `next` are the commands to go on with; `advises`: whether
-    it is to say what to change.
+    source: path or URL that was opened.
+    headline: the one sentence a reader takes away.
+    warnings: sentences on what is missing or doubtful (a truncated file, dropped events).
+    findings: findings of all pages, ranked, without duplicates.
+    pages: one page per tool.
+    struck: findings that are already in force or impossible here, with the reason.
+    next: commands to go on with.
+    advises: whether the report is meant to say what to change.
     """
 
     source: str
@@ -36,16 +39,16 @@ class Report:
     advises: bool = True
 
     def page(self, tool: str) -> Page:
-        """The page of the tool with this id."""
+        """Return the page of the tool with the id `tool`. Raises KeyError where there is none."""
         for page in self.pages:
             if page.id == tool:
                 return page
         raise KeyError(f"no page of a tool called {tool!r}")
 
     def references(self) -> frozenset[str]:
-        """What evidence and links can lead to: every table as `tool.table`."""
+        """Return every table of the report as `tool.table`: the targets of evidence and links."""
         return frozenset(f"{page.id}.{table.name}" for page in self.pages for table in page.tables())
 
     def failed_pages(self) -> tuple[Page, ...]:
-        """The pages of tools that raised."""
+        """Return the pages of tools that raised."""
         return tuple(page for page in self.pages if page.failure is not None)

@@ -1,9 +1,9 @@
-"""Values among a script's arguments that nobody else may see: keys, tokens, secrets and passwords,
-by the names that stand before them.
+"""Masking of secrets among a script's arguments: keys, tokens, secrets and passwords, recognised by
+the names before them.
 
-A command line is shown, kept and sent on: in a capture's record, in reports, in the commands to go
-on with. Dots take the place of such values there; the script itself gets what it was given.
-Standard library only, because records are written inside the user's training process.
+A command line is shown, stored and sent on: in a capture's record, in reports, in suggested
+commands. Dots replace such values there; the script itself gets its arguments unchanged. Standard
+library only, because records are written inside the user's training process.
 """
 
 from __future__ import annotations
@@ -14,10 +14,10 @@ from collections.abc import Sequence
 
 MASK_TEXT = "..."
 
-_WORDS = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|\d+")  # of a name: api-key, api_key, apiKey, API_KEY, model.api.key
+_WORDS = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|\d+")  # words of a name: api-key, api_key, apiKey, API_KEY, model.api.key
 _ALWAYS = ("secret", "password", "passwd", "passphrase", "pwd", "credential")
-_BUT_NUMBERS = ("key", "token")  # `--max-tokens 512` is a size
-_BEHIND = ("id", "value")  # AWS_ACCESS_KEY_ID
+_BUT_NUMBERS = ("key", "token")  # names of secrets unless the value is a number: `--max-tokens 512` is a size
+_BEHIND = ("id", "value")  # words that may follow the name of a secret: AWS_ACCESS_KEY_ID
 _NUMBER = re.compile(r"[-+]?[\d.,_]{1,9}")
 _NAMED = re.compile(r"(?P<name>[-+~]*[A-Za-z][\w./-]*)=(?P<value>.*)", re.DOTALL)
 _OPTION = re.compile(r"-[A-Za-z]|--[a-z][\w-]*(?:=.*)?", re.DOTALL)
@@ -26,12 +26,15 @@ _LOGIN = re.compile(r"(?<=://)([^/\s:@]*:)[^/\s@]+(?=@)")  # user:password@host
 
 
 def mask_secrets(arguments: Sequence[str]) -> tuple[str, ...]:
-    """Arguments with dots in the place of what is named as a secret: `--api-key VALUE`,
-    `--token=VALUE`, `API_KEY=VALUE`, also inside of one (`https://host/?token=VALUE`, `{"password":
+    """Return the arguments with dots in place of secrets: `--api-key VALUE`, `--token=VALUE`,
+    `API_KEY=VALUE`, also inside of an argument (`https://host/?token=VALUE`, `{"password":
     "VALUE"}`).
+
+    >>> mask_secrets(["--epochs", "3", "--api-key", "abc"])
+    ('--epochs', '3', '--api-key', '...')
     """
     masked: list[str] = []
-    name = ""  # of the option before
+    name = ""  # of the option before this argument
     for argument in arguments:
         if name and not _OPTION.fullmatch(argument) and _is_secret(name, argument):
             masked.append(MASK_TEXT)
@@ -42,17 +45,17 @@ def mask_secrets(arguments: Sequence[str]) -> tuple[str, ...]:
 
 
 def mask_command_line(command_line: str) -> str:
-    """The same of a command line."""
+    """Return a command line with dots in place of secrets (see `mask_secrets`)."""
     try:
         parts = shlex.split(command_line)
-    except ValueError:  # a quote without its end
+    except ValueError:  # a quote is not closed
         return " ".join(mask_secrets(command_line.split()))
     masked = mask_secrets(parts)
     return command_line if list(masked) == parts else shlex.join(masked)
 
 
 def find_masked_names(command_line: str) -> tuple[str, ...]:
-    """What stands before dots in a command line that was masked."""
+    """Return the names before dots in a masked command line."""
     return tuple(
         dict.fromkeys(re.findall(rf"([^\s=\"'?&{{,]+)[\"']?\s*[=:\s]\s*[\"']*{re.escape(MASK_TEXT)}(?![\w./])", command_line))
     )
@@ -75,7 +78,7 @@ def _dotted(found: re.Match[str]) -> str:
 
 
 def _is_secret(name: str, value: str) -> bool:
-    """Whether the value that a name stands before is none to show."""
+    """Whether the value of a name is a secret."""
     words = [word.lower() for word in _WORDS.findall(name)]
     while len(words) > 1 and words[-1] in _BEHIND:
         words.pop()

@@ -1,9 +1,9 @@
-"""What in a text tells whose program, machine or data it is about: paths, addresses, hosts, users,
-values of variables and of options.
+"""Patterns of sensitive parts of a text, which reveal whose program, machine or data it is about:
+paths, addresses, hosts, users, values of variables and of options.
 
-Texts are names of ops, sentences and lines of a log alike, and nothing says where in them a path
-ends. What looks like one is taken as a whole, blanks and punctuation inside of it included: rather
-a word too many than a folder too few.
+Texts are names of ops, sentences and lines of a log alike, and nothing marks where a path ends in
+them. What looks like a path is matched as a whole, with the blanks and punctuation inside of it:
+redacting a word too many is better than revealing a folder.
 """
 
 from __future__ import annotations
@@ -17,15 +17,17 @@ _DATA = (
     "xz zip zst"
 )
 _CODE = "c cc cpp cu cuh cxx go h hpp js rs so ts"
-_FILES = "|".join(_DATA.split())  # of a program and its data: a path from a folder ends in one, where a scope of ops does not
+# File endings of a program and its data: a path that starts with a folder name ends in one of
+# them, while a name scope of ops does not
+_FILES = "|".join(_DATA.split())
 _SOURCE = "|".join((*_CODE.split(), "py"))
 _ENDINGS = f"{_FILES}|{_SOURCE}"
 _DOMAINS = "com|org|net|edu|gov|mil|ai|cloud|corp|internal|intranet|lan|local|localdomain"
 _ROOTS = "home|Users|srv|mnt|media|opt|root|usr|private|Volumes"
 
-_NO = r"\s\"'`<>|/\\"  # in no name of a file
+_NO = r"\s\"'`<>|/\\"  # characters that no file name contains (in a character class)
 _SLASH = r"[/\\]{1,9}"
-_LONGEST = 255  # bytes of a file's name; a search for longer ones would take the square of a text's length
+_LONGEST = 255  # maximum length of a file name; without a limit, a search would be quadratic in the text's length
 _PLAIN = rf"[^{_NO},;:()\[\]{{}}]{{1,{_LONGEST}}}"
 _WORD = rf"[^{_NO},;:()\[\]{{}}=.]{{1,{_LONGEST}}}"
 _FOLDER = rf"(?:[^{_NO}]{{0,{_LONGEST}}}[^{_NO},;:]|{_WORD}(?: {_WORD}){{1,5}})(?={_SLASH})"
@@ -41,12 +43,12 @@ _FOUND = {
     "address": rf"(?<![\w+.-])[A-Za-z][\w+.-]*:(?:\\?/){{2,3}}[^{_NO}][^\s\"'`<>|]*(?<![,;:.)\]}}])|file:/+[^\s\"'`<>|]+",
     "path": "|".join(
         (
-            rf"(?<=\")(?:{_START}|{_DEVICE}/|\\\\)[^\"\n]+(?=\")",  # between quotes: up to the second one
+            rf"(?<=\")(?:{_START}|{_DEVICE}/|\\\\)[^\"\n]+(?=\")",  # quoted: up to the closing quote
             rf"(?<=')(?:{_START}|{_DEVICE}/|\\\\)[^'\n]+(?=')",
             rf"(?<![\w/\\.)\]>}}+-]){_START}{_INSIDE}",
             rf"(?<![\w/\\.)\]>}}+%-]){_DEVICE}(?:{_SLASH}{_FOLDER}{_INSIDE}|/(?=...){_PLAIN})",
-            rf"(?:(?<=[)\]>}}.-])|(?<=-[A-Z]))/(?:{_ROOTS})(?=/){_INSIDE}",  # behind what also ends a scope of ops
-            rf"(?<![\w/\\.)\]>}}+-])(?:{_PLAIN}{_SLASH})+{_PLAIN}\.(?:{_FILES})\b",  # from a folder
+            rf"(?:(?<=[)\]>}}.-])|(?<=-[A-Z]))/(?:{_ROOTS})(?=/){_INSIDE}",  # after characters that can also end a scope of ops
+            rf"(?<![\w/\\.)\]>}}+-])(?:{_PLAIN}{_SLASH})+{_PLAIN}\.(?:{_FILES})\b",  # a path that starts with a folder name
         )
     ),
     "login": rf"(?<![\w.+-])[A-Za-z][\w.+-]{{0,63}}@{_HOST}",
@@ -61,18 +63,18 @@ _FOUND = {
 }
 
 SENSITIVE = re.compile("|".join(f"(?P<{kind}>{pattern})" for kind, pattern in _FOUND.items()))
-"""What tells in a text; the group that matched says which kind of it."""
+"""Pattern of the sensitive parts of a text; the name of the matched group is the kind of part."""
 
 PATH_ONLY = re.compile(r"(?:~?/|[A-Za-z]:[/\\])[^\n\":]*\.\w+(?::\d+)*|[^\n\"':]*\.(?:pyw?|ipynb)")
-"""A text that is a path and nothing else: it may hold blanks."""
+"""Pattern of a text that consists of one path; the path may contain blanks."""
 
 FILE_EXTENSION = re.compile(rf"(?<=.)\.(?:{_ENDINGS})$")
-"""The ending of a file, where it tells its kind and nothing else."""
+"""Pattern of a file's ending that reveals the kind of file and nothing else."""
 
 
 def is_host(text: str) -> bool:
-    """Whether what looks like a host is one: of numbers, those that are an address (`2.15.0` is a
-    version, `12:30:45` a time).
+    """Whether a text that looks like a host is one. Digits alone are one only as an IP address:
+    `2.15.0` is a version, `12:30:45` a time.
     """
     if re.search(r"[g-zG-Z_-]", text) and ":" not in text:
         return True

@@ -31,7 +31,7 @@ StatValue = int | float | str | bytes
 
 
 class SpaceBuilder:
-    """An XSpace in the making.
+    """Builder of an XSpace file.
 
     >>> space = SpaceBuilder()
     >>> space.plane("/host:CPU").line("main").event("work", 0, 5_000, id=7)
@@ -44,21 +44,21 @@ class SpaceBuilder:
         self._planes: list[PlaneBuilder] = []
 
     def plane(self, name: Name, id: int = 0) -> PlaneBuilder:
-        """Add a plane (`/host:CPU`, `/device:GPU:0`, `Task Environment`). TensorFlow writes id 0
-        for all of a host, so ids repeat.
+        """Add a plane (`/host:CPU`, `/device:GPU:0`, `Task Environment`) and return its builder.
+        Ids may repeat: TensorFlow writes id 0 for all planes of a host.
         """
         self._planes.append(PlaneBuilder(id, name))
         return self._planes[-1]
 
     def to_bytes(self) -> bytes:
-        """The file's content."""
+        """Return the content of the file."""
         planes = b"".join(encode_bytes(1, plane.to_bytes()) for plane in self._planes)
         errors = b"".join(encode_bytes(2, error) for error in self.errors)
         return planes + errors + (encode_bytes(4, self.hostname) if self.hostname else b"")
 
     def write(self, path: str | os.PathLike[str]) -> Path:
-        """Write the file; gzipped when the name ends in `.gz`. A folder gets
-        `<hostname>.xplane.pb`. Returns the file's path.
+        """Write the file and return its path. It is gzipped where the name ends in `.gz`; in a
+        folder the file is called `<hostname>.xplane.pb`.
         """
         target = Path(path)
         if target.is_dir():
@@ -69,7 +69,7 @@ class SpaceBuilder:
 
 
 class PlaneBuilder:
-    """A plane in the making; it interns the names of its events and stats."""
+    """Builder of one plane, which interns the names of its events and stats."""
 
     def __init__(self, plane_id: int, name: Name) -> None:
         self.id = plane_id
@@ -81,13 +81,13 @@ class PlaneBuilder:
         self._names: dict[Name, int] = {}
 
     def stat(self, name: Name, value: StatValue) -> PlaneBuilder:
-        """Add a stat of the plane itself; returns the plane."""
+        """Add a stat of the plane itself; return the plane."""
         self._stats.append(self.encode_stat(name, value))
         return self
 
     def describe(self, event: Name, /, display_name: str = "", **stats: StatValue) -> PlaneBuilder:
-        """Give all events called `event` a display name, and stats that stand once, beside the
-        name; returns the plane.
+        """Set the display name and stats of all events called `event`, which are stored once with
+        the name; return the plane.
         """
         self.event_id(event)
         title = encode_bytes(4, display_name) if display_name else b""
@@ -95,19 +95,19 @@ class PlaneBuilder:
         return self
 
     def line(self, name: Name, id: int | None = None, timestamp_ns: int = 0) -> LineBuilder:
-        """Add a line (a thread or stream); its number among the plane's lines is its id unless one
-        is given.
+        """Add a line (a thread or stream) and return its builder. `id` is by default the line's
+        number in the plane, from 1.
         """
         self._lines.append(LineBuilder(self, len(self._lines) + 1 if id is None else id, name, timestamp_ns))
         return self._lines[-1]
 
     def event_id(self, name: Name) -> int:
-        """Metadata id of an event name."""
+        """Return the metadata id of an event name."""
         return self._events.setdefault(name, len(self._events) + 1)
 
     def encode_stat(self, name: Name, value: StatValue) -> bytes:
-        """One XStat message: int as int64 (uint64 from 2^63 on, or if `Unsigned`), text as a
-        reference unless `Inline`.
+        """Return one XStat message: an int as int64 (as uint64 from 2^63 on, or if `Unsigned`),
+        text as a reference unless `Inline`.
         """
         return encode_integer(1, self._intern(name)) + self._encode_value(value)
 
@@ -124,7 +124,7 @@ class PlaneBuilder:
         return self._names.setdefault(name, len(self._names) + 1)
 
     def to_bytes(self) -> bytes:
-        """The XPlane message."""
+        """Return the XPlane message."""
         lines = b"".join(encode_bytes(3, line.to_bytes()) for line in self._lines)
         events = b"".join(_entry(4, i, name, self._details.get(name, b"")) for name, i in self._events.items())
         names = b"".join(_entry(5, i, name) for name, i in self._names.items())
@@ -133,8 +133,8 @@ class PlaneBuilder:
 
 
 class LineBuilder:
-    """A line in the making. Events may be added in any order; they are written by start, longer
-    ones first.
+    """Builder of one line. Events may be added in any order; they are written by start, longer ones
+    first.
     """
 
     def __init__(self, plane: PlaneBuilder, line_id: int, name: Name, timestamp_ns: int) -> None:
@@ -147,10 +147,10 @@ class LineBuilder:
     def event(
         self, name: Name, start_ps: int, duration_ps: int, /, *, num_occurrences: int | None = None, **stats: StatValue
     ) -> LineBuilder:
-        """Add an event, `start_ps` after the line's timestamp; returns the line.
+        """Add an event that starts `start_ps` after the line's timestamp; return the line.
 
-        With `num_occurrences` it is an aggregated event, which has no start of its own: `start_ps`
-        must be 0 then.
+        With `num_occurrences` it is an aggregated event, which has no start of its own. Raises
+        ValueError where `start_ps` is not 0 then.
         """
         if num_occurrences is not None and start_ps:
             raise ValueError(f"event {name!r} is aggregated: it has a number of occurrences instead of a start")
@@ -161,13 +161,13 @@ class LineBuilder:
         return self
 
     def to_bytes(self) -> bytes:
-        """The XLine message."""
+        """Return the XLine message."""
         events = b"".join(encode_bytes(4, body) for _, _, body in sorted(self._events, key=lambda event: event[:2]))
         return encode_integer(1, self.id) + encode_bytes(2, self.name) + encode_integer(3, self.timestamp_ns) + events
 
 
 def _entry(field: int, key: int, name: Name, details: bytes = b"") -> bytes:
-    """One entry of a plane's map from id to event or stat metadata."""
+    """Return one entry of a plane's map from id to event or stat metadata."""
     return encode_bytes(
         field, encode_integer(1, key) + encode_bytes(2, encode_integer(1, key) + encode_bytes(2, name) + details)
     )

@@ -1,4 +1,4 @@
-"""`Table`: named NumPy columns that carry their unit and meaning and speak the Arrow protocol."""
+"""`Table`: named NumPy columns with units and meanings, which implement the Arrow protocol."""
 
 from __future__ import annotations
 
@@ -18,12 +18,16 @@ _KEY, _ADDITIVE, _APART = "*", "+", "-"  # marks before the names of a schema's 
 
 @dataclass(frozen=True)
 class Field:
-    """One column of a schema: its name, unit, and what a number in it means (one sentence).
+    """Description of one column.
 
-    `key`: together with the table's other key columns it names a row. `additive`: the sum over any
-    rows of one run is what the meaning says of all of them, because nothing counts in two of them;
-    a fraction adds up within the whole that it is of. `apart`: yes in it says that the row is none
-    of what the table lists, as the idle time among ops: in every order such rows stand last.
+    name, unit: of the column.
+    meaning: what a number in it means, one sentence.
+    title: heading, where it is not the name.
+    key: whether the column, together with the table's other key columns, identifies a row.
+    additive: whether the sum over any rows of one run is the value of all of them together, because
+        nothing counts in two rows; a fraction adds up within its whole.
+    apart: whether a true value marks a row that is not one of the listed things, such as idle time
+        among ops; such rows are last in every order.
     """
 
     name: str
@@ -36,20 +40,23 @@ class Field:
 
     @property
     def label(self) -> str:
-        """Heading for people: the title, else the name in sentence case, its abbreviations spelled
-        as people do.
+        """Heading for people: the title, or the name in sentence case with the usual spelling of
+        abbreviations.
         """
         words = [_ABBREVIATIONS.get(word, word) for word in self.name.removesuffix("_ps").split("_")]
         return self.title or " ".join((words[0][:1].upper() + words[0][1:], *words[1:]))
 
 
 def parse_schema(text: str, *shared: Field) -> tuple[Field, ...]:
-    """Fields from a table of text. Each line is a field: `name | unit | meaning`, and `| title`
-    where it is not the name.
+    """Return the fields that a text describes, one per line: `name | unit | meaning`, with
+    `| title` where the heading is not the name.
 
-    Before the name, `*` marks a column of the key, `+` one that is additive and `-` one that sets
-    rows apart. A line that is a name alone stands for that one of the `shared` fields. Raises
-    ValueError for an unknown unit, KeyError for a name.
+    A mark before the name sets a property: `*` key, `+` additive, `-` apart. A line that is only a
+    name stands for the field of that name in `shared`. Raises ValueError for an unknown unit,
+    KeyError for a name that is not in `shared`.
+
+    >>> parse_schema("* op | text | name of the op")[0].key
+    True
     """
     known = {spec.name: spec for spec in shared}
     fields = []
@@ -66,11 +73,14 @@ def parse_schema(text: str, *shared: Field) -> tuple[Field, ...]:
 
 @dataclass(frozen=True, eq=False)
 class Table:
-    """Rows of one kind. `fields[i]` describes `columns[i]`; all columns are one-dimensional and
-    equally long.
+    """Rows of one kind, stored as columns.
 
-    Text columns are object arrays of `str`; missing values are NaN in float columns and None in
-    object columns.
+    name, title: of the table.
+    fields: `fields[i]` describes `columns[i]`.
+    columns: one-dimensional arrays of equal length. Text columns are object arrays of `str`;
+        missing values are NaN in float columns and None in object columns.
+
+    Raises ValueError where the lengths differ.
     """
 
     name: str
@@ -87,8 +97,8 @@ class Table:
 
     @classmethod
     def build(cls, name: str, title: str, fields: Sequence[Field], data: Mapping[str, Any]) -> Table:
-        """Make a table from a mapping of column name to values; a key without a field, or the
-        reverse, is an error.
+        """Return a table from a mapping of column name to values. Raises ValueError unless its keys
+        are the names of the fields.
         """
         if set(data) != {f.name for f in fields}:
             raise ValueError(f"table {name}: columns {sorted(set(data) ^ {f.name for f in fields})} do not match")
@@ -96,7 +106,7 @@ class Table:
 
     @classmethod
     def from_rows(cls, name: str, title: str, fields: Sequence[Field], rows: Sequence[Sequence[Any]]) -> Table:
-        """Make a table from rows in field order."""
+        """Return a table from rows whose values are in the order of the fields."""
         columns = list(zip(*rows, strict=True)) if rows else [() for _ in fields]
         return cls.build(name, title, fields, {f.name: list(c) for f, c in zip(fields, columns, strict=True)})
 
@@ -114,25 +124,25 @@ class Table:
 
     @property
     def key(self) -> tuple[str, ...]:
-        """Names of the columns that together name a row; none where only its place does, as in a
-        log of events.
+        """Names of the columns that together identify a row; empty where only its position does, as
+        in a log of events.
         """
         return tuple(f.name for f in self.fields if f.key)
 
     def field(self, name: str) -> Field:
-        """The description of column `name`; raises KeyError for an unknown one."""
+        """Return the description of column `name`. Raises KeyError for an unknown one."""
         for spec in self.fields:
             if spec.name == name:
                 return spec
         raise KeyError(f"table {self.name} has no column {name!r}")
 
     def take(self, rows: Any) -> Table:
-        """The same table with only `rows` (indices, slice or boolean mask), in that order."""
+        """Return the table with only `rows` (indices, slice or boolean mask), in that order."""
         return Table(self.name, self.title, self.fields, tuple(c[rows] for c in self.columns))
 
     def filter_by(self, column: str, *values: object) -> Table:
-        """The rows in which `column` holds one of the values. Where the rows of each value are is
-        found once.
+        """Return the rows in which `column` has one of the values. The rows of every value are
+        cached on the first call.
         """
         if column not in self._places:
             places: dict[Any, list[int]] = {}
@@ -145,8 +155,8 @@ class Table:
         return self.take(np.sort(np.concatenate([np.zeros(0, np.int64), *rows])))
 
     def sort_by(self, name: str, *, descending: bool = True) -> Table:
-        """Rows in the order of column `name`, of any type; ties keep their order, missing values
-        stand last, and behind all of them the rows that a column sets apart.
+        """Return the table sorted by column `name`, of any type. Ties keep their order, missing
+        values are last, and rows that are set apart (`Field.apart`) follow all others.
         """
         order = _order(self[name], descending)
         for spec, column in zip(self.fields, self.columns, strict=True):
@@ -155,16 +165,16 @@ class Table:
         return self.take(order)
 
     def rows(self) -> Iterator[tuple[Any, ...]]:
-        """Rows as tuples of plain Python values (missing floats as None)."""
+        """Yield rows as tuples of plain Python values; missing floats are None."""
         return zip(*(_plain(c) for c in self.columns), strict=True)
 
     def records(self) -> Iterator[dict[str, Any]]:
-        """Rows as dictionaries of plain Python values."""
+        """Yield rows as dictionaries of plain Python values."""
         names = [f.name for f in self.fields]
         return (dict(zip(names, row, strict=True)) for row in self.rows())
 
     def __arrow_c_stream__(self, requested_schema: object | None = None) -> object:
-        """Arrow PyCapsule stream (Polars, pandas 3, DuckDB and pyarrow read a `Table` directly)."""
+        """Return an Arrow PyCapsule stream, which Polars, pandas 3, DuckDB and pyarrow read."""
         from outpace.model.arrow import build_arrow_stream
 
         return build_arrow_stream(self, requested_schema)
@@ -179,8 +189,8 @@ def _as_column(values: Any, unit: Unit) -> Column:
 
 
 def _order(column: Column, descending: bool) -> Indices:
-    """Indices that sort a column. Only floats are negated: unsigned integers would wrap, booleans
-    and texts have no negative.
+    """Return the indices that sort a column; missing values are last. Only floats are negated for
+    the descending order: unsigned integers would wrap, booleans and texts have no negative.
     """
     if column.dtype.kind == "O":
         values = column.tolist()

@@ -1,4 +1,4 @@
-"""Names from a profile made harmless and short.
+"""Functions that make names from a profile harmless and short.
 
 Profiles hold whatever a program put there: terminal escapes, bidirectional overrides that reorder a
 line, a megabyte of one name, bytes that were never valid UTF-8. Every string that a renderer shows
@@ -16,23 +16,23 @@ from outpace.model.units import Unit, humanize
 
 ELLIPSIS = "…"
 MAX_TEXT_LENGTH = 2000
-"""Longest name that is shown or put behind a hover, in characters; JSON and CSV keep every name
-whole.
+"""Maximum length of a name that is shown, also on hover, in characters; JSON and CSV keep every
+name whole.
 """
 
 _PLAIN = re.compile(r"[ -~]*")
-_PARTS = re.compile(r"[^/:,<( ]*[/:,<( ]+|[^/:,<( ]+")  # of a name: scopes, namespaces, arguments
+_PARTS = re.compile(r"[^/:,<( ]*[/:,<( ]+|[^/:,<( ]+")  # parts of a name: scopes, namespaces, arguments
 _PINCHED = re.compile(r"([^0-9/:,<( …]{4})[^0-9/:,<( …]{2,}([/:,<( ]+)")  # a part whose word is long and has no number
-# control, format (bidi overrides, zero width), surrogate, private use, line and paragraph
-# separators
+# Unicode categories that are spelled out: control, format (bidi overrides, zero width), surrogate,
+# private use, line and paragraph separators
 _HOSTILE = frozenset(("Cc", "Cf", "Cs", "Co", "Zl", "Zp"))
 _SENTENCE_END = re.compile(r"(?<=[.!?])\s+(?=[A-Z'\"])")
 _SHORT_ESCAPES = {"\n": "\\n", "\r": "\\r", "\t": "\\t"}
 
 
 def clean(name: object, limit: int = MAX_TEXT_LENGTH) -> str:
-    """Return `text` on one line, at most `limit` characters, with control and invisible characters
-    spelled out (`\\x1b`).
+    """Return `name` on one line, at most `limit` characters before control and invisible characters
+    are spelled out (`\\x1b`).
     """
     text = shorten(str(name), limit)
     if _PLAIN.fullmatch(text):
@@ -41,13 +41,13 @@ def clean(name: object, limit: int = MAX_TEXT_LENGTH) -> str:
 
 
 def clean_prose(body: str) -> str:
-    """Return a paragraph with its line breaks kept and everything else as in `clean`."""
+    """Return a paragraph with its line breaks, and everything else as in `clean`."""
     return "\n".join(clean(line, 20_000) for line in body.split("\n"))
 
 
 def shorten(name: str, width: int) -> str:
-    """Return `text` cut in the middle to `width` characters: both the scope and the op at the end
-    stay readable.
+    """Return `name` cut in the middle to `width` characters, so that both the scope and the op at
+    the end stay readable.
     """
     if len(name) <= width:
         return name
@@ -57,32 +57,32 @@ def shorten(name: str, width: int) -> str:
     return name[:head].rstrip(ELLIPSIS) + ELLIPSIS + name[len(name) - (width - 1 - head) :].lstrip(ELLIPSIS)
 
 
-_MOST = 0.5
+_MOST = 0.5  # share of the whole above which a part is called "most"
 
 
 def is_majority(part: float, whole: float) -> bool:
-    """Whether a part of something is more than half of it: no word such as "most" or "mostly"
-    stands for less.
+    """Whether `part` is more than half of `whole`. Words such as "most" or "mostly" are used only
+    where this is true.
     """
     return part > _MOST * whole
 
 
 def format_largest_part(place: str, part: float, whole: float, *, total_name: str = "it") -> str:
-    """Where the largest part of something lies, in words: "most of it in conv2d", where that is
-    more than half of the whole.
+    """Return where the largest part of a total lies, in words: "most of it in conv2d" where the
+    part is more than half of the whole, else "the largest part of it in conv2d".
     """
     return f"{'most' if is_majority(part, whole) else 'the largest part'} of {total_name} {place}"
 
 
 def first_sentence(prose: str) -> str:
-    """The first sentence of a paragraph, with its full stop; names such as `tf.data` and `train.py`
-    end none.
+    """Return the first sentence of a paragraph, with its full stop; a dot inside a name such as
+    `tf.data` or `train.py` ends no sentence.
     """
     return _SENTENCE_END.split(prose, maxsplit=1)[0]
 
 
 def first_clause(prose: str) -> str:
-    """The first sentence of a paragraph until its first semicolon outside of brackets."""
+    """Return the first sentence of a paragraph up to its first semicolon outside of brackets."""
     sentence, depth = first_sentence(prose), 0
     for at, character in enumerate(sentence):
         depth += (character in "([") - (character in ")]")
@@ -92,13 +92,14 @@ def first_clause(prose: str) -> str:
 
 
 def elide(names: Sequence[str], width: int, *, cut: bool = True) -> list[str]:
-    """The names of one column, those longer than `width` cut where they agree with others, and
-    never where they differ.
+    """Return the names of one column, shortened to `width` characters where they are longer. Cuts
+    are made where names agree; names that differ still differ.
 
-    Of names that begin and end alike, a part (`layer_3/`) that follows from what stands before it
-    tells nothing and is left out. Of what is still too long, words without a number are pinched,
-    the longest first, and then it is cut in the middle if `cut` allows it; both where the names
-    then still differ. `Units.elide` of the page is equal.
+    Among names with the same first and last part, a part (`layer_3/`) that always follows the same
+    beginning is no information and is left out. In names that are still too long, words without a
+    number are pinched to their first letters, the longest first; then the name is cut in the middle
+    if `cut` is true. Both are undone where names would become equal. `Units.elide` of the HTML
+    report's script gives equal results.
     """
     if all(len(name) <= width for name in names):
         return list(names)
@@ -119,8 +120,8 @@ def elide(names: Sequence[str], width: int, *, cut: bool = True) -> list[str]:
 
 
 def _pinched(text: str, width: int) -> str:
-    """A name whose long words, but for the last and for those with a number, are cut to their
-    beginnings, the longest first, until it fits.
+    """Return a name with long words shortened to their first four letters, longest first, until it
+    fits. The last word and words with a number stay.
     """
     parts = _PARTS.findall(text)
     spare = [i for i, part in enumerate(parts[:-1]) if _PINCHED.fullmatch(part)]
@@ -132,15 +133,15 @@ def _pinched(text: str, width: int) -> str:
 
 
 def _unless_alike(shorter: Mapping[str, str], before: Mapping[str, str]) -> dict[str, str]:
-    """The shorter texts of names, where they differ from all others; where they do not, what they
-    were before.
-    """
+    """Return the shorter text of each name where it is unique, else the text from before."""
     met = Counter(shorter.values()) + Counter(text for name, text in before.items() if text != shorter[name])
     return {name: text if met[text] == 1 else before[name] for name, text in shorter.items()}
 
 
 def _beginnings(parts: Sequence[str]) -> Iterator[tuple[str, str, str]]:
-    """What stands before each part, and before the end, among names that begin and end alike."""
+    """Yield (first part, last part, text before) for each part of a name and for its end. It is the
+    key under which names with the same first and last part are compared.
+    """
     before = ""
     for part in (*parts, ""):
         yield parts[0], parts[-1], before
@@ -148,8 +149,8 @@ def _beginnings(parts: Sequence[str]) -> Iterator[tuple[str, str, str]]:
 
 
 def _elided(parts: Sequence[str], follows: Mapping[tuple[str, str, str], set[str]], width: int) -> str:
-    """A name without as many of its parts that tell nothing as it takes; its first and its last
-    part stay.
+    """Return a name without the parts that are no information, removed in order until it fits. Its
+    first and last part stay.
     """
     spare = [i for i, key in enumerate(_beginnings(parts)) if 0 < i < len(parts) - 1 and len(follows[key]) == 1]
     text = "".join(parts)
@@ -161,7 +162,7 @@ def _elided(parts: Sequence[str], follows: Mapping[tuple[str, str, str], set[str
 
 
 def _without(parts: Sequence[str], gone: frozenset[int]) -> str:
-    """The parts but for those that are gone: an ellipsis stands for neighbours."""
+    """Return the joined parts without those in `gone`; one ellipsis stands for adjacent ones."""
     text, left_out = "", ""
     for i, part in enumerate(parts):
         if i in gone:
@@ -173,10 +174,10 @@ def _without(parts: Sequence[str], gone: frozenset[int]) -> str:
 
 
 def format_suggestion(word: str, known: Iterable[str]) -> str:
-    """The question whether another word was meant, as a further sentence; empty where none is like
-    it.
+    """Return a further sentence that asks whether a known word was meant; empty where none is
+    similar.
     """
-    import difflib  # here, for every report would pay for it
+    import difflib  # imported here, because every report would pay for it at module level
 
     close = difflib.get_close_matches(word.lower(), list(known), n=1)
     return f" Did you mean '{close[0]}'?" if close else ""
@@ -194,8 +195,8 @@ def repair_unicode(text: str) -> str:
 
 
 def format_cell(value: object, unit: Unit) -> str:
-    """Return a cell's value as a person reads it, cleaned. NumPy scalars become plain numbers
-    first.
+    """Return a cell's value as a person reads it, cleaned. NumPy scalars are converted to plain
+    numbers.
     """
     plain = value.item() if hasattr(value, "item") else value
     return clean(humanize(plain, unit))

@@ -1,8 +1,8 @@
-"""Units, and how a person reads a value in them.
+"""Units of values, and the text of a value for a person.
 
-Inside Outpace time is int64 picoseconds. A `Unit` says what a column's numbers are; `humanize`
-picks the form that a person would choose (`12.8 ms`, `1.4 MiB`, `31.2%`), with as many digits as a
-noisy measurement deserves.
+Inside Outpace time is int64 picoseconds. A `Unit` is the unit of a column's numbers; `humanize`
+chooses the form that a person would choose (`12.8 ms`, `1.4 MiB`, `31.2%`), with as many digits as
+a noisy measurement deserves.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from enum import Enum
 
 
 class Unit(str, Enum):
-    """Unit of a column; the value is what the JSON output says."""
+    """Unit of a column; the value is the text of the JSON output."""
 
     NONE = ""
     TEXT = "text"
@@ -21,7 +21,7 @@ class Unit(str, Enum):
     PS = "ps"
     BYTES = "bytes"
     BYTES_PER_S = "bytes_per_s"
-    FRACTION = "fraction"  # 0..1, shown as a percentage; the column's meaning says of what
+    FRACTION = "fraction"  # 0..1, shown as a percentage; the column's meaning says of which whole
     RATIO = "ratio"
     CORES = "cores"
 
@@ -43,14 +43,14 @@ def humanize(value: object, unit: Unit) -> str:
 
 
 def ordinal(number: int) -> str:
-    """`1st`, `2nd`, `3rd`, `11th`, `25th`."""
+    """Return an ordinal number as text: `1st`, `2nd`, `3rd`, `11th`, `25th`."""
     ending = "th" if 10 <= number % 100 < 20 else {1: "st", 2: "nd", 3: "rd"}.get(number % 10, "th")
     return f"{number}{ending}"
 
 
 def format_count(number: int, noun: str, plural: str = "") -> str:
-    """A number with what it counts: `1 step`, `1,200 steps`, `2 memories` (`plural`, where it is
-    not the noun with an s).
+    """Return a number with its noun: `1 step`, `1,200 steps`, `2 memories`. `plural` is needed
+    where it is not the noun with an s.
     """
     return f"{number:,} {noun if number == 1 else plural or f'{noun}s'}"
 
@@ -72,7 +72,7 @@ def _humanize_number(value: float, unit: Unit) -> str:
 
 
 def _general(value: float) -> str:
-    """Three digits, without an exponent where a person would not write one."""
+    """Return three significant digits, without an exponent where a person would not write one."""
     shown = float(f"{value:.3g}")
     factor, name = next((step for step in _LARGE_STEPS if abs(shown) >= step[0]), (1.0, ""))
     scaled = shown / factor
@@ -85,10 +85,11 @@ def _scaled(value: float, steps: tuple[tuple[float, str], ...]) -> str:
     if value == 0:
         return f"0 {steps[-3][1] if steps is _TIME_STEPS else steps[-1][1]}"
     at = next((i for i, (factor, _) in enumerate(steps) if abs(value) >= factor), len(steps) - 1)
-    if at and round(abs(value) / steps[at][0]) * steps[at][0] >= steps[at - 1][0]:  # 999.7 ms is 1.00 s, not 1,000 ms
+    # A rounded value may reach the next unit: 999.7 ms is 1.00 s, not 1,000 ms
+    if at and round(abs(value) / steps[at][0]) * steps[at][0] >= steps[at - 1][0]:
         at -= 1
     factor, name = steps[at]
     scaled = value / factor
-    size = abs(scaled)  # the digits are those of what is shown: 9.996 is 10.0, not 10.00
+    size = abs(scaled)  # the rounded value decides the number of digits: 9.996 is 10.0, not 10.00
     digits = 0 if round(size, 1) >= 100 or factor == 1.0 else 1 if round(size, 2) >= 10 else 2
     return f"{scaled:,.{digits}f} {name}"

@@ -1,9 +1,9 @@
 """The monitor as a Keras callback, for Keras 2 and 3, without importing either.
 
-Keras calls the methods of a callback and asks for no base class. A step is taken from one batch's
-begin to the next one's begin: a method of our own at the batch's end would make Keras wait for the
-device after each batch on JAX, where it runs callbacks in a thread as long as they leave that
-method alone.
+Keras calls the methods of a callback and requires no base class. A step is measured from the begin
+of one batch to the begin of the next: a method at the batch's end would make Keras wait for the
+device after each batch on JAX, where Keras runs callbacks in a thread as long as they do not
+override that method.
 """
 
 from __future__ import annotations
@@ -20,19 +20,19 @@ if TYPE_CHECKING:
 
 
 def _unused(self: Any, batch: int, logs: Any = None) -> None:
-    """Nothing to do at this point."""
+    """A Keras hook that does nothing."""
 
 
 _unused._is_default = True  # type: ignore[attr-defined]  # how Keras tells a method that nobody has overridden
 
 
 def _unused_phase(self: Any, logs: Any = None) -> None:
-    """Nothing to do at this point."""
+    """A Keras hook for a phase that does nothing."""
 
 
 class KerasHooks(ABC):
-    """The methods that Keras calls. Evaluation and prediction are no training, so their batches are
-    left alone.
+    """The callback methods that Keras calls. Batches of evaluation and prediction are ignored,
+    because they are not training steps.
     """
 
     _core: StepMonitor
@@ -46,23 +46,25 @@ class KerasHooks(ABC):
         self._training = False
 
     def set_params(self, params: dict[str, Any]) -> None:
-        """Keras' own: the number of epochs and the like."""
+        """Called by Keras with its own parameters, such as the number of epochs."""
         self.params = params
 
     def set_model(self, model: Any) -> None:
-        """Keras' own: the model that is about to train."""
+        """Called by Keras with the model that is about to train."""
         self.model = model
 
     def on_train_begin(self, logs: Any = None) -> None:
-        """`fit` begins."""
+        """Called by Keras when `fit` begins."""
         self._guard(self._train_begins)
 
     def on_epoch_begin(self, epoch: int, logs: Any = None) -> None:
-        """An epoch begins: its first step does, with its first batch."""
+        """Called by Keras when an epoch begins; the epoch's first step begins with its first
+        batch.
+        """
         self._epoch_calls = 0
 
     def on_train_batch_begin(self, batch: int, logs: Any = None) -> None:
-        """A batch begins, and the step before it ends."""
+        """Called by Keras when a batch begins, which ends the step before it."""
         if self._dead or not self._training:
             return
         self._epoch_calls += 1
@@ -72,24 +74,24 @@ class KerasHooks(ABC):
             self._fail(error)
 
     def on_test_begin(self, logs: Any = None) -> None:
-        """A validation inside `fit` begins."""
+        """Called by Keras when a validation inside `fit` begins."""
         if self._training:
             self._guard(self._leave_steps)
             if isinstance(self._core.input_clock, KerasInputClock):
                 self._core.input_clock.active = False
 
     def on_test_end(self, logs: Any = None) -> None:
-        """A validation ends."""
+        """Called by Keras when a validation ends."""
         if isinstance(self._core.input_clock, KerasInputClock):
             self._core.input_clock.active = True
 
     def on_epoch_end(self, epoch: int, logs: Any = None) -> None:
-        """An epoch ends."""
+        """Called by Keras when an epoch ends."""
         if self._training:
             self._guard(self._leave_steps)
 
     def on_train_end(self, logs: Any = None) -> None:
-        """`fit` is over."""
+        """Called by Keras when `fit` ends."""
         self._training = False
         set_input_clock(None)
         self.close()
@@ -99,7 +101,7 @@ class KerasHooks(ABC):
     on_batch_end = on_train_batch_end = on_test_batch_end = on_predict_batch_end = _unused
 
     def _implements_train_batch_hooks(self) -> bool:
-        """Keras 2 asks."""
+        """Called by Keras 2 to learn whether it has to call the batch methods."""
         return True
 
     def _implements_test_batch_hooks(self) -> bool:
@@ -136,7 +138,7 @@ class KerasHooks(ABC):
 
     @abstractmethod
     def close(self) -> None:
-        """Write the end."""
+        """Write the last line and close the files."""
 
     @abstractmethod
     def _start(self) -> None: ...

@@ -1,9 +1,10 @@
-"""How long steps wait for their input, and how many examples they read.
+"""Measures how long training steps wait for their input, and how many examples they read.
 
-A loop of the user's own is timed around its iterator's `next`. Keras with TensorFlow reads inside
-its compiled train function, out of Python's reach: there two time stamps are traced into the graph
-around the read, and their difference is added to a variable (3 us a step), which is read once per
-line. Keras with JAX reads in Python, from an iterator that is wrapped when Keras makes it.
+In a loop of the user's own, the iterator's `next` is timed. Keras with TensorFlow reads inside its
+compiled train function, where Python cannot time it: there two time stamps are traced into the
+graph around the read, and their difference is added to a variable (3 us a step), which is read
+once per line. Keras with JAX reads in Python, from an iterator that is wrapped when Keras creates
+it.
 """
 
 from __future__ import annotations
@@ -20,7 +21,9 @@ T = TypeVar("T")
 
 
 class InputTotals(NamedTuple):
-    """What was read up to now: seconds of waiting, batches, and examples (0: unknown)."""
+    """Totals since the start: seconds of waiting for input, batches read, and examples read (0:
+    unknown).
+    """
 
     seconds: float
     batches: float
@@ -28,8 +31,8 @@ class InputTotals(NamedTuple):
 
 
 class InputClock:
-    """Adds up the waits that Python sees. `missing_reason` says what to do when nothing at all was
-    seen.
+    """Sums the waits for input that Python can time. `missing_reason` is a sentence for the user
+    when no wait was measured.
     """
 
     missing_reason = "the loop's input is read outside of monitor.input(...)"
@@ -40,11 +43,11 @@ class InputClock:
         self.examples = 0
 
     def read_totals(self) -> InputTotals:
-        """Everything up to now."""
+        """Return the totals since the start."""
         return InputTotals(self.waited_ns / 1e9, self.batches, self.examples)
 
     def iter_timed(self, iterator: Iterator[T]) -> Iterator[T]:
-        """The iterator's elements, with the wait for each of them timed."""
+        """Yield the iterator's elements and add the wait for each to the totals."""
         clock, size = time.perf_counter_ns, None
         while True:
             began = clock()
@@ -54,14 +57,14 @@ class InputClock:
                 return
             self.waited_ns += clock() - began
             self.batches += 1
-            if size is None:  # of the first batch: to ask each one would cost more than all the rest
+            if size is None:  # the first batch only: counting each would cost more than the rest of the measurement
                 size = count_examples(element)
             self.examples += size
             yield element
 
 
 class KerasInputClock(InputClock):
-    """The waits of one Keras model's `fit`; `active` is off during a validation."""
+    """Sums the input waits of one Keras model's `fit`; `active` is false during a validation."""
 
     missing_reason = "the train function was compiled before this monitor was there"
 
@@ -74,10 +77,10 @@ class KerasInputClock(InputClock):
             self.missing_reason = "the input of a distribution strategy is not timed"
         elif not _hook():
             self.missing_reason = "this version of Keras, or its backend, gives no access to its input"
-        self._before = _graph.read()  # graphs of an earlier `fit` count on
+        self._before = _graph.read()  # graphs of an earlier `fit` keep counting, so their total is subtracted
 
     def read_totals(self) -> InputTotals:
-        """Everything up to now, what graphs counted included."""
+        """Return the totals since the start, including those that compiled graphs counted."""
         return InputTotals(
             *(
                 seen + after - before
@@ -87,12 +90,14 @@ class KerasInputClock(InputClock):
 
 
 def set_input_clock(clock: KerasInputClock | None) -> None:
-    """Let the hooks in Keras and TensorFlow feed this clock, or none."""
+    """Set the clock to which the hooks in Keras and TensorFlow report waits; None for no clock."""
     _graph.clock = clock
 
 
 def count_examples(element: object) -> int:
-    """Examples in a batch: the length of the first array in it; 0 when there is none."""
+    """Return the number of examples in a batch: the length of its first array; 0 without an
+    array.
+    """
     while isinstance(element, (tuple, list, dict)):
         if not element:
             return 0
@@ -105,7 +110,7 @@ def count_examples(element: object) -> int:
 
 
 class _Graph:
-    """The hooks of this process: one set for all monitors, because a compiled train function
+    """The input hooks of this process. All monitors share them, because a compiled train function
     outlives the monitor of its first `fit`.
     """
 
@@ -115,12 +120,12 @@ class _Graph:
         self.hooked: set[str] = set()
 
     def read(self) -> InputTotals:
-        """What all graphs have counted up to now."""
+        """Return the totals that all graphs have counted."""
         return InputTotals(*map(float, self.counter.numpy())) if self.counter is not None else InputTotals(0, 0, 0)
 
     def traced(self, tf: Any, read: Any, iterator: Any, clock: KerasInputClock) -> Any:
-        """The read of one element as part of the graph that is being built, between two time
-        stamps.
+        """Trace the read of one element, between two time stamps, into the graph that is being
+        built.
         """
         with tf.device("/CPU:0"):
             began = tf.timestamp()
@@ -146,8 +151,8 @@ _graph = _Graph()
 
 
 def _hook() -> bool:
-    """Hook what this process reads its input with; False when there is nothing to hook. A second
-    call changes nothing.
+    """Install the hooks for this process's input reads; False where nothing can be hooked.
+    Repeated calls have no effect.
     """
     name = keras_backend()
     if name not in _graph.hooked:

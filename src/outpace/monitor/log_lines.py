@@ -1,5 +1,5 @@
-"""What stands in a line, in the scalars and in the last sentence. Durations are ms per training
-step.
+"""Builds the monitor's log lines, TensorBoard scalars and final sentence. Durations are ms per
+training step.
 """
 
 from __future__ import annotations
@@ -23,11 +23,11 @@ def build_log_line(
     batch_size: int | None,
     memory: Mapping[str, float],
 ) -> dict[str, Any]:
-    """An interval's numbers: `step_ms`, `steps_per_s`, and where known `examples_per_s`,
-    `input_wait_ms`, `input_share`, `memory`.
+    """Return the numbers of one interval: `step_ms`, `steps_per_s`, and where known
+    `examples_per_s`, `input_wait_ms`, `input_share`, `memory`.
 
-    `input_wait_ms` is the mean over the batches that were read between the two reads. Rates are of
-    the time inside steps.
+    `input_wait_ms` is the mean over the batches between `read_before` and `read_after`. Rates
+    refer to the time inside steps.
     """
     line: dict[str, Any] = {"step_ms": _times(steps, steps_per_call)}
     rate = 1e9 * steps_per_call / steps.mean if steps.mean else 0.0
@@ -46,13 +46,13 @@ def build_log_line(
 
 
 def format_milliseconds(value: float) -> str:
-    """A duration in ms as people write it: `5.03 ms`, `1234 ms`."""
+    """Format a duration in ms: `5.03 ms`, `1234 ms`."""
     return f"{value:.3g} ms" if value < 1000 else f"{value:.0f} ms"
 
 
 def flatten_scalars(line: Mapping[str, Any]) -> dict[str, float]:
-    """A line's numbers as TensorBoard scalars: `step_ms/mean_ms`, `steps_per_s`, `memory/rss_mb`,
-    ...
+    """Return a line's numbers as TensorBoard scalars by tag: `step_ms/mean`, `steps_per_s`,
+    `memory/rss_mb`, ...
     """
     scalars: dict[str, float] = {}
     for name, value in line.items():
@@ -63,17 +63,17 @@ def flatten_scalars(line: Mapping[str, Any]) -> dict[str, float]:
 
 @dataclass
 class RunTotals:
-    """The whole run's steps, without warm-up and captures."""
+    """Totals of all steps of a run, except those of the warm-up and of captures."""
 
     steps: Histogram = field(default_factory=Histogram)
     steps_per_call: int = 1
     waited_s: float = 0.0
     batches: float = 0.0
     slowdowns: int = 0
-    unsettled_ns: int = 0  # ns of the calls of the warm-up, or after a capture
+    unsettled_ns: int = 0  # time in ns of the calls in the warm-up and just after captures
 
     def add(self, steps: Histogram, steps_per_call: int, read_before: InputTotals, read_after: InputTotals) -> None:
-        """One interval more."""
+        """Add one interval."""
         self.steps.merge(steps)
         self.steps_per_call = steps_per_call
         self.waited_s += read_after.seconds - read_before.seconds
@@ -86,13 +86,13 @@ class RunTotals:
 
     @property
     def input_share(self) -> float | None:
-        """Share of a step that waits for input; None where that was not measured."""
+        """Share of a step that waits for input, 0 to 1; None where it was not measured."""
         if not self.batches or not self.mean_ms:
             return None
         return min(1.0, self.waited_s / self.batches * 1e3 / self.mean_ms)
 
     def to_dict(self) -> dict[str, Any]:
-        """For the last line; a value of None is left out there."""
+        """Return the totals for the last line; the line omits values of None."""
         share = self.input_share
         return {
             "timed_steps": self.steps.count * self.steps_per_call,
@@ -103,7 +103,7 @@ class RunTotals:
 
 
 def format_summary(totals: RunTotals, steps: int, capture: SlowdownCapture, missing_reason: str) -> str:
-    """The run in one sentence, without its end."""
+    """Return the run's summary as one sentence without its full stop."""
     if not steps:
         return "no step was seen: pass it to fit(callbacks=[...]), use 'with monitor.step():', or call monitor.step_done() after each step"
     if not totals.steps.count:

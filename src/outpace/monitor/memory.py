@@ -1,4 +1,6 @@
-"""How much memory the process and its accelerators hold. Asked once per line, not once per step."""
+"""Reads the memory use of the process and its accelerators, once per log line and not once per
+step.
+"""
 
 from __future__ import annotations
 
@@ -11,10 +13,10 @@ _MB = 1e6
 
 
 def read_memory(framework: str) -> dict[str, float]:
-    """`rss_mb` of this process, and of the accelerators in use, summed: `device_mb` and
-    `device_peak_mb`. MB are 10^6 bytes.
+    """Return `rss_mb` of this process, and `device_mb` and `device_peak_mb` summed over the
+    accelerators in use. MB are 10^6 bytes.
 
-    What cannot be read here (no /proc, no accelerator) is left out.
+    A number that cannot be read here (no /proc, no accelerator) is omitted.
     """
     found: dict[str, float] = {}
     if sys.platform != "win32":
@@ -29,7 +31,7 @@ def read_memory(framework: str) -> dict[str, float]:
 
 
 def _tensorflow() -> list[tuple[int, int]]:
-    """(bytes in use, most bytes in use) of each GPU."""
+    """Return (bytes in use, peak bytes in use) of each GPU."""
     tf: Any = sys.modules["tensorflow"]
     names = [device.name.replace("/device:", "") for device in tf.config.list_logical_devices("GPU")]
     infos = [tf.config.experimental.get_memory_info(name.lstrip("/")) for name in names]
@@ -37,7 +39,7 @@ def _tensorflow() -> list[tuple[int, int]]:
 
 
 def _jax() -> list[tuple[int, int]]:
-    """(bytes in use, most bytes in use) of each accelerator; the CPU has no such numbers."""
+    """Return (bytes in use, peak bytes in use) of each accelerator; the CPU has no such numbers."""
     jax: Any = sys.modules["jax"]
     stats = [device.memory_stats() for device in jax.local_devices() if device.platform != "cpu"]
     return [(int(s["bytes_in_use"]), int(s.get("peak_bytes_in_use", s["bytes_in_use"]))) for s in stats if s]

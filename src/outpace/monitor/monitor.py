@@ -1,5 +1,5 @@
-"""`outpace.Monitor` as the user sees it: a Keras callback, a context manager for loops, or one call
-per step.
+"""`outpace.Monitor`: a Keras callback, a context manager for loops, or one call per
+training step.
 """
 
 from __future__ import annotations
@@ -48,21 +48,24 @@ class Monitor(KerasHooks):
     settings that make no sense.
 
     Args:
-        logdir: where everything goes; numbers in `<logdir>/outpace-monitor/` as JSON lines and TensorBoard scalars, profiles where
-            TensorBoard looks for them. A path, or a URL that fsspec understands.
+        logdir: log directory, a path or a URL that fsspec understands. Numbers go to
+            `<logdir>/outpace-monitor/` as JSON lines and TensorBoard scalars, profiles where
+            TensorBoard looks for them.
         every: seconds between two lines.
         every_steps: calls of the step after which there is a line in any case.
-        warmup: calls that are counted but not timed: tracing, compiling and filling buffers are not the steady state.
+        warmup: calls that are counted but not timed: tracing, compiling and filling buffers are
+            not the steady state.
         batch_size: examples per training step, where it cannot be seen in the input.
-        steps_per_call: training steps in one call of your compiled step. Keras says it itself (`steps_per_execution`).
+        steps_per_call: training steps in one call of your compiled step; read from Keras itself
+            (`steps_per_execution`).
         tensorboard: whether to write scalars.
         capture: whether to take a profile when steps slow down.
-        ratio: steps are slow when their median stays, for a second at least, above this many times the median of the steps before,
-            and beyond the noise of those.
-        capture_steps: a profile holds so many calls at most.
-        capture_seconds: and so many seconds at most.
+        ratio: steps are slow when their median stays, for a second at least, above this many
+            times the median of the steps before, and beyond the noise of those.
+        capture_steps: maximum number of calls in one profile.
+        capture_seconds: maximum length of one profile in seconds.
         cooldown: seconds until the next profile may be taken.
-        disk_budget: MB that all profiles together may take.
+        disk_budget: maximum size of all profiles together in MB (10^6 bytes).
         host_level: the profiler's tracer level of the host, 0 to 3.
         python_level: 1 also records Python calls, where the framework's version takes it.
         device_level: 0 leaves devices out.
@@ -111,22 +114,22 @@ class Monitor(KerasHooks):
         self.close()
 
     def input(self, data: Iterable[T]) -> Iterator[T]:
-        """The elements of `data`, with the wait for each of them timed. The end of the data is the
-        end of an epoch: no step's time.
+        """Return an iterable over `data` that times the wait for each element. The end of the data
+        is the end of an epoch and belongs to no step's time.
 
-        The number of examples in a batch is that of the first batch.
+        The number of examples in a batch is taken from the first batch.
         """
         return _Input(self, iter(data))
 
     def step(self) -> _Step:
-        """A context manager around one training step. An exception inside passes through, and that
-        step is not counted.
+        """Return a context manager around one training step. An exception inside propagates, and
+        that step is not counted.
         """
         return self._step
 
     def step_done(self) -> None:
-        """A training step is done. The first call begins the first step, so that what ran before is
-        none.
+        """Mark the end of a training step. The first call only begins the first step, so that what
+        ran before it is not counted as one.
         """
         if self._dead:
             return
@@ -139,12 +142,14 @@ class Monitor(KerasHooks):
             self._fail(error)
 
     def pause(self) -> None:
-        """What runs until the next step (a validation, saving a checkpoint) belongs to no step."""
+        """Exclude the time until the next step (a validation, saving a checkpoint) from all
+        steps.
+        """
         self._guard(self._core.pause)
 
     def close(self) -> None:
-        """Write the end; also done when a `with` block or Keras' training ends, and at the end of
-        the process.
+        """Write the last line and close the files. Called automatically when a `with` block or
+        Keras' training ends, and at the end of the process.
         """
         self._guard(self._core.finish)
         atexit.unregister(self.close)
@@ -171,7 +176,7 @@ class Monitor(KerasHooks):
             self._fail(error)
 
     def _fail(self, error: BaseException) -> None:
-        """The monitor's own trouble ends the monitor, never the training."""
+        """Stop the monitor after an error of its own, without raising into the training."""
         if self._dead:
             return
         self._dead = True
@@ -183,8 +188,8 @@ class Monitor(KerasHooks):
 
 
 class _Input(Iterator[T]):
-    """A user's iterator, timed. No generator: that would keep each batch alive until the next one
-    is there.
+    """A user's iterator, timed. Not a generator, because that would keep each batch alive until
+    the next one is there.
     """
 
     __slots__ = ("_iterator", "_monitor", "_size", "_waits")
@@ -213,7 +218,9 @@ class _Input(Iterator[T]):
 
 
 class _Step:
-    """One object for all steps: a new one for each would be most of what the monitor costs."""
+    """The context manager of `Monitor.step`. All steps share one object: a new one for each would
+    be most of what the monitor costs.
+    """
 
     __slots__ = ("_monitor",)
 
@@ -254,10 +261,12 @@ _monitors: weakref.WeakSet[Monitor] = weakref.WeakSet()
 
 
 def _forked() -> None:
-    """A fork's child trains nothing, and must not write into its parent's files."""
+    """Disable the monitor in a forked child, which does not train and must not write into its
+    parent's files.
+    """
     for monitor in list(_monitors):
         monitor._dead = True
 
 
-if sys.platform != "win32":  # where no process forks
+if sys.platform != "win32":  # Windows has no fork
     os.register_at_fork(after_in_child=_forked)

@@ -1,4 +1,4 @@
-"""Where the monitor's numbers go: JSON lines, and scalars in TensorBoard's event files.
+"""Writes the monitor's numbers: JSON lines, and scalars in TensorBoard's event files.
 
 Event files are written here and not by `tf.summary`: the format is a few fields, one record holds
 all scalars of a line (a call of `tf.summary.scalar` costs a training thread 0.1 ms), and a JAX
@@ -25,16 +25,16 @@ MONITOR_FOLDER = "outpace-monitor"
 
 
 class Sinks:
-    """The files of one run of the monitor, `<logdir>/outpace-monitor/<host>-<pid>.jsonl` and an
-    event file beside it.
+    """The output files of one monitor: `<logdir>/outpace-monitor/<host>-<pid>.jsonl`, and an event
+    file in the same folder.
 
-    A line is appended whole and is in the file when `write_line` returns. For a log directory at a
-    URL, both files are written in the temporary directory and uploaded by `close`: a remote file
-    cannot be appended to.
+    A line is written in one piece and is in the file when `write_line` returns. For a log
+    directory at a URL, both files are written in the temporary directory and uploaded by `close`,
+    because a remote file cannot be appended to.
     """
 
     def __init__(self, logdir: str, scalars: bool) -> None:
-        """Opens the files; raises OSError when that is impossible."""
+        """Open the files. Raises OSError where that fails."""
         self._remote = f"{logdir.rstrip('/')}/{MONITOR_FOLDER}" if is_url(logdir) else None
         parent = tempfile.mkdtemp(prefix="outpace-") if self._remote else os.path.expanduser(logdir)
         self.folder = os.path.join(os.path.abspath(parent), MONITOR_FOLDER)
@@ -54,7 +54,7 @@ class Sinks:
         self._lines.write(json.dumps(content, ensure_ascii=False).encode() + b"\n")
 
     def write_scalars(self, step: int, values: Mapping[str, float]) -> None:
-        """Append scalars of one step, by tag."""
+        """Append the scalars of one training step, by tag."""
         if self._events is not None:
             summary = b"".join(
                 encode_bytes(1, encode_bytes(1, tag) + b"\x15" + struct.pack("<f", value)) for tag, value in values.items()
@@ -62,8 +62,8 @@ class Sinks:
             self._events.write(encode_tfrecord(_event(time.time(), step, encode_bytes(5, summary))))
 
     def close(self) -> None:
-        """Close the files, and upload them when the log directory is remote; raises what the store
-        raises.
+        """Close the files, and upload them when the log directory is remote. Raises the store's
+        errors.
         """
         with contextlib.suppress(OSError):
             self._lines.close()
@@ -77,20 +77,22 @@ class Sinks:
 
 
 def _appending(path: str) -> BinaryIO:
-    """Unbuffered, so that a line is one write: two monitors of one process, or a reader, never see
-    half of one.
+    """Open a file unbuffered for appending, so that a line is one write: two monitors of one
+    process, or a reader, never see half of one.
     """
     return open(path, "ab", buffering=0)
 
 
 def encode_tfrecord(data: bytes) -> bytes:
-    """`data` as one TFRecord: its length and itself, each followed by its masked CRC-32C."""
+    """Return `data` as one TFRecord: its length and the data, each followed by its masked
+    CRC-32C.
+    """
     length = struct.pack("<Q", len(data))
     return length + struct.pack("<I", _masked(length)) + data + struct.pack("<I", _masked(data))
 
 
 def _event(seconds: float, step: int, what: bytes) -> bytes:
-    """The fields of tensorflow/core/util/event.proto: wall_time (1), step (2), and one of
+    """Encode an Event of tensorflow/core/util/event.proto: wall_time (1), step (2), and one of
     file_version (3), summary (5).
     """
     return encode_double(1, seconds) + encode_integer(2, step) + what
@@ -105,7 +107,7 @@ def _masked(data: bytes) -> int:
 
 
 def _table() -> Iterator[int]:
-    """CRC-32C (Castagnoli, reversed polynomial 0x82F63B78) of each byte."""
+    """Return the CRC-32C (Castagnoli, reversed polynomial 0x82F63B78) of each byte."""
     for value in range(256):
         for _ in range(8):
             value = value >> 1 ^ (0x82F63B78 if value & 1 else 0)

@@ -1,5 +1,5 @@
-"""The short profile that the monitor takes when steps slow down: when it may, how long it runs, and
-what it leaves.
+"""Captures a short profile when training steps slow down: when a capture may begin, how long it
+runs, and what it saves.
 """
 
 from __future__ import annotations
@@ -19,13 +19,13 @@ from outpace.capture.sampler import FrameSampler
 from outpace.monitor.stats import Slowdown
 from outpace.store.record import CapturedSteps, PythonSamples, StepDurations
 
-RETRY_S = 5.0  # seconds between two looks whether another profiler has ended
+RETRY_S = 5.0  # seconds between two checks whether another profiler has ended
 
 
 @dataclass(frozen=True)
 class CaptureLimits:
-    """What deep captures may cost: calls and seconds of one, seconds between two, MB of all
-    together (10^6 bytes).
+    """Limits of slowdown captures: calls and seconds of one capture, seconds between two, MB of
+    all together (10^6 bytes).
     """
 
     steps: int = 10
@@ -36,7 +36,9 @@ class CaptureLimits:
 
 @dataclass(frozen=True)
 class FinishedCapture:
-    """A finished deep capture: its run folder (path or URL), captured calls, and size in MB."""
+    """A finished capture: its run folder (path or URL), number of captured calls, and size
+    in MB.
+    """
 
     run: str
     steps: int
@@ -44,7 +46,7 @@ class FinishedCapture:
 
 
 class SlowdownCapture:
-    """Takes one capture at a time, on the training thread, between two steps."""
+    """Runs at most one capture at a time, on the training thread, between two steps."""
 
     def __init__(self, logdir: str, limits: CaptureLimits, options: CaptureOptions, clock: Callable[[], int]) -> None:
         self.slowdown: Slowdown | None = None  # what the running or awaited capture is for
@@ -62,14 +64,14 @@ class SlowdownCapture:
 
     @property
     def recording(self) -> bool:
-        """Whether the profiler runs."""
+        """Whether the profiler is running."""
         return self._recording is not None
 
     def refusal_reason(self) -> str | None:
-        """Why no capture may begin now: `off`, `disk budget`, `cooldown`, `waiting` (one is awaited
-        already), or None.
+        """Return why no capture may begin now: `off`, `disk budget`, `cooldown`, `waiting` (a
+        capture is waiting to begin already); None where one may.
 
-        The budget is kept, not just noticed: a capture as large as the largest until now has to
+        The disk budget is checked in advance: a capture as large as the largest until now has to
         fit.
         """
         limits = self._limits
@@ -82,10 +84,10 @@ class SlowdownCapture:
         return "waiting" if self.slowdown is not None else None
 
     def start(self, first_call: int, before_ns: Sequence[int], steps_per_call: int, at_exit: Callable[[], object]) -> bool:
-        """Begin to record with the call `first_call`; False when another profiler runs.
+        """Begin to record with the call `first_call`; False when another profiler is running.
 
-        `before_ns` are durations in ns of the calls until now; `at_exit` is called when the process
-        ends inside the capture. Raises CaptureError, and whatever else the framework raises.
+        `before_ns` are durations in ns of the previous calls; `at_exit` is called when the process
+        ends inside the capture. Raises CaptureError, and any other error of the framework.
         """
         profiler = build_profiler(self._options)
         recording = Recording(profiler, self._logdir)
@@ -104,14 +106,14 @@ class SlowdownCapture:
         return True
 
     def begin_step(self) -> None:
-        """A step begins: open its mark."""
+        """Open the step's mark in the profile."""
         if self._profiler is not None:
             self._end_mark = self._profiler.begin_mark("train", self._first + self._marks)
             self._marks += 1
 
     def end_step(self, duration: int | None) -> bool:
-        """A step ended after `duration` ns (None: it was no whole step); answers whether the
-        capture is full.
+        """Close the step's mark after `duration` ns (None: not a whole step); return whether the
+        capture is complete.
         """
         if self._end_mark is None:
             return False
@@ -124,8 +126,8 @@ class SlowdownCapture:
         return len(self._during) >= limits.steps or self._clock() - self._began >= limits.seconds * 1e9
 
     def stop(self) -> FinishedCapture:
-        """End and save; raises CaptureError or OutputError when that fails. Either way the cooldown
-        begins.
+        """End the capture and save it. Raises CaptureError or OutputError when that fails. The
+        cooldown begins in either case.
         """
         recording, self._recording = self._recording, None
         self._finish_mark()
@@ -140,11 +142,11 @@ class SlowdownCapture:
         return FinishedCapture(run, len(self._during), self._largest_now)
 
     def cancel(self) -> None:
-        """Wait no longer for a capture that could not begin."""
+        """Give up a capture that is waiting to begin."""
         self.slowdown = None
 
     def discard(self) -> None:
-        """End a running capture without a trace of it."""
+        """End a running capture and remove all its files."""
         recording, self._recording = self._recording, None
         self._end_mark = self._profiler = self.slowdown = None
         if self._sampler is not None:
@@ -158,7 +160,7 @@ class SlowdownCapture:
             end()
 
     def _finish(self, saved: SavedProfile) -> None:
-        """Write the record, then weigh the run while it is still local."""
+        """Write the capture's record, then measure the size of the run while it is still local."""
         seconds = (self._clock() - self._began) / 1e9
         window = CapturedSteps(self._first, len(self._during), self._first, seconds, tuple(self._interrupted))
         overhead = StepDurations(self._before, tuple(self._during))

@@ -1,5 +1,5 @@
-"""Running statistics of step times, and when steps have become slower. Neither grows
-with the run.
+"""Running statistics of step times and the detection of slowdowns. The memory of both is bounded,
+however long the run.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ _SHARPER = 1.4826  # from the median absolute deviation to the standard deviatio
 
 
 class Histogram:
-    """Durations in ns in logarithmic buckets: a quantile is exact to 1.6%, mean and maximum are
+    """Durations in ns in logarithmic buckets: quantiles are exact to 1.6%, mean and maximum are
     exact.
     """
 
@@ -25,7 +25,7 @@ class Histogram:
         self._buckets: dict[int, int] = {}
 
     def add(self, duration_ns: int) -> None:
-        """Count one duration in ns, 0 or more."""
+        """Add one duration in ns, 0 or more."""
         self.count += 1
         self.total += duration_ns
         if duration_ns > self.maximum:
@@ -36,7 +36,7 @@ class Histogram:
         buckets[key] = buckets.get(key, 0) + 1
 
     def merge(self, other: Histogram) -> None:
-        """Add everything that another histogram counted."""
+        """Add all durations of another histogram."""
         self.count += other.count
         self.total += other.total
         self.maximum = max(self.maximum, other.maximum)
@@ -49,8 +49,8 @@ class Histogram:
         return self.total / self.count if self.count else 0.0
 
     def quantile(self, level: float) -> float:
-        """The smallest duration in ns that at least `level` of all do not exceed: the middle of its
-        bucket; 0 without a duration.
+        """Return the smallest duration in ns that is not exceeded by at least the fraction `level`
+        of all durations, as the middle of its bucket; 0 without a duration.
         """
         left = level * self.count
         for key in sorted(self._buckets):
@@ -69,7 +69,9 @@ def _middle(key: int) -> float:
 
 @dataclass(frozen=True)
 class Slowdown:
-    """Steps take `after` ns instead of `before` ns (medians) since the step number `since`."""
+    """A lasting slowdown: medians in ns `before` and `after`, and the number `since` of the first
+    slow step.
+    """
 
     since: int
     before: float
@@ -103,8 +105,8 @@ class SlowdownDetector:
         self._first = 0  # number of the block's first step
 
     def add(self, number: int, duration_ns: int) -> Slowdown | None:
-        """One more step, with its number and its duration in ns; the slowdown that it completes, if
-        it does.
+        """Add a step by its number and its duration in ns; return the slowdown that it completes,
+        or None.
         """
         block = self._block
         if not block:
@@ -139,7 +141,7 @@ class SlowdownDetector:
         return Slowdown(self._since, before, now) if side > 0 else None
 
     def _side(self, median: float) -> int:
-        """1 for slower than the history, -1 for faster, 0 for neither."""
+        """Return 1 where a block is slower than the history, -1 where it is faster, else 0."""
         if len(self._history) < self.MIN_HISTORY:
             return 0
         usual = _median(self._history)

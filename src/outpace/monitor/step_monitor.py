@@ -1,5 +1,5 @@
-"""The work of the monitor at each step boundary. Knows no framework and no loop: something else
-says where the boundaries are.
+"""The monitor's work at each step boundary. Independent of framework and kind of loop: its callers
+report the boundaries.
 """
 
 from __future__ import annotations
@@ -23,14 +23,17 @@ from outpace.monitor.sinks import Sinks
 from outpace.monitor.slowdown_capture import RETRY_S, CaptureLimits, SlowdownCapture
 from outpace.monitor.stats import Histogram, Slowdown, SlowdownDetector
 
-SETTLING_CALLS = 2  # calls after a capture that eat what the pipeline buffered while the profile was being saved
-MAX_BEFORE = 20  # durations that a capture's record keeps of the calls before it
-BATCH_CALLS = 10  # durations that are worked on together: between two steps of 5 ms nearly every line of code has to come from memory again
+# Calls after a capture that use up the input buffered while the profile was being saved.
+SETTLING_CALLS = 2
+MAX_BEFORE = 20  # number of durations of earlier calls in a capture's record
+# Durations processed together: between two steps of 5 ms nearly every line of code has to come
+# from memory again.
+BATCH_CALLS = 10
 
 
 @dataclass(frozen=True)
 class MonitorSettings:
-    """What a monitor does; see `Monitor` for the meaning of each."""
+    """Settings of a monitor; `Monitor` documents each."""
 
     logdir: str
     every: float = 10.0
@@ -44,12 +47,12 @@ class MonitorSettings:
 
 
 class StepMonitor:
-    """Counts calls of the training step; one call is `steps_per_call` training steps. Methods may
-    raise: the face catches.
+    """Counts and times calls of the training step; one call is `steps_per_call` training steps.
+    Its methods may raise; `Monitor` catches the errors.
     """
 
     def __init__(self, settings: MonitorSettings, clock: Callable[[], int] = time.perf_counter_ns) -> None:
-        """A core that has not begun; `clock` answers ns."""
+        """Create a monitor that has not started; `clock` returns ns."""
         self.settings = settings
         self.input_clock = InputClock()
         self.steps_per_call = 1
@@ -73,7 +76,7 @@ class StepMonitor:
         self._sinks: Sinks | None = None
 
     def start(self) -> None:
-        """Open the files; raises OSError when that is impossible. Also begins anew
+        """Open the files and begin. Raises OSError where that is impossible. May be called again
         after `finish`.
         """
         if self.running:
@@ -84,13 +87,13 @@ class StepMonitor:
         self._restart_interval(self._clock())
 
     def begin_step(self, begin_ns: int | None = None) -> None:
-        """The next step begins now, or began at that time; does nothing inside a step."""
+        """Begin the next step, now or at the given time in ns; no effect inside a step."""
         if self.step_begin_ns is None:
             self.step_begin_ns = self._clock() if begin_ns is None else begin_ns
             self.slowdown_capture.begin_step()
 
     def advance_step(self) -> None:
-        """A step ends and the next one begins."""
+        """End the current step and begin the next one."""
         now = self._clock()
         last, self.step_begin_ns = self.step_begin_ns, now
         if last is not None and self._plain:
@@ -102,8 +105,8 @@ class StepMonitor:
             self._other_boundary(now, last)
 
     def pause(self, count_step: bool = False) -> None:
-        """What comes until the next `begin_step` or `advance_step` belongs to no step;
-        `count_step`: the current step counts, but not its time.
+        """Exclude the time until the next `begin_step` or `advance_step` from all steps;
+        `count_step`: count the current step, but not its time.
         """
         self._count_batch()
         open_step, self.step_begin_ns = self.step_begin_ns is not None, None
@@ -113,7 +116,7 @@ class StepMonitor:
             self._save()
 
     def finish(self) -> None:
-        """Write the last line and the end, close the files, and tell the user in one line."""
+        """Write the last lines, close the files, and print one line for the user."""
         if not self.running:
             return
         if self.slowdown_capture.recording:
@@ -134,7 +137,7 @@ class StepMonitor:
         print_message(f"monitor: {text}; details in {shown}")
 
     def abandon(self) -> None:
-        """After a failure: stop for good, leaving what was written."""
+        """Stop permanently after an error, without removing what was written."""
         self.running = False
         self.slowdown_capture.discard()
         sinks, self._sinks = self._sinks, None
@@ -143,11 +146,11 @@ class StepMonitor:
 
     @property
     def calls(self) -> int:
-        """Calls until now, those of the warm-up and of captures included."""
+        """Number of calls until now, including those of the warm-up and of captures."""
         return self._calls + len(self._batch)
 
     def _other_boundary(self, now: int, last: int | None) -> None:
-        """The boundary of a step that is not simply timed."""
+        """Handle the boundary of a step that is in a warm-up or a capture, or just after one."""
         if last is None:
             self.slowdown_capture.begin_step()
             return
@@ -158,7 +161,7 @@ class StepMonitor:
             self._settle(now - last)
 
     def _digest(self, now: int) -> None:
-        """Work on a full batch, and on whatever is due."""
+        """Process a full batch of durations, and any other work that is due."""
         self._count_batch()
         if now >= self._due or self._interval.count == self.settings.every_steps:
             self._rarely(now)
@@ -179,7 +182,7 @@ class StepMonitor:
         self._room = BATCH_CALLS if every is None else max(1, min(BATCH_CALLS, every - self._interval.count))
 
     def _settle(self, duration: int) -> None:
-        """A step of the warm-up, or one just after a capture."""
+        """Count a step of the warm-up, or one just after a capture."""
         self._skip -= 1
         self._run.unsettled_ns += duration
         if self._skip == 0:
@@ -192,7 +195,7 @@ class StepMonitor:
             self.step_begin_ns = self._clock()
 
     def _rarely(self, now: int) -> None:
-        """What is not done at every step, and must not be part of the next step's time."""
+        """Do the work that is not done at every step, outside of the next step's time."""
         if now >= self._line_due or self._interval.count == self.settings.every_steps:
             self._line(now)
         if self.slowdown_capture.slowdown is not None and now >= self._next_try:
@@ -231,7 +234,7 @@ class StepMonitor:
             print_message("monitor: steps slowed down, but another profiler runs; the capture waits until that one has ended")
 
     def _captured(self, duration: int) -> None:
-        """A step inside a capture: it is in no statistics."""
+        """Handle a step inside a capture, which enters no statistics."""
         if self.slowdown_capture.end_step(duration):
             self._save()
             self.step_begin_ns = self._clock()
@@ -254,12 +257,12 @@ class StepMonitor:
         print_message(f"monitor: {text}; captured {format_count(steps, 'step')} in {taken.run}")
 
     def _values(self, slow: Slowdown) -> tuple[int, float, float]:
-        """First slow training step (from 1), and ms per training step before and now."""
+        """Return the first slow training step (from 1), and ms per training step before and now."""
         before, after = (round(value / self.steps_per_call / 1e6, 4) for value in (slow.before, slow.after))
         return (slow.since - 1) * self.steps_per_call + 1, before, after
 
     def _line(self, now: int) -> None:
-        """One line about the steps since the last one; none when there were none."""
+        """Write one line about the steps since the last line; none where there were no steps."""
         read = self.input_clock.read_totals()
         if self._interval.count:
             used = read_memory(framework_in_use() or "")

@@ -1,5 +1,5 @@
-"""Notebooks need nothing more than `outpace.open(path)`: a `Page` shows itself, and every table
-speaks Arrow.
+"""Magics for notebooks. Without them, `outpace.open(path)` is enough: a `Page` displays itself, and
+every table supports Arrow.
 """
 
 from outpace.api import Profile, open

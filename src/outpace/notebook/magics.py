@@ -1,5 +1,5 @@
-"""`%load_ext outpace`: `%%outpace` captures a cell and shows its report below it, `%outpace LOGDIR`
-shows the newest run of a folder.
+"""IPython magics, loaded with `%load_ext outpace`: `%%outpace` captures a cell and shows its report
+below it, `%outpace LOGDIR` shows the newest run of a folder.
 """
 
 from __future__ import annotations
@@ -17,12 +17,12 @@ from outpace.model.errors import OutpaceError, UsageError
 if TYPE_CHECKING:
     from IPython.core.interactiveshell import InteractiveShell
 
-_LONGEST = 30.0  # seconds that a cell is captured: a profiler keeps every event in memory
+_LONGEST = 30.0  # maximum duration of a cell's capture, s: a profiler keeps every event in memory
 
 
 class _Options(argparse.ArgumentParser):
     def error(self, message: str) -> NoReturn:
-        """A sentence instead of an exit."""
+        """Raise an error with the message instead of exiting the process."""
         raise UsageError(f"%%outpace: {message}. {self.format_usage().strip()}")
 
 
@@ -37,7 +37,7 @@ def _options() -> _Options:
 
 
 def register(shell: InteractiveShell) -> None:
-    """Make the magics known to a notebook."""
+    """Register the magics with a notebook's shell."""
     shell.register_magic_function(_show, "line", "outpace")
     shell.register_magic_function(_cell(shell), "cell", "outpace")
 
@@ -88,8 +88,8 @@ def _cell(shell: InteractiveShell) -> Any:
 
 @contextlib.contextmanager
 def _under_its_number(shell: InteractiveShell) -> Iterator[None]:
-    """What is run within a cell is told under the number of that cell, and not under the next
-    one's.
+    """Context manager that attributes code compiled within a cell to the number of that cell
+    instead of the next one's.
     """
     names: dict[str, int] = getattr(shell.compile, "_filename_map", {})
     before, number = dict(names), max(names.values(), default=0)
@@ -100,21 +100,23 @@ def _under_its_number(shell: InteractiveShell) -> Iterator[None]:
 
 
 def _import(cell: str) -> None:
-    """Import what a cell imports: the profiler is a framework's, which must be there, and imports
-    are none of the work that is asked about.
+    """Import the modules that a cell imports, before the capture: the profiler belongs to a
+    framework, which must be imported, and the time of imports is not to be measured.
     """
-    with contextlib.suppress(SyntaxError):  # the cell itself will say so
+    with contextlib.suppress(SyntaxError):  # running the cell reports a syntax error
         for node in ast.walk(ast.parse(cell)):
             names = [alias.name for alias in node.names] if isinstance(node, ast.Import) else []
             names += [node.module or ""] if isinstance(node, ast.ImportFrom) and not node.level else []
             for name in names:
-                with contextlib.suppress(Exception):  # the cell itself will meet it
+                with contextlib.suppress(Exception):  # running the cell reports an import that fails
                     importlib.import_module(name)
 
 
 @contextlib.contextmanager
 def _said() -> Iterator[None]:
-    """What is wrong is said in a sentence; a notebook's cell goes on."""
+    """Context manager that displays an OutpaceError as a sentence, so that the notebook's cell
+    continues.
+    """
     try:
         yield
     except OutpaceError as error:

@@ -1,6 +1,6 @@
-"""Renderers of `Page` and `Report`: terminal, HTML, JSON, CSV. They know section types, never
-tools, and decide nothing.
+"""Renderers of `Page` and `Report`: terminal, HTML, JSON, CSV. They depend on section types and
+never on tools, and contain no analysis.
 
-Each renderer is imported by name (`from outpace.report import html`), so that none pays for
-another's libraries.
+Import each renderer by name (`from outpace.report import html`), so that one does not import the
+libraries of another.
 """

@@ -1,4 +1,4 @@
-"""What a chart draws, taken out of its table once for all renderers: parts, columns, bars and tree
+"""Data of charts, extracted from their tables once for all renderers: parts, columns, bars and tree
 nodes.
 """
 
@@ -18,17 +18,24 @@ from outpace.model.text import clean, format_cell
 from outpace.report import palette
 
 OTHERS_NAME = "all others"
-"""The part that stands for all that are too small to be parts of their own."""
+"""Name of the part that combines all parts too small to be shown."""
 
 NAMELESS = "(no name)"
-_NO_NAME = re.compile(r"\(.*\)$")  # "(no scope)" stands for what has none
-_TALL = 4.0  # a column this many times the median is drawn cut off: one compiling first step must not flatten all others
+_NO_NAME = re.compile(r"\(.*\)$")  # label of an unnamed item, such as "(no scope)"
+# multiple of the median from which a column is clipped, so that one compiling first step does not
+# flatten all others
+_TALL = 4.0
 
 
 @dataclass(frozen=True)
 class ChartPart:
-    """One part of a whole: a segment of a stacked bar, a slice, or a bar. `share` is its fraction
-    of the sum.
+    """One part of a whole: a segment of a stacked bar, a slice of a pie, or a bar.
+
+    name: label of the part
+    value: size in the unit of its column
+    share: fraction of the sum of all parts
+    label: the value as text
+    color_key: colour key of the palette
     """
 
     name: str
@@ -60,8 +67,8 @@ class StackedColumns:
 
 @dataclass(frozen=True)
 class GraphNode:
-    """One node of a tree in reading order (parents first). `cells` are the extra columns, in the
-    order of `ChartTree.fields`.
+    """One node of a tree, in reading order (parents first). `cells` are the texts of its further
+    columns, in the order of `ChartTree.fields`.
     """
 
     depth: int
@@ -72,17 +79,19 @@ class GraphNode:
 
 @dataclass(frozen=True)
 class ChartTree:
-    """A tree and the extra columns that go with each node."""
+    """The nodes of a GRAPH chart, and the further columns that each node has."""
 
     fields: tuple[Field, ...]
     nodes: tuple[GraphNode, ...]
 
 
 def compute_parts(chart: Chart) -> tuple[ChartPart, ...]:
-    """Parts of a STACK_TOTAL, PIE or BARS chart; missing and negative sizes count as zero.
+    """Return the parts of a STACK_TOTAL, PIE or BARS chart; missing and negative sizes count as
+    zero.
 
-    They come in table order; those of a PIE by size, the rest last and grey. Bars have one colour
-    unless the chart says otherwise: each is named beside it, and colours would only add noise.
+    The parts are in table order; those of a PIE by decreasing size, with "all others" last and
+    grey. Bars have one colour unless the chart defines others: each bar has its name next to it, so
+    colours would add no information.
     """
     unit = chart.table.field(chart.series[0]).unit
     values = sizes(chart.table[chart.series[0]]).tolist()
@@ -98,14 +107,14 @@ def compute_parts(chart: Chart) -> tuple[ChartPart, ...]:
 
 
 def max_bar_value(parts: Sequence[ChartPart]) -> float:
-    """What the bars of these parts are as long as, at most; the rest has no bar: it would make
-    those of the named parts points.
+    """Return the value of the longest bar. The part "all others" is ignored and has no bar, because
+    it would shrink the bars of the named parts to points.
     """
     return max((p.value for p in parts if p.name != OTHERS_NAME), default=0.0) or 1.0
 
 
 def compute_columns(chart: Chart, limit: int) -> StackedColumns:
-    """Stacked columns of a STACK_SERIES chart, at most `limit` of them (neighbours are
+    """Return the stacked columns of a STACK_SERIES chart, at most `limit` of them (neighbours are
     averaged).
     """
     fields = [chart.table.field(name) for name in chart.series]
@@ -133,8 +142,8 @@ def compute_columns(chart: Chart, limit: int) -> StackedColumns:
 
 
 def compute_area_columns(chart: Chart, column_count: int) -> StackedColumns:
-    """An AREA chart as columns: `column_count` equal slices of time, each with the state of the
-    moment in it at which most was in use.
+    """Return an AREA chart as columns: `column_count` equal slices of time, each with the state at
+    the moment of its highest use.
     """
     table, fields = chart.initial_table(), [chart.table.field(name) for name in chart.series[3:]]
     heights = np.array([sizes(table[f.name]) for f in fields]).reshape(len(fields), len(table))
@@ -146,9 +155,7 @@ def compute_area_columns(chart: Chart, column_count: int) -> StackedColumns:
         order = np.lexsort((used, slot))
         highest = order[np.flatnonzero(np.diff(slot[order], append=column_count))]
         begins = time[0] + np.arange(column_count) * width
-        row = np.maximum(
-            np.searchsorted(time, begins) - 1, 0
-        )  # a slice begins with the state that the last event before it left
+        row = np.maximum(np.searchsorted(time, begins) - 1, 0)  # a slice begins with the state after the last event before it
         higher = highest[used[highest] > used[row[slot[highest]]]]
         row[slot[higher]] = higher
         heights = heights[:, row]
@@ -169,8 +176,14 @@ def compute_area_columns(chart: Chart, column_count: int) -> StackedColumns:
 
 @dataclass(frozen=True)
 class IcicleNode:
-    """One node of an icicle: where it begins and how wide it is as shares of the whole, its depth,
-    its text, and the names down to it.
+    """One node of an icicle.
+
+    depth: level in the tree, 0 for a root
+    left, width: position and width, as shares of the whole
+    name, label: name of the node, and its size as text
+    color_key: colour key of the palette
+    path: names from the root down to the node, separated by "/"
+    state: word for the node's state; empty without states
     """
 
     depth: int
@@ -184,16 +197,16 @@ class IcicleNode:
 
 
 def find_states(chart: Chart) -> tuple[tuple[str, str], ...]:
-    """(colour key, word) of the states that nodes of an ICICLE chart are in, in the order of the
-    chart's colours.
+    """Return (colour key, word) of each state that nodes of an ICICLE chart have, in the order of
+    the chart's colours.
     """
     met = set(chart.table[chart.state].tolist()) if chart.state else ()
     return tuple((palette.color_key(word, 0, chart.colors), clean(word)) for word in chart.colors if word in met)
 
 
 def layout_icicle(chart: Chart, min_width: float) -> tuple[IcicleNode, ...]:
-    """Nodes of an ICICLE chart in reading order, without those narrower than `min_width` (a share
-    of the whole) and what is below them.
+    """Return the nodes of an ICICLE chart in reading order, without nodes narrower than `min_width`
+    (a share of the whole) and their descendants.
     """
     parent_name, label_name, size_name = chart.series[:3]
     table, unit = chart.initial_table(), chart.table.field(size_name).unit
@@ -225,12 +238,14 @@ def layout_icicle(chart: Chart, min_width: float) -> tuple[IcicleNode, ...]:
 
 
 def _key(name: str, above: IcicleNode | None, branch: int) -> str:
-    """Colour key of a node that is in no state: that of its branch."""
+    """Return the colour key of a node without a state: the key of its branch."""
     return palette.NO_NAME_KEY if _NO_NAME.match(name) else above.color_key if above else palette.color_key("", branch, {})
 
 
 def compute_axis_end(totals: npt.NDArray[np.float64]) -> float:
-    """End of the axis for columns of these heights; a few far above the median reach beyond it."""
+    """Return the end of the axis for columns of these heights; columns far above the median extend
+    beyond it.
+    """
     if not totals.size or not totals.max() > 0:
         return 1.0
     limit = _TALL * median(totals)
@@ -240,8 +255,8 @@ def compute_axis_end(totals: npt.NDArray[np.float64]) -> float:
 
 
 def build_tree(chart: Chart) -> ChartTree:
-    """Nodes of a GRAPH chart in reading order. A node whose parent is unknown, or that a cycle
-    hides, is a root.
+    """Return the nodes of a GRAPH chart in reading order. A node whose parent is unknown, or that
+    is only reachable through a cycle, is a root.
     """
     parent_name, label_name, role_name, *shown_names = chart.series
     used = {chart.x, parent_name, label_name, role_name, *chart.choice_columns()}
@@ -262,8 +277,8 @@ def build_tree(chart: Chart) -> ChartTree:
 
 
 def _walk(roots: Sequence[int], children: dict[int, list[int]], count: int) -> Iterator[tuple[int, int]]:
-    """(depth, row) of every row once, without recursion: a hostile profile may nest deeper than the
-    stack.
+    """Yield (depth, row) of every row once, without recursion: a hostile profile may nest deeper
+    than the stack.
     """
     seen: set[int] = set()
     for start in (*roots, *range(count)):
@@ -278,12 +293,16 @@ def _walk(roots: Sequence[int], children: dict[int, list[int]], count: int) -> I
 
 
 def series_key(chart: Chart, field: Field, position: int) -> str:
-    """Colour key of one series column; the chart may name the column itself or its heading."""
+    """Return the colour key of one series column; the chart may map the column's name or its
+    heading.
+    """
     named = field.label if field.label in chart.colors else field.name
     return palette.color_key(named, position, chart.colors)
 
 
 def sizes(column: npt.NDArray[Any]) -> npt.NDArray[np.float64]:
-    """A column as sizes that can be drawn: missing, infinite and negative values are zero."""
+    """Return a column as sizes that can be drawn: missing, infinite and negative values become
+    zero.
+    """
     values = np.array([math.nan if v is None else v for v in column.tolist()], dtype=np.float64)
     return np.where(np.isfinite(values) & (values > 0), values, 0.0)

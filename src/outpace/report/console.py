@@ -1,4 +1,4 @@
-"""A console that prints whatever stands in a profile to whatever stands behind standard output."""
+"""Console that prints any text of a profile safely to any standard output."""
 
 from __future__ import annotations
 
@@ -19,23 +19,23 @@ _SPELLED = {
     )
     for character in characters
 }  # fmt: skip
-"""Characters that Outpace prints, by the one of ASCII that is most like them: as wide as they are,
-so that columns stay.
+"""ASCII replacements of the other characters that Outpace prints, of equal width so that columns
+remain aligned.
 """
 
 
 class PlainConsole(Console):
-    """Rich's console, but control characters are spelled out, and what the output's encoding lacks
-    is written in what it has.
+    """Rich's console with control characters escaped, and with characters that the output's
+    encoding lacks replaced.
 
-    No text is markup to it: what it prints may come from anywhere.
+    No text is interpreted as markup, because it may come from any profile.
     """
 
     def __init__(self, **options: Any) -> None:
         super().__init__(highlight=False, markup=False, emoji=False, legacy_windows=False, **options)
 
     def render(self, *args: Any, **kwargs: Any) -> Iterable[Segment]:
-        """The segments of a renderable."""
+        """Return the segments of a renderable, cleaned and transliterated."""
         for segment in super().render(*args, **kwargs):
             if segment.control or segment.text == "\n":
                 yield segment
@@ -44,13 +44,13 @@ class PlainConsole(Console):
                 yield Segment(transliterate(text, self.encoding), segment.style)
 
     def on_broken_pipe(self) -> None:
-        """Leave the error, which Rich has caught, to whoever prints: Rich would end the process."""
+        """Re-raise the error, which Rich has caught, for the caller: Rich would end the process."""
         raise
 
 
 def transliterate(text: str, encoding: str | None) -> str:
-    """The text in the characters that an encoding has: lines and arrows by their likes in ASCII,
-    anything else as a question mark.
+    """Return the text in the characters of an encoding: box characters and arrows as similar ASCII
+    characters, any other missing character as a question mark.
     """
     if text.isascii():
         return text

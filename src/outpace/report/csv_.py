@@ -20,12 +20,11 @@ _SUFFIXES = {Unit.PS: "_ps", Unit.BYTES: "_bytes", Unit.BYTES_PER_S: "_bytes_per
 
 
 def write(report: Report, directory: str | os.PathLike[str]) -> list[Path]:
-    """Write one `<tool>.<table>.csv` per table into `directory` (made if missing) and return the
+    """Write one `<tool>.<table>.csv` per table into `directory` (created if missing) and return the
     paths.
 
-    The files take their places one after the other, once all are written: what stood there before
-    stays until then. Missing values are empty cells. Raises OutputError where the files cannot be
-    written.
+    The files are put in place after all are written: existing files remain until then. Missing
+    values are empty cells. Raises OutputError where the files cannot be written.
     """
     tables = [(page.id, table) for page in report.pages for table in page.tables()]
     stems = file_stems([(tool, table.name) for tool, table in tables])
@@ -37,13 +36,15 @@ def write(report: Report, directory: str | os.PathLike[str]) -> list[Path]:
 
 
 def format_header(field: Field) -> str:
-    """Heading of a column: its name, with the unit where a number alone would not say it."""
+    """Return the heading of a column: its name, with the unit where the number
+    alone is ambiguous.
+    """
     suffix = _SUFFIXES.get(field.unit, "")
     return field.name if not suffix or field.name.endswith(suffix[1:]) else field.name + suffix
 
 
 def format_cell(value: Any) -> Any:
-    """A value as a CSV cell; text that a spreadsheet would run as a formula gets a leading
+    """Return a value as a CSV cell; text that a spreadsheet would run as a formula gets a leading
     apostrophe.
     """
     value = encode_cell(value)
@@ -52,14 +53,14 @@ def format_cell(value: Any) -> Any:
     if isinstance(value, bool):
         return "true" if value else "false"
     if isinstance(value, str):
-        value = value.replace("\0", "\ufffd")  # Python 3.10's csv refuses it
+        value = value.replace("\0", "\ufffd")  # the csv module of Python 3.10 refuses NUL characters
         return "'" + value if _is_formula(value) else value
     return value
 
 
 def _is_formula(text: str) -> bool:
-    """Whether a spreadsheet may run a text: what is not seen in front, and wide forms of the signs,
-    do not keep every one from it.
+    """Whether a spreadsheet may run the text as a formula; leading invisible characters and
+    fullwidth forms of the signs are also recognised.
     """
     first = next((c for c in text if unicodedata.category(c)[0] not in "CZ"), "")
     return text[:1] in ("\t", "\r") or unicodedata.normalize("NFKC", first)[:1] in ("=", "+", "-", "@")

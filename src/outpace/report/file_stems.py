@@ -1,4 +1,4 @@
-"""What the files of tables are called: `tool.table`, as findings refer to them."""
+"""File names of tables: `tool.table`, as findings refer to them."""
 
 from __future__ import annotations
 
@@ -7,12 +7,12 @@ import zlib
 from collections.abc import Iterator, Sequence
 from itertools import count
 
-_LONGEST = 80  # characters of a tool's or a table's name in a file name: most file systems allow 255 in all
+_LONGEST = 80  # maximum characters of a tool's or a table's name in a file name: most file systems allow 255 in total
 
 
 def file_stems(tables: Sequence[tuple[str, str]]) -> list[str]:
-    """Of each (tool, name of its table; the tool may be empty) a stem of its own, also where a file
-    system does not tell capitals apart.
+    """Return a unique file stem for each (tool, table name), where the tool may be empty. Stems are
+    unique even on a file system that ignores case.
     """
     taken: dict[str, str] = {}
     for tool, table in tables:
@@ -28,8 +28,8 @@ def _numbered(stem: str) -> Iterator[str]:
 
 
 def _file_name(name: str) -> str:
-    """A name without what file systems refuse; of a long one the beginning, and a check sum that
-    tells it from others that begin alike.
+    """Return a name without the characters that file systems refuse; a long one is cut and gets a
+    checksum that distinguishes it from others with the same beginning.
     """
     safe = re.sub(r"[^A-Za-z0-9_.-]", "_", name)
     if len(safe) > _LONGEST:

@@ -1,7 +1,7 @@
-"""The first screen: what a reader sees in ten seconds, in the same order in every renderer.
+"""First screen: what a reader sees in ten seconds, in the same order in every renderer.
 
-Warnings, headline, the key figures, the steady step, what to change with what it saves, how far to
-trust it, and how to go on.
+The order is warnings, headline, key figures, the steady step, changes with their savings, evidence
+for the confidence, and next commands.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from outpace.report.chart_data import compute_parts
 @dataclass(frozen=True)
 class FirstScreen:
     """Contents of the first screen. `glance` (the steady step) is None where the run has none;
-    `changes` are the findings that ask for one, in the order of what they bring.
+    `changes` are the findings that recommend a change, by decreasing saving.
     """
 
     source: str
@@ -31,16 +31,16 @@ class FirstScreen:
 
     @property
     def step_ps(self) -> float:
-        """Length of the steady step that is drawn, ps; 0 where none is."""
+        """Length of the steady step in the chart, ps; 0 where there is no chart."""
         return sum(part.value for part in compute_parts(self.glance)) if self.glance else 0.0
 
     def host(self, finding: Finding) -> str:
-        """Host of a finding, where they speak of several."""
+        """Return the host of a finding, where findings refer to several hosts; empty otherwise."""
         return clean(finding.host) if len({f.host for f in self.changes if f.host}) > 1 else ""
 
 
 def build_first_screen(report: Report) -> FirstScreen:
-    """Collect the first screen of `report`."""
+    """Return the first screen of `report`."""
     changes = tuple(f for f in report.findings if f.severity is not Severity.INFO)
     return FirstScreen(
         source=clean(report.source),
@@ -55,13 +55,13 @@ def build_first_screen(report: Report) -> FirstScreen:
 
 
 def is_drawable(chart: Chart | None) -> bool:
-    """Whether a picture of parts has any to show."""
+    """Whether a chart of parts has any part to show."""
     return chart is not None and any(p.value for p in compute_parts(chart))
 
 
 def format_saving(finding: Finding, known_step_ps: float = 0.0) -> str:
-    """What a step saves, at most or from ... to ..., on which base (unless it is the
-    `known_step_ps` step, ps); empty where no honest number exists.
+    """Return the saving as text: time per step, at most or as a range, and its base (unless the
+    base is the `known_step_ps` step, ps); empty where the saving cannot be estimated.
     """
     saving = finding.saving
     if saving is None:
@@ -85,7 +85,7 @@ def _share(saving: Saving) -> str:
 
 
 def format_assumption(finding: Finding) -> str:
-    """The assumption behind the ends of the saving."""
+    """Return the assumption behind the bounds of the saving."""
     return clean(finding.saving.assumes) if finding.saving else ""
 
 
@@ -95,7 +95,7 @@ def _range(interval: Interval) -> str:
         return low
     number = low.rstrip("%") if low.endswith("%") else low.rpartition(" ")[0]
     unit = low.removeprefix(number)
-    # "2 to 5 ms" reads better than "2 ms to 5 ms", and both ends are in the same unit
+    # "2 to 5 ms" is easier to read than "2 ms to 5 ms", and both bounds have the same unit
     return f"{number} to {high}" if number and high.endswith(unit) else f"{low} to {high}"
 
 

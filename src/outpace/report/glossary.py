@@ -1,6 +1,4 @@
-"""The words of the field, which reports explain where they stand: one text for the pages and for
-the documentation.
-"""
+"""Glossary of the field's terms, one text for reports and for the documentation."""
 
 from __future__ import annotations
 
@@ -14,11 +12,11 @@ _MARKUP = re.compile(r"\*\*|`")
 
 
 def read_glossary() -> str:
-    """The glossary as a page of the documentation."""
+    """Return the text of the glossary's documentation page."""
     return _FILE.read_text(encoding="utf-8")
 
 
 @cache
 def read_terms() -> tuple[tuple[tuple[str, ...], str], ...]:
-    """(names of one thing, what it is), in the order of the glossary."""
+    """Return (names of one term, definition), in the order of the glossary."""
     return tuple((tuple(names.split(", ")), _MARKUP.sub("", meaning)) for names, meaning in _ENTRY.findall(read_glossary()))

@@ -1,8 +1,8 @@
-"""The report as one HTML file that opens offline, and one page as a fragment for notebooks.
+"""Report as one HTML file that opens offline, and a page as a fragment for notebooks.
 
-The file carries its scripts and data and asks for nothing: its content security policy allows
-exactly the inline scripts and the style sheet whose hashes it names. Pictures and the first rows of
-every table are static, so it also reads without scripts.
+The file contains its scripts and data and makes no requests: its content security policy allows
+only the inline scripts and the style sheet whose hashes it lists. Pictures and the first rows of
+every table are static, so the file is also readable without scripts.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ _LAST = "page.js"
 _COMMENT = re.compile(r"^[ \t]*/\*.*?\*/[ \t]*$", re.MULTILINE | re.DOTALL)
 _REMARK = re.compile(r"[ \t]+// [^\"'`\n]*$", re.MULTILINE)  # behind which no text ends: it stands in none
 _FIRST = "document.documentElement.classList.add('routed')"
-"""Runs before anything is drawn: without scripts, views stand one below the other."""
+"""Script that runs before anything is drawn: without scripts, views appear one below the other."""
 
 
 def render(report: Report) -> str:
@@ -60,10 +60,15 @@ def render(report: Report) -> str:
 
 @dataclass(frozen=True)
 class AppLinks:
-    """Where a server has what belongs to the report's document, by addresses relative to it: the
-    folders of `assets` and of `views`, the `home` page, the `timeline`; `part` is what stands
-    behind all of them, from the `?` on, and `chips` what may be chosen. `write_atomically`: where
-    the whole document comes from, if this one is what was known first.
+    """URLs of the report's parts on a server, relative to the document.
+
+    assets: folder of scripts and styles
+    views: folder of views
+    home: start page
+    timeline: page of the timeline
+    part: query, from the `?` on, that is appended to all of these URLs
+    chips: choices that the page offers
+    whole: URL of the complete document, where this one is a preview
     """
 
     assets: str
@@ -76,44 +81,44 @@ class AppLinks:
 
 
 def render_app(report: Report, app: AppLinks) -> str:
-    """The report's document for a server that also has its scripts, its style and its views: links
-    to them in the place of their text.
+    """Return the report's document for a server that also provides scripts, styles and views: the
+    document links to them instead of including them.
     """
     view = document_view(report, lambda name: f"{app.views}{name}{app.part}", is_preview=bool(app.whole))
     return _environment().get_template("report.html.j2").render(view=view, app=app)
 
 
 def render_view(report: Report, view_id: str, rows_url: Callable[[str], str] | None) -> str | None:
-    """One view of `render_app`'s document, to be put into its section; None where the report has
-    none of that id. `rows_url`: where the server has further rows of a table, by the table's
-    address.
+    """Return one view of `render_app`'s document, to be inserted into its section; None where the
+    report has no view of that id. `rows_url` returns the URL of further rows of a table for the
+    table's address.
     """
     shown = find_view(report, view_id, rows_url)
     return None if shown is None else _environment().get_template("view.html.j2").render(page=shown)
 
 
 def render_rows(report: Report, address: str, offset: int) -> str | None:
-    """Rows of a table from one on, as JSON for the page that shows it; None where the report has
-    none at that address.
+    """Return the rows of a table from `offset` on, as JSON for the page that shows it; None where
+    the report has no table at that address.
     """
     found = find_rows(report, address, offset)
     return None if found is None else embed_json(found)
 
 
 def all_scripts(*more: str) -> str:
-    """The scripts of all kinds of report, with `more` of a page's own before the one that starts
-    them.
+    """Return the scripts of all kinds of report, with a page's own scripts (`more`) before the one
+    that starts them.
     """
     return "\n".join((_words(), join_scripts(*_SCRIPTS, *_of_pictures(".js")), *more, _asset(_LAST)))
 
 
 def join_scripts(*names: str) -> str:
-    """Scripts that other pages share with the report."""
+    """Return the text of scripts that other pages share with the report."""
     return "\n".join(map(_asset, names))
 
 
 def all_styles(*more: str) -> str:
-    """The style of all kinds of report, and `more`."""
+    """Return the styles of all kinds of report, and those named in `more`."""
     return "\n".join((_color_rules(), *map(_asset, (*_STYLES, *_of_pictures(".css"))), *more))
 
 
@@ -122,11 +127,11 @@ def _of_pictures(ending: str) -> list[str]:
 
 
 def write(report: Report, path: Path) -> Path:
-    """Write the whole report as one file; returns its path. Raises OutputError when that cannot be
-    done.
+    """Write the whole report as one file and return its path. Raises OutputError where the file
+    cannot be written.
 
-    Missing folders are made. The file appears whole or not at all: a report that stood there before
-    stays until then.
+    Missing folders are created. The file appears completely or not at all: an existing report
+    remains until then.
     """
     content = render(report).encode("utf-8", "replace")
     with write_atomically(path, "The report") as file:
@@ -146,8 +151,8 @@ def render_fragment(page: Page) -> str:
 
 def render_notebook(report: Report) -> str:
     """Return a report as static HTML for a notebook's output, without a frame or a port: the
-    summary, and each tool's page folded. Where the notebook runs scripts, links open what they lead
-    to, and headings sort.
+    summary, and each tool's page folded. Where the notebook runs scripts, links open their
+    targets, and headings sort.
     """
     from markupsafe import Markup
 
@@ -157,7 +162,7 @@ def render_notebook(report: Report) -> str:
 
 
 def _pictures(pages: Sequence[Page], ending: str) -> list[str]:
-    """The scripts or the styles that the pictures on these pages need, each once."""
+    """Return the scripts or the styles that the pictures on these pages need, each once."""
     charts = (s for page in pages for s in (*page.sections, page.glance) if isinstance(s, Chart))
     return list(dict.fromkeys(name for chart in charts for name in chart_assets(chart) if name.endswith(ending)))
 
@@ -175,8 +180,8 @@ def _style(pages: Sequence[Page], names: Sequence[str] = _STYLES) -> str:
 
 
 def _color_rules() -> str:
-    """CSS variables and classes of the palette, light and dark; the dark ones also follow the
-    themes of notebooks.
+    """Return CSS variables and classes of the palette, light and dark; the dark ones also follow
+    the themes of notebooks.
     """
     keys = [*palette.LIGHT, *(f"cycle-{i}" for i in range(len(palette.CYCLE)))]
     light = "".join(f"--k-{k}:{palette.hex_color(k)};" for k in keys)
@@ -192,8 +197,8 @@ def _color_rules() -> str:
 
 
 def content_security_policy(scripts: Sequence[str], style: str) -> str:
-    """The content security policy of a page that holds these scripts and this style, and may load
-    nothing else.
+    """Return the content security policy of a page that contains these scripts and this style, and
+    may load nothing else.
     """
     allowed = " ".join(map(_hash, scripts))
     code = f"script-src {allowed}; style-src {_hash(style)}"
@@ -207,8 +212,8 @@ def _hash(text: str) -> str:
 
 @cache
 def _asset(name: str) -> str:
-    """Text of an asset as a browser will hash it, with LF line ends, without indentation and
-    comments: every report carries it.
+    """Return the text of an asset as a browser hashes it, with LF line ends, without indentation
+    and comments to save space in every report.
     """
     text = _REMARK.sub("", _COMMENT.sub("", (_ASSETS / name).read_text(encoding="utf-8")))
     return "\n".join(filter(None, (line.strip() for line in text.splitlines())))

@@ -1,9 +1,9 @@
-"""Where each thing of a report stands in its HTML file: what follows the `#` of its address.
+"""Anchors of a report's HTML file: the text after the `#` of a URL.
 
-A view is called as its tool (`#tf_data`), a table below it (`#tf_data/stages`), a row by its number
-(`#tf_data/stages/17`), a finding by its rule (`#tf_data/finding_anchor/slow_stage`), a column of a
-chart by its axis (`#overview/step/17`). The ids of elements are the same texts, so that a browser
-finds views, tables and findings without a script; rows and columns are found by `assets/routes.js`.
+The anchor of a view is its tool (`#tf_data`), of a table `#tf_data/stages`, of a row its number
+(`#tf_data/stages/17`), of a finding its rule (`#tf_data/finding/slow_stage`), of a chart's
+column its axis (`#overview/step/17`). The ids of elements are the same texts, so that a browser
+finds views, tables and findings without a script; `assets/routes.js` finds rows and columns.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterable, Mapping
 from outpace.model import Chart, Finding, Page, Report, TableView
 
 SUMMARY = "summary"
-"""The first view, of the report itself."""
+"""Anchor of the first view, the summary of the report."""
 
 
 class Anchors:
@@ -41,28 +41,28 @@ class Anchors:
                 self._findings.setdefault(_key(finding), f"{view}/finding/{_free(slug(finding.id), used)}")
 
     def page_anchor(self, page: Page) -> str:
-        """Address of a tool's view."""
+        """Return the address of a tool's view."""
         return self._pages[page.id]
 
     def table_anchors(self, page: Page) -> Mapping[str, str]:
-        """Addresses of the tables of a page by their names; a table that is not shown leads to the
-        view.
+        """Return the addresses of the tables of a page by their names; a table that is not shown
+        has the address of the view.
         """
         return {table.name: self._tables[f"{page.id}.{table.name}"] for table in page.tables()}
 
     def table_anchor(self, reference: str) -> str:
-        """Address of the table that evidence or a link names as `tool.table_anchor`; empty where
-        the report has none.
+        """Return the address of the table with the reference `tool.table` in evidence or a link;
+        empty where the report has no such table.
         """
         return self._tables.get(reference, "")
 
     def finding_anchor(self, finding: Finding) -> str:
-        """Address of a finding on the view of its tool; empty where none shows it."""
+        """Return the address of a finding in the view of its tool; empty where no view shows it."""
         return self._findings.get(_key(finding), "")
 
 
 def slug(name: str) -> str:
-    """A name as a part of an address and of a file's name."""
+    """Return a name as a part of an address and of a file's name."""
     return re.sub(r"[^A-Za-z0-9_-]", "_", name)[:80]
 
 
@@ -76,7 +76,7 @@ def _named(names: Iterable[str], taken: set[str]) -> dict[str, str]:
 
 
 def _free(name: str, taken: set[str]) -> str:
-    """`name`, or with a number that makes it different from all that are taken already."""
+    """Return `name`, with a number appended where needed to differ from all used names."""
     free, number = name or "_", 1
     while free in taken:
         number += 1

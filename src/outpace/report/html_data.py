@@ -1,5 +1,5 @@
-"""Tables and charts as JSON inside an HTML page: escaped so that no name can end the script block
-it stands in.
+"""Tables and charts as JSON inside an HTML page, escaped so that no name can end the script
+element.
 """
 
 from __future__ import annotations
@@ -17,13 +17,13 @@ from outpace.report.chart_data import find_states, series_key
 from outpace.report.labels import common_prefix_length
 
 MAX_ROWS = 20_000
-"""Most rows of one table that an HTML report carries; the page says so, and CSV and JSON hold all
-of them.
+"""Maximum rows of one table in an HTML report; the page mentions the limit, and CSV and JSON
+contain all rows.
 """
 
 FIRST_ROWS = 2_000
-"""Rows of a table that come with a view from a server; the others follow by pages of `MAX_ROWS`,
-until there are `MAX_SERVED_ROWS`.
+"""Rows of a table that a server sends with a view; the others follow in pages of `MAX_ROWS`, up to
+`MAX_SERVED_ROWS` rows.
 """
 
 MAX_SERVED_ROWS = 200_000
@@ -35,16 +35,16 @@ CHART_ASSETS = {
     ChartKind.GRAPH: ("pictures.js", "pictures.css", "graph.js", "graph.css"),
     ChartKind.AREA: ("pictures.js", "pictures.css", "axis.js", "area.js", "area.css"),
 }
-"""Kinds of chart that a script draws from the chart's own description and table, and these scripts
-and styles.
+"""Scripts and styles of the kinds of chart that a script draws from the chart's description and
+table.
 """
 
-_EXACT = 2**53 - 1  # beyond this, a JavaScript number is no longer the integer that was meant
+_EXACT = 2**53 - 1  # largest integer that a JavaScript number represents exactly
 
 
 def chart_assets(chart: Chart) -> tuple[str, ...]:
-    """Scripts and styles that draw a chart; none where its static picture is all that there is to
-    see.
+    """Return the scripts and styles that draw a chart; empty where the static
+    picture is complete.
     """
     return CHART_ASSETS.get(chart.kind, ()) if chart.kind is not ChartKind.PIE or chart.choice_columns() else ()
 
@@ -56,8 +56,9 @@ def embed_json(value: object) -> Markup:
 
 
 def table_data(table: Table, rows_url: str = "") -> dict[str, Any]:
-    """A table by columns as `column_data` stores them; names are cleaned, at most `MAX_ROWS` rows.
-    `rows_url`: where the rest of a large one comes from, by its first row's number.
+    """Return a table by columns, stored as `column_data` does; names are cleaned, and at most
+    `MAX_ROWS` rows included. `rows_url`: URL of the remaining rows of a large table, by the
+    number of the first one.
     """
     served = bool(rows_url) and len(table) > FIRST_ROWS
     return {
@@ -71,24 +72,24 @@ def table_data(table: Table, rows_url: str = "") -> dict[str, Any]:
 
 
 def rows_data(table: Table, offset: int, count: int) -> list[Any]:
-    """Some rows, by column as `table_data` stores them."""
+    """Return some rows, by column as `table_data` stores them."""
     some = table.take(slice(offset, offset + count))
     return [column_data([_cell(v) for v in some[f.name].tolist()]) for f in table.fields]
 
 
 def column_data(values: list[Any]) -> list[Any] | dict[str, list[Any]]:
-    """A column as it is embedded; `Tables.column` in `assets/tables.js` reads it.
+    """Return a column in its embedded form, which `Tables.column` in `assets/tables.js` reads.
 
-    A list of the values, or where that takes less room: `at`, for each row the number of its value,
-    and the different values, which are `of` or, if all are texts, `texts`: sorted, each as how many
-    characters it shares with the one before it, and the rest of it. Missing texts have the number
-    -1.
+    The form is a list of the values or, where that is shorter, a dictionary: `at` has the index of
+    each row's value, and the distinct values are in `of` or, if all are texts, in `texts`: sorted,
+    each as the number of characters that it shares with its predecessor, and its remaining
+    characters. Missing texts have the index -1.
     """
     if values and all(v is None or isinstance(v, str) for v in values):
         order = sorted({v for v in values if v is not None})
         number = {text: i for i, text in enumerate(order)}
         at, coded = [number.get(v, -1) for v in values], {"texts": _fronted(order)}
-    else:  # 1, 1.0 and True are equal, and three values
+    else:  # 1, 1.0 and True are equal, but are three values in JSON
         different = {repr(v): v for v in values}
         number = {spelled: i for i, spelled in enumerate(different)}
         at, coded = [number[repr(v)] for v in values], {"of": list(different.values())}
@@ -96,8 +97,8 @@ def column_data(values: list[Any]) -> list[Any] | dict[str, list[Any]]:
 
 
 def _fronted(texts: Sequence[str]) -> list[int | str]:
-    """Sorted texts, each as a number of characters and a rest. A character is what JavaScript takes
-    for one: half a pair beyond U+FFFF.
+    """Return sorted texts in front coding: for each the length of the shared prefix and the rest.
+    Lengths count JavaScript characters, which are UTF-16 code units.
     """
     stored: list[int | str] = []
     for before, text in zip(("", *texts), texts, strict=False):
@@ -107,12 +108,12 @@ def _fronted(texts: Sequence[str]) -> list[int | str]:
 
 
 def _room(values: Sequence[Any]) -> int:
-    """Characters that values take as JSON, roughly."""
+    """Return the approximate number of characters of values in JSON."""
     return sum(len(v) + 3 if isinstance(v, str) else len(repr(v)) + 1 for v in values)
 
 
 def stacked_chart_data(chart: Chart, table_id: str) -> dict[str, Any]:
-    """A STACK_SERIES chart, by reference to its embedded table."""
+    """Return a STACK_SERIES chart, with a reference to its embedded table."""
     fields = [chart.table.field(n) for n in chart.series]
     x = chart.table.field(chart.x)
     return {
@@ -131,7 +132,7 @@ def stacked_chart_data(chart: Chart, table_id: str) -> dict[str, Any]:
 
 
 def interactive_chart_data(chart: Chart, chart_id: str, table_id: str) -> dict[str, Any]:
-    """A chart that has a `chart_assets`, by reference to its embedded table."""
+    """Return a chart that has `chart_assets`, with a reference to its embedded table."""
     columns = {"x": chart.x, "series": chart.series, "choices": chart.choice_columns()}
     parts = [chart.table.field(name) for name in chart.series[3:]] if chart.kind is ChartKind.AREA else []
     keys = [series_key(chart, field, i) for i, field in enumerate(parts)]

@@ -1,5 +1,5 @@
-"""A table as the HTML templates fill it in: which column names the rows, which ones tell nothing,
-and the first rows.
+"""Tables for the HTML templates: which column names the rows, which columns are hidden, and the
+first rows.
 """
 
 from __future__ import annotations
@@ -16,19 +16,18 @@ from outpace.report import html_data, json_
 from outpace.report.html_anchors import slug
 
 STATIC_ROWS = 25
-"""Rows of a table that stand in the page itself: for print, for notebooks, and until the script has
-run.
-"""
+"""Rows of a table in the static page: for print, for notebooks, and until the script has run."""
 
 _SHORT_NAME = 72
 _SHORT_VALUE = 40
-_PER_NAME = 8  # rows that may share a name, on average, for a column to name them
+_PER_NAME = 8  # maximum average number of rows with one name for a column to name the rows
 _CHOICES = ("pick", "by", "sums")
 
 
 def build_table_view(section: TableView | Chart, *, raw: bool, row_limit: int = html_data.MAX_ROWS) -> dict[str, Any]:
-    """Everything that a table shows at first; with the `raw` numbers of a fragment, which has no
-    other data to sort by. `row_limit`: rows that there are to sort and to filter.
+    """Return everything that a table shows at first. `raw` adds unformatted numbers, for a
+    fragment, which has no other data to sort by. `row_limit`: number of rows available for
+    sorting and filtering.
     """
     table = section.table
     first = section.columns if isinstance(section, TableView) else ()
@@ -63,8 +62,8 @@ def is_numeric_unit(unit: Unit) -> bool:
 
 
 def _ordered(table: Table, first: Sequence[str]) -> list[Field]:
-    """The column that names the rows, which stays in view; those worth showing first;
-    all others.
+    """Return the columns in display order: the one that names the rows, which stays visible while
+    scrolling; those worth showing first; all others.
     """
     order = [table.field(n) for n in first] + [f for f in table.fields if f.name not in first]
     candidates = [f for f in order[: len(first) or None] if f.unit is Unit.TEXT]
@@ -76,11 +75,11 @@ def _ordered(table: Table, first: Sequence[str]) -> list[Field]:
 
 
 def _silent(table: Table, fields: Sequence[Field], wanted: frozenset[str], aside: str) -> tuple[list[str], list[str]]:
-    """Columns that are left out of the first view because they tell nothing, and what those say
-    that say the same in every row.
+    """Return the columns that are hidden at first because they contain no information, and texts
+    for those with the same value in every row.
 
-    Empty ones, those that number the rows, and those of one value; a number that is `wanted` stays,
-    unless it is zero.
+    Hidden are empty columns, columns that number the rows, and columns of one value; a number that
+    is `wanted` is shown, unless it is zero.
     """
     hidden, same = ([aside] if aside else []), []
     for field in fields:

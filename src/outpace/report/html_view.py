@@ -1,5 +1,5 @@
-"""What the HTML templates fill in: every string cleaned, every number written out, nothing left to
-decide.
+"""Values for the HTML templates: every string cleaned, every number formatted, so that templates
+decide nothing.
 """
 
 from __future__ import annotations
@@ -33,22 +33,23 @@ from outpace.report.html_anchors import Anchors
 
 _SHORT_NAME = 72
 _MOST_COLUMNS = 240
-_MOST_CHANGES = 3  # on the first view; the others stand below them
+_MOST_CHANGES = 3  # number of changes in the first view; further ones are below them
 _MOST_BARS = 30
 _MOST_NAMED = 12
-_THINNEST = 0.002  # of the width: two pixels on a desk
+_THINNEST = 0.002  # minimum width as a share of the picture's width: two pixels on a desktop screen
 
 
 def document_view(report: Report, view_url: Callable[[str], str] | None = None, *, is_preview: bool = False) -> dict[str, Any]:
-    """Everything that the document shows. With `view_url` the summary alone: it says where each
-    view comes from, by its id; `is_preview` says that more is on the way.
+    """Return everything that the document shows. With `view_url`, only the summary is included, and
+    `view_url` returns the URL of each view by its id; `is_preview` marks a document that will be
+    completed.
     """
     return {**_document(report, Anchors(report), view_url), "first": is_preview}
 
 
 def notebook_view(report: Report, prefix: str) -> dict[str, Any]:
-    """Everything of a report that stands in a notebook beside others; `prefix` begins all its
-    addresses.
+    """Return everything of a report that appears in a notebook, which may show several reports;
+    `prefix` begins all addresses of this one.
     """
     return _document(report, Anchors(report, prefix), None)
 
@@ -83,8 +84,8 @@ def _document(report: Report, places: Anchors, later: Callable[[str], str] | Non
 
 
 def find_view(report: Report, view_id: str, rows_url: Callable[[str], str] | None) -> dict[str, Any] | None:
-    """What a document's view of that id shows; None where it has no such view. `rows_url`: where
-    the rows of a table come from, by its address.
+    """Return the contents of the document's view with that id; None where there is no such view.
+    `rows_url` returns the URL of a table's rows for the table's address.
     """
     places = Anchors(report, rows_url=rows_url)
     page = next((page for page in report.pages if places.page_anchor(page) == view_id), None)
@@ -92,8 +93,8 @@ def find_view(report: Report, view_id: str, rows_url: Callable[[str], str] | Non
 
 
 def find_rows(report: Report, address: str, offset: int) -> list[Any] | None:
-    """Rows of the table at an address, from one on, as `html_data.rows_data` stores them; None
-    where the report has no such table.
+    """Return rows of the table at an address, from `offset` on, as `html_data.rows_data` stores
+    them; None where the report has no such table.
     """
     places = Anchors(report)
     tables = ((places.table_anchors(page)[table.name], table) for page in report.pages for table in page.tables())
@@ -106,10 +107,10 @@ def _view(page: Page, places: Anchors, screen: FirstScreen) -> dict[str, Any]:
 
 
 def page_view(page: Page, anchors: Anchors | None = None, screen: FirstScreen | None = None) -> dict[str, Any]:
-    """Everything that one page shows.
+    """Return everything that one page shows.
 
-    `anchors` are the addresses of what the document shows (none: nothing is linked). What stands on
-    the `screen` above it is not shown a second time.
+    `anchors` are the addresses in the document (None: nothing is linked). Contents of the `screen`
+    above the page are not repeated.
     """
     ids = _Ids(page, anchors)
     glance = page.glance if screen is None or page.glance is not screen.glance else None
@@ -130,8 +131,8 @@ def page_view(page: Page, anchors: Anchors | None = None, screen: FirstScreen | 
 
 
 class _Ids:
-    """Ids of the elements of one page; a fragment has none, since a notebook may show a
-    page twice.
+    """Ids of the elements of one page. A fragment has no ids, since a notebook may show a page
+    twice.
     """
 
     def __init__(self, page: Page, places: Anchors | None) -> None:
@@ -142,11 +143,13 @@ class _Ids:
         self._unused = set(self._tables.values())
 
     def data(self, table: Table) -> str:
-        """Id of a table's embedded rows, which is also the address of the table."""
+        """Return the id of a table's embedded rows, which is also the address of the table."""
         return self._tables.get(table.name, "")
 
     def once(self, table: Table) -> str:
-        """Address of a table where it is shown first; empty where it is shown again."""
+        """Return the address of a table where it is shown for the first time; empty where it is
+        repeated.
+        """
         route = self.data(table)
         if route not in self._unused:
             return ""
@@ -154,12 +157,12 @@ class _Ids:
         return route
 
     def chart(self, name: str) -> str:
-        """Id of the embedded data of a chart."""
+        """Return the id of a chart's embedded data."""
         return f"{self.view}/chart-{name}" if self.view and not self.still else ""
 
 
 def _again(report: Report) -> str:
-    """What to do first where there is nothing to advise on: a profile that tells nothing is
+    """Return the recommendation for a report without advice: a profile without results should be
     captured again.
     """
     gone = next((page.unavailable for page in report.pages if page.unavailable is not None), None)
@@ -178,7 +181,7 @@ def _glance(report: Report, chart: Chart | None, places: Anchors) -> dict[str, A
     for page in report.pages:
         if chart is not None and page.glance is chart:
             ids = _Ids(page, places)
-            for section in page.sections:  # where the page shows the table too, its address leads there
+            for section in page.sections:  # the address leads to the page's own view of the table where it has one
                 if isinstance(section, (TableView, Chart)):
                     ids.once(section.table)
             return {**_chart(chart, ""), "behind": _table(chart, ids)}
@@ -258,14 +261,14 @@ def _parts(chart: Chart) -> dict[str, Any]:
 
 
 def _choice(chart: Chart, chosen: Sequence[object]) -> str:
-    """What was chosen, as it stands above a picture: "Side Device, Self time by layer"."""
+    """Return the choices as text above a picture: "Side Device, Self time by layer"."""
     return ", ".join(
         f"{clean(chart.table.field(name).label)} {clean(v)}" for name, v in zip(chart.choice_columns(), chosen, strict=True)
     )
 
 
 def _bars(chart: Chart, title: str) -> dict[str, Any]:
-    """One whole as bars."""
+    """Return one whole as bars."""
     parts = chart_data.compute_parts(chart)
     most = chart_data.max_bar_value(parts)
     named = zip(_named(parts[:_MOST_BARS]), parts, strict=False)
@@ -319,7 +322,7 @@ def _area(chart: Chart) -> dict[str, Any]:
 
 
 def _first_choice(chart: Chart) -> str:
-    """Which rows a static picture shows, where there are several to choose from."""
+    """Return which rows a static picture shows, where there are several to choose from."""
     several = [name for name in chart.choice_columns() if len(set(chart.table[name].tolist())) > 1]
     return ", ".join(f"{clean(chart.table.field(name).label)}: {clean(chart.initial_table()[name][0])}" for name in several)
 
@@ -359,8 +362,8 @@ def _table(section: TableView | Chart, ids: _Ids) -> dict[str, Any]:
 
 
 def _embedded(page: Page, places: Anchors) -> list[tuple[str, Markup]]:
-    """(id, JSON) of what the scripts read: every shown table once, however often it is shown, and
-    the charts to zoom into.
+    """Return (id, JSON) of the data for the scripts: every shown table once, and the interactive
+    charts.
     """
     ids = _Ids(page, places)
     drawn = {section.table.name for section in (page.glance, *page.sections) if isinstance(section, Chart)}  # as a whole

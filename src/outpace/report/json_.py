@@ -1,9 +1,8 @@
-"""The report as JSON for other programs, and for another day: `stored` makes the report from it
-again.
+"""Report as JSON for other programs and for storage; `json_reader` decodes it again.
 
-`docs/json-schema.md` describes every field, `docs/report.schema.json` states them for validators.
-Strict JSON: NaN and infinities are null, names are valid Unicode and whole. Within one schema
-number fields are only added.
+`docs/json-schema.md` describes every field, `docs/report.schema.json` defines them for validators.
+The output is strict JSON: NaN and infinities are null, names are valid Unicode and complete. Within
+one schema number, fields are only added.
 """
 
 from __future__ import annotations
@@ -18,7 +17,7 @@ from outpace.model.text import repair_unicode
 
 SCHEMA = 2
 SECTIONS: dict[str, type] = {"figures": Figures, "links": Links, "text": Paragraph, "chart": Chart, "rows": TableView}
-"""The kinds of sections by what `section` says of them."""
+"""Section types by the value of `section` in JSON."""
 
 _KIND_OF = {kind: name for name, kind in SECTIONS.items()}
 
@@ -63,7 +62,7 @@ def _page(page: Page) -> dict[str, Any]:
 
 
 def encode_columns(table: Table) -> list[dict[str, Any]]:
-    """What is said of a table's columns."""
+    """Return the descriptions of a table's columns."""
     return [
         {
             "name": repair_unicode(f.name),
@@ -87,14 +86,14 @@ def _table(table: Table) -> dict[str, Any]:
 
 
 def _value(value: Any) -> Any:
-    """Records by the names of their fields; a table is named, and stands among the tables of its
-    page.
+    """Return a value as JSON: a record by the names of its fields, and a table by its name, since
+    its data is among the tables of its page.
     """
     return encode(value, encode_cell, {Table: lambda table: repair_unicode(table.name), Saving: _saving})
 
 
 def _saving(saving: Saving) -> dict[str, Any]:
-    """A saving with its kind in a word, and in time as well as in shares of the step."""
+    """Return a saving with its kind as a word, and both in time and as shares of the step."""
     return {
         "kind": "prediction" if saving.is_predicted else "bound",
         "low": encode_cell(saving.low),
@@ -109,8 +108,8 @@ def _saving(saving: Saving) -> dict[str, Any]:
 
 
 def encode_cell(value: Any) -> Any:
-    """Return a cell as a JSON value: NumPy scalars become plain, NaN and infinities None, anything
-    unknown its text.
+    """Return a cell as a JSON value: NumPy scalars become Python values, NaN and infinities None,
+    any other object its text.
     """
     if hasattr(value, "item"):
         value = value.item()

@@ -1,4 +1,4 @@
-"""A report from its JSON: what `report --json` printed is shown, rendered and exported again,
+"""Reader of stored reports: the output of `report --json` is shown, rendered and exported again,
 without the profile.
 """
 
@@ -39,28 +39,29 @@ _KINDS: dict[Unit, set[type]] = {
     Unit.TEXT: {str, NoneType},
     Unit.BOOL: {bool, NoneType},
 }
-"""What a cell may be."""
+"""Types that a cell may have, by the unit of its column."""
 
 _TEXTS = {ChartKind.GRAPH: 3, ChartKind.ICICLE: 2, ChartKind.AREA: 3}
-"""How many of a chart's series, the first ones, are no sizes."""
+"""Number of a chart's leading series that are not sizes."""
 
-_BEGINNING = re.compile(rb'\s*\{\s*"schema"\s*:')  # also as `jq` writes it
+_BEGINNING = re.compile(rb'\s*\{\s*"schema"\s*:')  # also as `jq` formats it
 
 
 def is_report_file(path: str) -> bool:
-    """Whether a local file begins as a stored report does. Others (traces of other profilers are
-    JSON too) are named by who opens profiles.
+    """Whether a local file begins as a stored report does. Other files, including JSON traces of
+    other profilers, are handled by the code that opens profiles.
     """
     try:
-        with open_file(path, PROFILE) as file:  # of any size: who reads it says that it is too large
+        # the size is not limited here; the reader reports a file that is too large
+        with open_file(path, PROFILE) as file:
             return _BEGINNING.match(file.read(_HEAD)) is not None
     except OSError:
         return False
 
 
 def read_report(path: Path) -> Report:
-    """The report in the file at `path`. NotFoundError where there is none, ProfileError where it is
-    no report of this schema.
+    """Return the report in the file at `path`. Raises NotFoundError where there is no file,
+    ProfileError where it is no report of this schema.
     """
     document = read_json(path, REPORT)
     if not isinstance(document, dict) or not {"schema", "tools"} <= document.keys():
@@ -77,7 +78,7 @@ def read_report(path: Path) -> Report:
 
 
 def decode_report(document: Mapping[str, Any]) -> Report:
-    """The report that `json_.document` describes; missing numbers stay missing."""
+    """Return the report that `json_.encode_report` encoded; missing numbers stay missing."""
     pages = [_page(tool, page) for tool, page in document["tools"].items()]
     return cast(Report, _value(Report, {**document, "pages": pages}))
 
@@ -93,7 +94,9 @@ def _page(tool: str, page: Mapping[str, Any]) -> Page:
 
 
 def _section(kind: type, section: Any, tables: Mapping[str, Table]) -> Any:
-    """A section whose columns are there, and are numbers where they are drawn."""
+    """Return a section after checking that its columns exist, and are numbers
+    where they are drawn.
+    """
     made = _value(kind, section, tables)
     if isinstance(made, TableView):
         named, drawn = (*made.columns, *made.pick, *made.by, *made.sums, *filter(None, (made.aside,))), made.sums
@@ -124,8 +127,8 @@ def _table(name: str, table: Mapping[str, Any]) -> Table:
 
 
 def _column(field: Field, values: tuple[Any, ...]) -> np.ndarray[Any, Any]:
-    """A column of the type that it was written with: whole numbers stay whole, missing ones NaN
-    among fractions and None elsewhere.
+    """Return a column in the type that it was written with: integers stay integers, missing values
+    are NaN among floats and None elsewhere.
     """
     kinds = {type(value) for value in values}
     if not kinds <= _KINDS[field.unit]:
@@ -144,7 +147,7 @@ def _value(kind: Any, value: Any, tables: Mapping[str, Table] | None = None, mor
 
 
 def _number(value: Any) -> float:
-    """A number, which is missing (NaN) where it was none that JSON has."""
+    """Return a number; NaN where it was missing because JSON has no value for it."""
     return math.nan if value is None else decode(float, value)
 
 

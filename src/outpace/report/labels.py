@@ -1,4 +1,4 @@
-"""Names in little room, next to names like them."""
+"""Shortening of names for small spaces so that they remain distinguishable."""
 
 from __future__ import annotations
 
@@ -6,12 +6,14 @@ import re
 from collections.abc import Iterable
 
 _WORD = re.compile(r"(?:[A-Za-z]+|[0-9]+)\Z")
-_LEAST = 4  # characters from which the head of a name says something, as in `flame_tree.js`, which writes the same
+# minimum number of characters for the head of a name to be meaningful; `flame_tree.js` has the same
+# constant
+_LEAST = 4
 
 
 def shorten_name(name: str, others: Iterable[str], room: int) -> str:
-    """A name in `room` characters: cut where it agrees with its neighbours `others`, never where it
-    differs; "" where that does not fit.
+    """Return a name shortened to `room` characters: cut where it agrees with the names in `others`,
+    never where it differs; "" where that does not fit.
     """
     if len(name) <= room:
         return name
@@ -21,7 +23,7 @@ def shorten_name(name: str, others: Iterable[str], room: int) -> str:
     if room >= _LEAST and room - 1 > same:
         return name[: room - 1] + "…"
     word = _WORD.search(name[:same])
-    begin = word.start() if word else same  # of the word in which they differ
+    begin = word.start() if word else same  # beginning of the word in which the names differ
     if begin and len(name) - begin + 1 <= room:
         return "…" + name[begin:]
     end = begin + room - 2
@@ -31,5 +33,5 @@ def shorten_name(name: str, others: Iterable[str], room: int) -> str:
 
 
 def common_prefix_length(one: str, other: str) -> int:
-    """How many characters two names begin with together."""
+    """Return the length of the common prefix of two names."""
     return next((i for i, (a, b) in enumerate(zip(one, other, strict=False)) if a != b), min(len(one), len(other)))

@@ -44,12 +44,12 @@ def _change(number: int, finding: Finding) -> Iterator[str]:
 
 
 def _plain(text: str) -> str:
-    """Text without what Markdown would read as a mark."""
+    """Return text with Markdown's special characters escaped."""
     return text.replace("\n", " ").translate(_SPECIAL)
 
 
 def _code(text: str) -> str:
-    """Text as code, with more backticks around it than any in it."""
+    """Return text as code, with more backticks around it than it contains."""
     fence = "`"
     while fence in text:
         fence += "`"

@@ -41,11 +41,11 @@ red says "waiting" here.
 """
 
 NO_NAME_KEY = Category.ALL_OTHERS.value
-"""Colour key of what has no name of its own: grey."""
+"""Colour key of items without a name: grey."""
 
 
 OTHERS_KEY = f"cycle-{len(CYCLE) - 1}"
-"""Key of the grey of everything that is no part of its own."""
+"""Colour key of the part that combines all others: grey."""
 
 
 def color_key(name: str, position: int, colors: Mapping[str, str]) -> str:

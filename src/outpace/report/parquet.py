@@ -1,5 +1,5 @@
-"""Tables of many runs as Parquet files, for DuckDB, Polars and others that read columns. A file
-holds one table, the rows of all runs in it.
+"""Tables of many runs as Parquet files, for DuckDB, Polars and other columnar tools. A file
+contains one table with the rows of all runs.
 """
 
 from __future__ import annotations
@@ -23,14 +23,12 @@ RUN_FIELD = Field("run", Unit.TEXT, "run that the row is of, by the shortest nam
 _HOST = Field("host", Unit.TEXT, "host that the row is of; missing where it speaks of several hosts together")
 _ROW = Field("row", Unit.COUNT, "place of the row in the table of its run, from 0", key=True)
 _NOTES = "outpace"
-"""What a file says of itself stands under this key, as JSON, for readers that do not know Arrow's
-metadata of columns.
-"""
+"""Metadata key of a file's description as JSON, for readers that ignore Arrow's column metadata."""
 
 
 def require_pyarrow() -> tuple[Any, Any]:
-    """pyarrow and its writer of Parquet; OutpaceError, which says how to get them, where they are
-    not installed.
+    """Return pyarrow and its Parquet module. Raises OutpaceError with instructions for installation
+    where they are missing.
     """
     try:
         import pyarrow
@@ -43,8 +41,9 @@ def require_pyarrow() -> tuple[Any, Any]:
 
 
 def add_run_columns(table: Table, run: str, host: str | None) -> Table:
-    """A table with `run` and `host` in front, and the place of each row where nothing else names
-    it. `host`: that of a table that has no column of hosts; None where the run has several.
+    """Return a table with the columns `run` and `host` in front, and the number of each row where
+    no other column identifies it. `host`: host of a table without a column of hosts; None where
+    the run has several.
     """
     rows = len(table)
     first = {RUN_FIELD: np.full(rows, run, object)}
@@ -65,7 +64,7 @@ def add_run_columns(table: Table, run: str, host: str | None) -> Table:
 
 
 def is_export(path: Path) -> bool:
-    """Whether a file is one that `write` made."""
+    """Whether a file was created by `write`."""
     pa, parquet = require_pyarrow()
     try:
         return path.suffix == ".parquet" and _NOTES.encode() in (parquet.read_metadata(path).metadata or {})
@@ -74,10 +73,10 @@ def is_export(path: Path) -> bool:
 
 
 def write(tables: Mapping[tuple[str, str], Sequence[Table]], directory: str | os.PathLike[str]) -> list[Path]:
-    """Write the tables of each (tool, name), one below the other, as `<tool>.<name>.parquet` into
-    `directory` (made if missing); a table of no tool as `<name>.parquet`.
+    """Write the tables of each (tool, name), concatenated, as `<tool>.<name>.parquet` into
+    `directory` (created if missing); tables without a tool as `<name>.parquet`.
 
-    A file appears whole or not at all. Raises OutputError where the files cannot be written.
+    A file appears completely or not at all. Raises OutputError where the files cannot be written.
     """
     pa, parquet = require_pyarrow()
     paths = []
@@ -85,7 +84,7 @@ def write(tables: Mapping[tuple[str, str], Sequence[Table]], directory: str | os
         parts = tables[tool, name]
         merged = pa.concat_tables(
             map(pa.table, parts), promote_options="permissive"
-        )  # whole numbers become floats where some run has floats
+        )  # integers become floats where some run has floats
         notes = {
             "version": __version__,
             "table": ".".join(filter(None, (tool, name))),

@@ -14,13 +14,15 @@ from markupsafe import Markup
 from outpace.report.chart_data import ChartPart, IcicleNode, StackedColumns
 from outpace.report.labels import shorten_name
 
-_ROW = 22  # pixels of one level of an icicle
-_CHARACTERS = 110  # of a name that fit into the whole width of an icicle on a phone or a desk, roughly
+_ROW = 22  # height of one level of an icicle, pixels
+# approximate number of characters of a name that fit into the full width of an icicle on a phone or
+# a desktop screen
+_CHARACTERS = 110
 _MOST_TOLD = 5
 
 
 def stacked_bar(parts: Sequence[ChartPart], title: str) -> Markup:
-    """One horizontal stacked bar over the full width."""
+    """Return one horizontal stacked bar over the full width."""
     shapes, x = [], 0.0
     for part in parts:
         if part.share > 0:
@@ -33,15 +35,15 @@ def stacked_bar(parts: Sequence[ChartPart], title: str) -> Markup:
 
 
 def single_bar(part: ChartPart, maximum: float) -> Markup:
-    """One bar of a bar chart, as long as `part` is to `maximum`."""
+    """Return one bar of a bar chart, with the length of `part` relative to `maximum`."""
     share = part.value / maximum if maximum > 0 else 0.0
     shape = Markup('<rect x="0" y="0" width="{}%" height="100%" class="k-{}"').format(_number(share * 100), part.color_key)
     return _svg("length", 'width="100%" height="14"', [_tipped(shape, "rect", part)], f"{part.name}: {part.label}")
 
 
 def stacked_columns(columns: StackedColumns, axis_label: str, *, gap: float = 2.0) -> Markup:
-    """Stacked columns, one path per part; the axis ends at `columns.axis_end`, and columns stand at
-    most `gap` apart.
+    """Return stacked columns, one path per part; the axis ends at `columns.axis_end`, and columns
+    are at most `gap` apart.
     """
     count = columns.heights.shape[1]
     wide, high = 960.0, 220.0
@@ -66,8 +68,8 @@ def stacked_columns(columns: StackedColumns, axis_label: str, *, gap: float = 2.
 
 
 def icicle(cells: Sequence[IcicleNode]) -> Markup:
-    """Nested bars: every row is one level of the tree, a bar's width its share of the whole, with
-    its name where it fits.
+    """Return nested bars: every row is one level of the tree, a bar's width its share of the whole,
+    with its name where it fits.
     """
     rows = max((cell.depth for cell in cells), default=-1) + 1
     beside: dict[str, list[str]] = {}
@@ -87,7 +89,7 @@ def icicle(cells: Sequence[IcicleNode]) -> Markup:
 
 
 def _told(title: str, parts: Sequence[ChartPart]) -> str:
-    """What a chart shows, for who hears it: its title and its largest parts."""
+    """Return the description of a chart for screen readers: its title and its largest parts."""
     largest = sorted((p for p in parts if p.value > 0), key=lambda p: -p.value)[:_MOST_TOLD]
     return f"{title}: " + ", ".join(f"{p.name} {p.share * 100:.1f}%" for p in largest)
 

@@ -1,5 +1,5 @@
-"""The report in a terminal: the first screen, then one block per page, in any width from 40 columns
-up.
+"""Report in a terminal: the first screen, then one block per page, for any width
+from 40 columns.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ _SEVERITY_STYLES = {
     Severity.INFO: "bold",
 }
 _NARROWEST = 40
-_HEIGHT = 25  # nothing depends on it, but without it Rich asks the terminal again for every line
+_HEIGHT = 25  # console height, which only avoids that Rich asks the terminal for it at every line
 _WIDEST_PROSE = 110
 FILE_OPTIONS = ("--csv", "--html")  # options of `outpace report` that write all rows of a table
 
@@ -52,9 +52,9 @@ def render(
 ) -> str:
     """Return the report as text.
 
-    `width` is in columns (None: the terminal's). The first screen is all that is shown, unless
-    `tools` are the ids of pages, which are shown instead of it, below the warnings, or `details`
-    asks for every page behind it.
+    `width` is in columns (None: the terminal's). Only the first screen is included, unless `tools`
+    lists ids of pages, which then replace it below the warnings, or `details` adds every page after
+    it.
     """
     out = io.StringIO()
     _write(report, _console(out, width, color), tools, details)
@@ -73,10 +73,10 @@ def print_report(
     file_options: Sequence[str] = FILE_OPTIONS,
 ) -> None:
     """Print the report to `file` (standard output). Terminals get colours, unless `NO_COLOR` or
-    `color` says otherwise.
+    `color` overrides it.
 
-    `show_commands`: also below the pages of `tools`, what to go on with. `file_options`: options of
-    the command that write all rows.
+    `show_commands`: whether next commands also follow the pages of `tools`. `file_options`: options
+      of the command that write all rows of tables.
     """
     console = _console(file or sys.stdout, width, color)
     _write(report, console, tools, details, file_options)
@@ -114,7 +114,7 @@ def _write(
 
 
 class _Writer:
-    """Writes blocks to one console; knows its width and whether it has colours."""
+    """Writer of blocks to one console, with its width and colours."""
 
     def __init__(self, console: PlainConsole, references: Collection[str], files: Sequence[str]) -> None:
         self.console, self.references, self.files = console, references, files
@@ -122,7 +122,7 @@ class _Writer:
         self.width = console.width - 2  # every block is indented by two
 
     def warnings(self, screen: FirstScreen) -> None:
-        """What is missing or doubtful comes before anything that could be believed."""
+        """Print the warnings about missing or doubtful data, before any results."""
         for warning in screen.warnings:
             self._prose(f"! {warning}", "yellow", hang=2)
         if screen.warnings:
@@ -132,8 +132,8 @@ class _Writer:
         self._lines(terminal_screen.render_screen(screen, self.console, min(self.width, _WIDEST_PROSE)), crop=False)
 
     def page(self, page: Page, drawn: Chart | None) -> None:
-        """One page: title, question, headline, then its sections and findings; without the picture
-        that is `drawn` already.
+        """Print one page: title, question, headline, then its sections and findings, without the
+        chart `drawn`, which was printed already.
         """
         self._blank()
         self.console.print(Rule(Text(clean(page.title), style="bold"), align="left", style="dim", characters="─"))
@@ -155,7 +155,7 @@ class _Writer:
             self._finding(finding)
 
     def silent(self, pages: Sequence[Page]) -> None:
-        """Pages with nothing to show, each in a line."""
+        """Print the pages without contents, each in a line."""
         if not pages:
             return
         self._blank()
@@ -169,7 +169,7 @@ class _Writer:
             )
 
     def commands(self, commands: Sequence[Command]) -> None:
-        """What to go on with, and why, with as many lines as that takes."""
+        """Print the next commands with their reasons, in as many lines as needed."""
         self._blank()
         for line, command in zip(terminal_screen.render_commands(commands, 0), commands, strict=True):
             self._lines([line], crop=False)
@@ -207,7 +207,7 @@ class _Writer:
         self._numbers(section, TextColumn("", tuple(clean(i.remark) for i in section.items), prose=True))
 
     def _numbers(self, section: Figures | Links, *beside: TextColumn) -> None:
-        """Numbers with their names, and what stands beside them."""
+        """Print figures with their names and further columns."""
         self._heading(section.title)
         names = TextColumn("", tuple(clean(i.label) for i in section.items))
         values = TextColumn("", tuple(format_cell(i.value, i.unit) for i in section.items), right=True)
@@ -284,7 +284,7 @@ class _Writer:
             self._prose(clean(title), "bold")
 
     def _lines(self, lines: list[Text], *, crop: bool = True) -> None:
-        for line in lines:  # laid out to the width already
+        for line in lines:  # the lines are already laid out to the width
             line.rstrip()
             self.console.print(Text("  ") + line, no_wrap=True, overflow="ignore", crop=crop)
 
@@ -292,8 +292,8 @@ class _Writer:
         self._print(Text(text, style=style), indent, hang)
 
     def _print(self, text: Text, indent: int, hang: int = 0, label: str = "") -> None:
-        """Print `text` wrapped, later lines indented by `hang` more, or all of them beside a label.
-        A long name is broken, never lost.
+        """Print `text` wrapped, later lines indented by `hang` more, or all of them next to a
+        label. A long name is broken, never truncated.
         """
         hang = hang or len(label)
         lines = text.wrap(self.console, min(self.console.width, _WIDEST_PROSE) - indent - hang, overflow="fold")

@@ -1,5 +1,5 @@
-"""The text of a column in little room: names lose what they share with others, and are broken at
-their joints; what differs is never cut.
+"""Text of a column in a small width: names lose the parts that they share with others, and are
+broken at their joints; parts that differ are never cut.
 """
 
 from __future__ import annotations
@@ -12,15 +12,17 @@ from rich.cells import cell_len
 
 from outpace.model.text import ELLIPSIS, elide, shorten
 
-_TREE = " └"  # what stands before a name of a tree
+_TREE = " └"  # prefix of a name in a tree
 _SCOPE = re.compile(r"[/ ,:;<(]")
 _WORD = re.compile(r"[_.\-)\]>=]|[a-z0-9](?=[A-Z])")
-_PHRASE = re.compile(r"[^/:<_ ]+(?: [^/:<_ ]+)+")  # words, where names have joints
+_PHRASE = re.compile(r"[^/:<_ ]+(?: [^/:<_ ]+)+")  # words, where a name has joints
 _ONE_WORD = re.compile(r"[A-Za-z]?[a-z]+")
-_PLACE = re.compile(r"\S*/([^/\s]+:[0-9]+)")  # a line of a file, which its folder seldom tells from another
-_SCOPED = re.compile(r"[/:<]")  # a name that has parts which may follow from others
+_PLACE = re.compile(r"\S*/([^/\s]+:[0-9]+)")  # line of a file; its folder seldom distinguishes it from another
+_SCOPED = re.compile(r"[/:<]")  # a name with parts that may be shared with other names
 MAX_LINES = 8
-"""Lines of one cell at most: no name needs more, but a profile may hold any."""
+"""Maximum lines of one cell: no real name needs more, but a profile may contain names of any
+length.
+"""
 
 
 def truncate(text: str, width: int) -> str:
@@ -36,8 +38,8 @@ def truncate(text: str, width: int) -> str:
 
 
 def longest_word_width(cells: Sequence[str]) -> int:
-    """Cells of the longest word among the words and phrases of a column: those have no joint at
-    which they could be broken.
+    """Return the width in cells of the longest word among the words and phrases of a column, which
+    have no joint at which they could be broken.
     """
     phrases = (cell.split() for cell in cells if _PHRASE.fullmatch(cell.strip()) or _ONE_WORD.fullmatch(cell))
     return max((cell_len(word) for words in phrases for word in words), default=0)
@@ -45,18 +47,18 @@ def longest_word_width(cells: Sequence[str]) -> int:
 
 @functools.lru_cache(maxsize=2048)
 def max_line_count(cells: tuple[str, ...], width: int, prose: bool) -> int:
-    """Lines of the highest cell of a column."""
+    """Return the number of lines of the highest cell of a column."""
     return max(map(len, wrap_cells(cells, width, prose)), default=0)
 
 
 def is_prose(cells: Sequence[str]) -> bool:
-    """Whether a column holds sentences, of which every word counts."""
+    """Whether a column contains sentences, of which every word is significant."""
     return any(cell.endswith(".") and " " in cell for cell in cells)
 
 
 def wrap_cells(cells: Sequence[str], width: int, prose: bool) -> list[list[str]]:
-    """The cells of one column in lines of at most `width` cells: one where that loses nothing but
-    what names share, else several.
+    """Return the cells of one column in lines of at most `width` cells: in one line where only
+    shared parts of names are lost, else in several.
     """
     heads = [cell[: len(cell) - len(cell.lstrip(_TREE))] for cell in cells]
     names = [cell[len(head) :] for cell, head in zip(cells, heads, strict=True)]
@@ -74,8 +76,8 @@ def wrap_cells(cells: Sequence[str], width: int, prose: bool) -> list[list[str]]
 
 
 def _elided(names: Sequence[str], phrases: Sequence[bool], width: int) -> list[str]:
-    """The names without what they share, as far as that is needed; of a phrase or a shape every
-    part counts.
+    """Return the names without their shared parts, as far as the width requires; phrases and shapes
+    are not shortened.
     """
     scoped = [not phrase and bool(_SCOPED.search(name)) for name, phrase in zip(names, phrases, strict=True)]
     short = iter(elide([name for name, may in zip(names, scoped, strict=True) if may], width, cut=False))
@@ -84,16 +86,16 @@ def _elided(names: Sequence[str], phrases: Sequence[bool], width: int) -> list[s
 
 
 def _places(names: set[str]) -> dict[str, str]:
-    """Lines of files without the folders, by what they were; none where two files of a name are
-    among them.
+    """Return source locations without their folders, by the full location; empty where two files of
+    the same name are among them.
     """
     found = {name: f"{ELLIPSIS}/{place[1]}" for name in names if (place := _PLACE.fullmatch(name))}
     return found if len(set(found.values())) == len(found) else {}
 
 
 def _broken(text: str, width: int, phrase: bool) -> list[str]:
-    """A text in lines: phrases are broken between words, names behind a joint, a scope's if that
-    leaves no line half empty.
+    """Return a text in lines: phrases are broken between words, names after a joint, preferably
+    that of a scope if no line becomes half empty.
     """
     lines = []
     while cell_len(text) > width:
@@ -105,7 +107,7 @@ def _broken(text: str, width: int, phrase: bool) -> list[str]:
 
 
 def _joint(head: str, phrase: bool) -> int:
-    """Where a line ends that can hold `head`, in front of further text."""
+    """Return the position at which to end a line that can contain `head`, before further text."""
     if phrase:
         return head.rfind(" ") + 1 or len(head)
     for joint, least in ((_SCOPE, len(head) // 2), (_WORD, len(head) // 2), (_SCOPE, 1), (_WORD, 1)):
@@ -116,7 +118,7 @@ def _joint(head: str, phrase: bool) -> int:
 
 
 def _first(text: str, width: int) -> str:
-    """As much of a text's beginning as `width` cells hold."""
+    """Return the longest prefix of a text that fits into `width` cells."""
     head = text[: max(width, 0)]
     while cell_len(head) > width:
         head = head[:-1]

@@ -18,19 +18,19 @@ from outpace.report.terminal_grid import TextColumn, fits_width, layout_grid, la
 
 GLYPHS = "█▓▒░#=+:o.-"
 HEIGHT = 7
-_EDGE = 10  # left of the axis: room for "14.0 GiB"
+_EDGE = 10  # width left of the axis, cells: room for "14.0 GiB"
 _EIGHTHS = " ▁▂▃▄▅▆▇█"
-_WIDEST = 118  # a longer bar is no easier to read
+_WIDEST = 118  # maximum width of a bar, cells; a longer one is no easier to read
 _MOST_BARS = 12
 _MOST_NODES = 60
 _SMALLEST = 0.02
-_WORTH_NAMING = 0.01  # of the whole
+_WORTH_NAMING = 0.01  # minimum share of the whole for a part to be named
 _ROLE_STYLES = {"bottleneck": "bold red", "critical": "bold", "other": ""}
 _ROLE_MARKS = {"bottleneck": "◀ bottleneck", "critical": "● critical path", "other": ""}
 
 
 def render_chart(chart: Chart, width: int, colored: bool) -> list[Text]:
-    """Lines that show `chart` in `width` cells."""
+    """Return lines that show `chart` in `width` cells."""
     if chart.kind is ChartKind.PIE and chart.choice_columns():
         return _pies(chart, width, colored)
     lines = _DRAWERS[chart.kind](chart, width, colored)
@@ -43,13 +43,13 @@ def render_chart(chart: Chart, width: int, colored: bool) -> list[Text]:
 
 
 def _remark(text: str, width: int, indent: int = 0) -> list[Text]:
-    """A sentence below a chart, in as many lines as it takes."""
+    """Return a sentence below a chart, in as many lines as needed."""
     (lines,) = wrap_cells((text,), width - indent, prose=True)
     return [Text(" " * indent + line, style="dim") for line in lines]
 
 
 def stacked_bar(chart: Chart, width: int, colored: bool) -> list[Text]:
-    """One stacked bar, and a legend with size and share of every part that has any."""
+    """Return one stacked bar, and a legend with the size and share of every non-empty part."""
     parts = chart_data.compute_parts(chart)
     if not any(p.value for p in parts):
         return [Text("nothing to draw", style="dim")]
@@ -67,8 +67,8 @@ def stacked_bar(chart: Chart, width: int, colored: bool) -> list[Text]:
 
 
 def bar_and_legend(chart: Chart, width: int, colored: bool) -> tuple[Text, list[Text]]:
-    """One stacked bar, and its parts with time and share, largest first; those of less than a
-    hundredth together.
+    """Return one stacked bar, and its parts with time and share, largest first; those of less than
+    a hundredth are combined.
     """
     parts = chart_data.compute_parts(chart)
     order = sorted((i for i, p in enumerate(parts) if p.value > 0), key=lambda i: -parts[i].value)
@@ -93,7 +93,7 @@ def _stack(parts: Sequence[chart_data.ChartPart], width: int, colored: bool) -> 
 
 
 def stacked_columns(chart: Chart, width: int, colored: bool) -> list[Text]:
-    """Stacked columns as a block of text with an axis and a legend."""
+    """Return stacked columns as a block of text with an axis and a legend."""
     if chart.table.field(chart.x).unit is Unit.TEXT:
         return stacked_rows(chart, width, colored)
     width = min(width, _WIDEST)
@@ -101,7 +101,7 @@ def stacked_columns(chart: Chart, width: int, colored: bool) -> list[Text]:
 
 
 def area(chart: Chart, width: int, colored: bool) -> list[Text]:
-    """What fills up over time, a column per slice of time."""
+    """Return an area chart of use over time, with one column per slice of time."""
     width = min(width, _WIDEST)
     return _block(chart_data.compute_area_columns(chart, max(width - _EDGE, 1)), width, colored)
 
@@ -130,8 +130,8 @@ def _block(data: chart_data.StackedColumns, width: int, colored: bool) -> list[T
 
 
 def stacked_rows(chart: Chart, width: int, colored: bool) -> list[Text]:
-    """One stacked bar per named column, longest first where there are many: names do not fit below
-    columns.
+    """Return one stacked bar per named column, longest first where there are many, because names do
+    not fit below columns.
     """
     data = chart_data.compute_columns(chart, len(chart.table))
     totals = data.heights.sum(axis=0).tolist()
@@ -152,7 +152,7 @@ def stacked_rows(chart: Chart, width: int, colored: bool) -> list[Text]:
 
 
 def bars(chart: Chart, width: int, colored: bool) -> list[Text]:
-    """One horizontal bar per row; parts of a whole also say their share."""
+    """Return one horizontal bar per row; parts of a whole also show their share."""
     parts = chart_data.compute_parts(chart)
     kept = parts[:_MOST_BARS]
     if not kept:
@@ -175,9 +175,7 @@ def bars(chart: Chart, width: int, colored: bool) -> list[Text]:
 
 
 def _pies(chart: Chart, width: int, colored: bool) -> list[Text]:
-    """The parts of each whole (host, device), in the first of the ways in which they may be told
-    apart.
-    """
+    """Return the parts of each whole (host, device), by the first of the available groupings."""
     lines: list[Text] = []
     wholes: set[str] = set()
     for chosen, part in chart.iter_choices():
@@ -191,8 +189,8 @@ def _pies(chart: Chart, width: int, colored: bool) -> list[Text]:
 
 
 def graph(chart: Chart, width: int, colored: bool) -> list[Text]:
-    """An indented tree with its numbers beside it; the critical path is bold, the bottleneck red,
-    both are also named.
+    """Return an indented tree with its numbers next to it; the critical path is bold, the
+    bottleneck red, and both are also named in text.
     """
     tree = chart_data.build_tree(chart)
     nodes = tree.nodes[:_MOST_NODES]
@@ -217,7 +215,9 @@ def _indented(nodes: Sequence[chart_data.GraphNode], step: int) -> TextColumn:
 
 
 def icicle(chart: Chart, width: int, colored: bool) -> list[Text]:
-    """The same tree as indented names with a bar each; what is too small to see is left out."""
+    """Return an icicle's tree as indented names with a bar each, without nodes too small to be
+    visible.
+    """
     cells = chart_data.layout_icicle(chart, _SMALLEST)[:_MOST_NODES]
     if not cells:
         return [Text("nothing to draw", style="dim")]
@@ -238,7 +238,9 @@ def icicle(chart: Chart, width: int, colored: bool) -> list[Text]:
 
 
 def _edge(named: Sequence[Sequence[Text]]) -> int:
-    """Where the bars begin beside names and numbers, which may take several lines."""
+    """Return the position of the bars to the right of names and numbers, which may take several
+    lines.
+    """
     return max(line.cell_len for row in named for line in row) + 2
 
 
@@ -248,8 +250,8 @@ def is_numeric_unit(unit: str) -> bool:
 
 
 def split_cells(values: Sequence[float], width: int) -> list[int]:
-    """Share exactly `width` cells among `values`; every positive value gets one while there are
-    enough.
+    """Divide exactly `width` cells among `values`; every positive value gets at least one while
+    there are enough.
     """
     total = sum(values)
     if total <= 0:
@@ -264,7 +266,7 @@ def split_cells(values: Sequence[float], width: int) -> list[int]:
 
 
 def _column(parts: Sequence[float], top: float) -> list[tuple[int, str]]:
-    """Cells of one column from the bottom up as (part, glyph); part -1 is empty."""
+    """Return the cells of one column from the bottom up as (part, glyph); part -1 is empty."""
     ends, height = [], 0.0
     for value in parts:
         height += value / top * HEIGHT

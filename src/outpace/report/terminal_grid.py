@@ -1,5 +1,5 @@
-"""Rows and columns of text that fit a terminal: numbers to the right, long names in several lines,
-columns that do not fit left out.
+"""Rows and columns of text that fit a terminal: numbers are right-aligned, long names take several
+lines, columns that do not fit are left out.
 """
 
 from __future__ import annotations
@@ -14,15 +14,20 @@ from outpace._dataclass import dataclass
 from outpace.report.terminal_cells import MAX_LINES, is_prose, longest_word_width, max_line_count, truncate, wrap_cells
 
 GAP = 2
-_LEAST = 10  # a name in less room is all ends of lines
-_MOST_LINES = 3  # of a row, rather than which columns are left out
+_LEAST = 10  # minimum width of a name, cells; a narrower one would only show ends of lines
+_MOST_LINES = 3  # lines of a row above which columns are left out instead
 _MAX_HEADER_LINES = 2
 
 
 @dataclass(frozen=True)
 class TextColumn:
-    """One column: its heading and cells; `right` aligns numbers, which are never broken; nor is a
-    `fixed` column. `prose` holds sentences.
+    """One column of a grid.
+
+    title: heading
+    cells: text of each row
+    right: whether the column has numbers, which are right-aligned and never broken
+    fixed: whether cells are never broken
+    prose: whether the column contains sentences
     """
 
     title: str
@@ -47,13 +52,13 @@ def layout_grid(
 
 
 def layout_rows(columns: Sequence[TextColumn], width: int) -> list[list[Text]]:
-    """The same without a heading, each row in lines of its own."""
+    """Return the grid without a heading, as a list of lines for each row."""
     widths = _fit(columns, width)
     return _rows(columns[: len(widths)], widths, ())
 
 
 def fits_width(columns: Sequence[TextColumn], width: int) -> bool:
-    """Whether every cell has its whole text on one line."""
+    """Whether every cell shows its whole text on one line."""
     return sum(map(_natural, columns)) + GAP * (len(columns) - 1) <= width
 
 
@@ -79,8 +84,8 @@ def _is_prose(column: TextColumn) -> bool:
 
 
 def _fit(columns: Sequence[TextColumn], width: int) -> list[int]:
-    """Widths of the columns for which there is room, from the left: rows take few lines, and what
-    is left goes to those that need it most.
+    """Return the widths of as many columns as fit, from the left, chosen so that rows take few
+    lines; the remaining width goes to the columns that need it most.
     """
     natural = [_natural(c) for c in columns]
     least = [_least(c, n) for c, n in zip(columns, natural, strict=True)]
@@ -88,7 +93,8 @@ def _fit(columns: Sequence[TextColumn], width: int) -> list[int]:
     while count > 1 and sum(least[:count]) + GAP * (count - 1) > width:
         count -= 1
     tried = [(count, _MOST_LINES)]
-    while tried[-1][0] > 1 and _rigid(columns[tried[-1][0] - 1]):  # numbers may go where that keeps rows low, names may not
+    # numbers may be left out where that gives lower rows, names may not
+    while tried[-1][0] > 1 and _rigid(columns[tried[-1][0] - 1]):
         tried.append((tried[-1][0] - 1, _MOST_LINES))
     found = (
         _lowest(columns[:most], natural, least, width - GAP * (most - 1), lines) for most, lines in (*tried, (count, MAX_LINES))
@@ -108,7 +114,9 @@ def _least(column: TextColumn, natural: int) -> int:
 
 
 def _lowest(columns: Sequence[TextColumn], natural: Sequence[int], least: Sequence[int], room: int, most: int) -> list[int]:
-    """The widths at which rows take the fewest lines; none where that is more than `most`."""
+    """Return the widths with which rows take the fewest lines; empty where that is more than
+    `most`.
+    """
     for lines in range(1, most + 1):
         widths = [_narrowest(c, low, high, lines) for c, low, high in zip(columns, least, natural, strict=False)]
         if sum(widths) <= room:
@@ -117,7 +125,9 @@ def _lowest(columns: Sequence[TextColumn], natural: Sequence[int], least: Sequen
 
 
 def _narrowest(column: TextColumn, low: int, high: int, lines: int) -> int:
-    """The smallest width at which no cell takes more lines; sentences may take more than names."""
+    """Return the smallest width at which no cell takes more lines than allowed; sentences may take
+    more lines than names.
+    """
     if _rigid(column):
         return high
     prose = _is_prose(column)
@@ -131,8 +141,8 @@ def _narrowest(column: TextColumn, low: int, high: int, lines: int) -> int:
 
 
 def _widen(columns: Sequence[TextColumn], widths: list[int], natural: Sequence[int], room: int) -> None:
-    """Spend the room that is left: first on columns that then need fewer lines, the
-    cheapest first.
+    """Distribute the remaining width: first to columns that then need fewer lines, in order of the
+    width they need.
     """
     for lines in range(1, _MOST_LINES):
         costs = [_narrowest(columns[i], widths[i], natural[i], lines) - widths[i] for i in range(len(widths))]
@@ -151,7 +161,7 @@ def _natural(column: TextColumn) -> int:
 
 
 def _header_width(title: str) -> int:
-    """Narrowest width at which a heading takes at most two lines."""
+    """Return the smallest width at which a heading takes at most two lines."""
     longest = max((cell_len(w) for w in title.split()), default=0)
     return next(
         w for w in range(max(longest, 1), max(cell_len(title), 1) + 1) if len(textwrap.wrap(title, w)) <= _MAX_HEADER_LINES

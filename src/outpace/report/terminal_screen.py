@@ -1,4 +1,4 @@
-"""The first screen as lines of text: at most 25 of them on 80 columns, made of whole sentences."""
+"""First screen as lines of text: at most 25 lines on 80 columns, in whole sentences."""
 
 from __future__ import annotations
 
@@ -14,20 +14,20 @@ from outpace.report import terminal_charts
 from outpace.report.first_screen import FirstScreen, format_saving
 
 HEIGHT = 25
-"""Lines that the screen has at most, where its sentences allow it."""
+"""Maximum lines of the screen, where its sentences allow it."""
 
 LABEL_WIDTH = 12
-"""Columns of "Confidence" and "Next"."""
+"""Width of the labels "Confidence" and "Next", cells."""
 _SEPARATOR = "  ·  "
 _ROOMS = ((3, 3, 3), (3, 2, 2), (3, 1, 1), (2, 1, 1), (1, 1, 1))
-"""How many changes, warnings and lines of evidence are shown, roomiest first; the first that fits
-is taken.
+"""Numbers of changes, warnings and lines of evidence to show, most first; the first combination
+that fits is used.
 """
 
 
 def render_screen(screen: FirstScreen, console: Console, width: int) -> list[Text]:
-    """The screen in lines of at most `width` cells, commands excepted: as much of it as fits into
-    `HEIGHT` lines of a terminal.
+    """Return the screen in lines of at most `width` cells, except commands, with as much content as
+    fits into `HEIGHT` lines of a terminal.
     """
     made: list[Text] = []
     for room in _ROOMS:
@@ -103,7 +103,7 @@ class _Layout:
             yield from self._wrapped(Text(text + more), ("" if number else label).ljust(LABEL_WIDTH))
 
     def _flow(self, items: Sequence[Text], width: int | None = None, separator: str = _SEPARATOR) -> Iterator[Text]:
-        """Items one after the other, as many on a line as it holds."""
+        """Return items in sequence, as many on each line as fit."""
         width, line = width or self.width, Text()
         for item in items:
             if line and line.cell_len + len(separator) + item.cell_len > width:
@@ -114,15 +114,15 @@ class _Layout:
             yield from self._wrapped(line, width=width)
 
     def _wrapped(self, text: Text, label: str = "", width: int | None = None) -> Iterator[Text]:
-        """`text` in lines, all of them beside a label."""
+        """Return `text` in lines, all of them to the right of a label."""
         for number, line in enumerate(text.wrap(self.console, (width or self.width) - len(label), overflow="fold")):
             line.rstrip()
             yield Text(" " * len(label) if number else label) + line
 
 
 def render_commands(commands: Sequence[Command], width: int) -> Iterator[Text]:
-    """The commands to go on with, each on one line: a command that is broken cannot be copied, so
-    it runs over where it must.
+    """Return next commands, each on one line even where it is wider than the terminal, because a
+    command that is broken cannot be copied.
     """
     longest = max((len(clean(c.line)) for c in commands), default=0)
     for number, command in enumerate(commands):

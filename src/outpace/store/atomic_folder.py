@@ -1,5 +1,5 @@
-"""A folder of files that belong together: it appears as a whole, in the place of an earlier one, or
-not at all.
+"""Atomic writing of a folder of files that belong together: it appears as a whole, possibly in
+place of an earlier one, or not at all.
 """
 
 from __future__ import annotations
@@ -19,13 +19,13 @@ from outpace.store.staging import NEW_FOLDER, PREVIOUS_FOLDER, create_hidden_fol
 def write_folder_atomically(
     path: str | os.PathLike[str], subject: str, is_replaceable: Callable[[Path], bool]
 ) -> Iterator[Path]:
-    """A folder to write into, which is renamed to `path` when the block ends; folders above it are
-    made.
+    """Yield a folder to write into, which is renamed to `path` when the block ends. Missing parent
+    folders are created.
 
-    What stood there before goes then: it is empty, or holds nothing but files that are
-    `is_replaceable`. Where the block fails, or the process is ended, it stays as it was. Raises
-    OutputError ("`subject` cannot be written to ...") for everything else that stands there, and
-    where the folder cannot be made or renamed.
+    A folder that exists at `path` is then replaced: it must be empty, or contain only files for
+    which `is_replaceable` is true. It stays as it was where the block fails or the process ends
+    before. Raises OutputError ("`subject` cannot be written to ...") where anything else exists at
+    `path`, and where the folder cannot be created or renamed.
     """
     target = os.path.realpath(path)
     with _told(path, subject):
@@ -45,14 +45,16 @@ def write_folder_atomically(
                 os.mkdir(aside)
                 os.rename(target, os.path.join(aside, os.path.basename(target)))
             os.rename(new, target)
-    finally:  # also for a signal between the two: what is aside comes back; after a kill, with the next sweep, where files can be locked
+    # A signal may arrive between the two renames: the previous folder is then moved back. After a
+    # kill, the next sweep does that, where files can be locked.
+    finally:
         with _told(path, subject):
             remove_hidden_folder(hidden, lock)
 
 
 @contextlib.contextmanager
 def _told(path: str | os.PathLike[str], what: str) -> Iterator[None]:
-    """An OSError becomes an OutputError."""
+    """Turn an OSError of the block into an OutputError."""
     try:
         yield
     except OSError as error:
@@ -60,6 +62,10 @@ def _told(path: str | os.PathLike[str], what: str) -> Iterator[None]:
 
 
 def _require_replaceable(target: str, path: str | os.PathLike[str], what: str, ours: Callable[[Path], bool]) -> None:
+    """Raise OutputError where `target` exists and must not be replaced: it is no folder, a mount
+    point or the working directory, or it contains anything other than files for which `ours` is
+    true.
+    """
     if not os.path.lexists(target):
         return
     if not os.path.isdir(target):

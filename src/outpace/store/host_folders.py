@@ -1,9 +1,9 @@
-"""Which folders of a log directory may hold hosts of one run, as far as their names tell; what the
-profiles say decides (`outpace.hosts`).
+"""Which folders of a log directory may hold hosts of one run, as far as their names show. The
+profiles themselves decide it (`outpace.hosts`).
 
-Each host of a run may write into a folder called after its own clock
+Each host of a run may write into a folder named after its own clock
 (`plugins/profile/2026_01_01_00_00_01` and `..._03`), or into a log directory of its own
-(`rank_0/plugins/profile/...`, a pod's or a node's name).
+(`rank_0/plugins/profile/...`, or one with the name of a pod or node).
 """
 
 from __future__ import annotations
@@ -15,58 +15,59 @@ from dataclasses import replace
 
 from outpace.store.profiles import ProfileFile, RunInfo
 
-MAX_FOLDER_GAP_S = 3600.0  # seconds between two folders of one run: far more than hosts take to begin together, or than clocks of one job differ
+# Maximum time between two folders of one run, in seconds: far more than the time within which hosts
+# start, and than clocks of one job differ.
+MAX_FOLDER_GAP_S = 3600.0
 _RANK = re.compile(
     r"(?P<job>(?:.*[-_.])?)(?:host|rank|node|nid|worker|chief|master|process|proc|replica|pod|machine)s?[-_.]?\d+"
-    r"|(?:ip[-_.])?\d{1,3}(?:[-_.]\d{1,3}){3}(?:\..+)?"  # an address, or a name that clouds make of one
-    r"|[0-9a-f]{56}",  # a node of Ray
+    r"|(?:ip[-_.])?\d{1,3}(?:[-_.]\d{1,3}){3}(?:\..+)?"  # an IP address, or a host name that a cloud derives from one
+    r"|[0-9a-f]{56}",  # the id of a Ray node
     re.IGNORECASE,
 )
 
 
 def is_close_in_time(first: RunInfo, second: RunInfo) -> bool:
-    """Whether two folders were written close enough in time to be of one run: by the times in their
-    names, or those of their files.
+    """Whether two folders were written close enough in time to belong to one run, by the times in
+    their names, else by those of their files.
 
-    Profiles are only read of folders that are, so that a log directory of many months costs no more
-    than its newest day.
+    Only folders that are close in time have their profiles read, so that a log directory of many
+    months costs no more than its newest day.
     """
     return abs(first.sort_key[0] - second.sort_key[0]) <= MAX_FOLDER_GAP_S
 
 
 def rank_of(path: str) -> str:
-    """The folder of a profile's path that is called after a host or rank (`rank_0`, `dp_rank_3`,
-    `node07`, `trainer-worker-1`, an address, a node of Ray), or "".
+    """Return the folder name in a profile's path that stands for a host or rank (`rank_0`,
+    `dp_rank_3`, `node07`, `trainer-worker-1`, an address, a Ray node); "" without one.
 
-    Only words that the field uses for a process of a job count: folders `run1` and `run2` are runs,
-    not hosts, and so are tasks and shards, which jobs that have nothing to do with each other may
-    be.
+    Only words that the field uses for a process of a job count. Folders `run1` and `run2` are runs,
+    not hosts; tasks and shards may belong to unrelated jobs.
     """
     return next((part for part in reversed(_above(path)) if _RANK.fullmatch(part)), "")
 
 
 def is_same_location(first: ProfileFile, second: ProfileFile) -> bool:
-    """Whether two folders lie where hosts of one run would: in one log directory, or in some that
-    differ by what names their hosts alone.
+    """Whether two folders lie where hosts of one run would write: in one log directory, or in log
+    directories whose paths differ only in the names of hosts or ranks.
 
-    Experiments have log directories of their own (`lr_0.1` and `lr_0.01` of a sweep), and run at
-    once on hosts of their own: these are not one run, however well their times fit.
+    Experiments have log directories of their own (`lr_0.1` and `lr_0.01` of a sweep) and may run at
+    the same time on different hosts: these are not one run, however well their times agree.
     """
     return _place(first) == _place(second)
 
 
 def has_related_names(first: ProfileFile, second: ProfileFile) -> bool:
-    """Whether names say that two folders in one place are of one job: they lie together, or are
-    called after ranks of it. Folders called after their hosts are not: each trial of a sweep may
-    have a container of its name.
+    """Whether names show that two folders at one location belong to one job: they have the same
+    parent folders, or are named after two ranks. Folders named after their hosts do not show it,
+    since each trial of a sweep may have a container with its own name.
     """
-    ranks = {rank_of(first.path), rank_of(second.path)}  # one of both is of a folder above
+    ranks = {rank_of(first.path), rank_of(second.path)}  # the ranks differ only where they name folders above the profile
     return _above(first.path) == _above(second.path) or (len(ranks) == 2 and "" not in ranks)
 
 
 def _place(file: ProfileFile) -> list[str]:
-    """The folders above a profile, with what numbers the processes of a job left out of them, and
-    so that it may be of a host.
+    """Return the folders above a profile, with every folder that names a rank or the host itself
+    replaced by a pattern with `*`.
     """
     return [_job(part, file.host) for part in _above(file.path)]
 
@@ -74,40 +75,40 @@ def _place(file: ProfileFile) -> list[str]:
 def _job(folder: str, host: str) -> str:
     rank = _RANK.fullmatch(folder)
     if rank is not None:
-        return f"{rank['job'] or ''}*"  # ranks of two jobs (`a-worker-0`, `b-worker-0`) are not of one
+        return f"{rank['job'] or ''}*"  # ranks of two jobs (`a-worker-0`, `b-worker-0`) stay different
     return "*" if folder.partition(".")[0] == host.partition(".")[0] else folder
 
 
 def _above(path: str) -> list[str]:
-    """The folders above `plugins/profile/<run>`."""
+    """Return the folder names above `plugins/profile/<run>`."""
     parts = path.replace("\\", "/").rstrip("/").split("/")
     return parts[: -1 - parts[::-1].index("plugins")] if "plugins" in parts else parts[:-1]
 
 
 def host_keys(files: Iterable[ProfileFile]) -> frozenset[tuple[str, str]]:
-    """What tells hosts apart: the name of the file, and the rank that its folder is called after.
+    """Return the keys that identify hosts: (rank in the folder's path, name of the file).
 
     Several processes of a node, or containers that are all called `localhost`, write files of one
-    name into folders of their own.
+    name into different folders.
     """
     return frozenset((rank_of(file.path), file.host) for file in files)
 
 
 def has_distinct_hosts(first: Iterable[ProfileFile], second: Iterable[ProfileFile]) -> bool:
-    """Whether no host is in both. A host profiles one run at a time, so that one that is in both
-    makes them two runs.
+    """Whether no host occurs in both sets of files. A host profiles one run at a time, so that a
+    host in both makes them two runs.
     """
     return not host_keys(first) & host_keys(second)
 
 
 def can_be_one_run(first: Sequence[ProfileFile], second: Sequence[ProfileFile]) -> bool:
-    """Whether the files of two folders may be of one run, as far as names tell."""
+    """Whether the files of two folders may belong to one run, as far as names show."""
     return is_same_location(first[0], second[0]) and has_distinct_hosts(first, second)
 
 
 def disambiguate_hosts(files: Sequence[ProfileFile]) -> tuple[ProfileFile, ...]:
-    """The files of one run with names of hosts that differ: those that several share have their
-    rank in front.
+    """Return the files of one run, sorted by host, with unique host names: a name that several
+    files share gets its rank in front.
     """
     known = Counter(file.host for file in files)
     named = (replace(f, host=f"{rank_of(f.path)}/{f.host}" if known[f.host] > 1 and rank_of(f.path) else f.host) for f in files)

@@ -1,8 +1,8 @@
-"""Log directories in TensorBoard's layout, `<logdir>/plugins/profile/<find_run>/<host>.xplane.pb`,
-local or remote.
+"""Log directories in TensorBoard's layout, `<logdir>/plugins/profile/<run>/<host>.xplane.pb`, local
+or remote.
 
-Remote places are URLs that fsspec understands (`gs://`, `s3://`, `memory://`, ...). Nothing is ever
-written beside a user's profile: remote files are read through a temporary copy.
+Remote locations are URLs that fsspec understands (`gs://`, `s3://`, `memory://`, ...). Nothing is
+ever written next to a user's profile: remote files are read through a temporary copy.
 """
 
 from __future__ import annotations
@@ -29,17 +29,20 @@ from outpace.store.tree import Tree, is_url, open_tree, relative_path
 from outpace.trace.formats import InMemoryProfile, find_ending
 
 PROFILE_FOLDER = "plugins/profile"
-_LOOKED_AT = 50  # files and runs of a folder without a profile: enough to name what is there
-_WRITTEN = 60.0  # seconds without a change, after which a file is no longer being written
-_ROUND = 30  # looks, which the workbench makes every second
-_DEPTH = 2  # TensorBoard users keep one log directory per experiment, some with train/ and validation/ inside
+_LOOKED_AT = 50  # maximum number of files and runs inspected in a folder without a profile, to name what is there
+_WRITTEN = 60.0  # seconds without a change after which a file counts as complete
+_ROUND = 30  # number of scans after which an unchanged folder is read again; the workbench scans every second
+# Maximum depth of log directories below the root: TensorBoard users keep one log directory per
+# experiment, some with train/ and validation/ inside.
+_DEPTH = 2
 
 
 def find_profiles(source: ProfileSource) -> ProfileSet:
-    """The profiles at `source`: one profile file, a run folder with such files, a log directory
-    (its newest run), or what is held in memory.
+    """Return the profiles at `source`: one profile file, a run folder with such files, a log
+    directory (its newest run), or a profile in memory.
 
-    Raises NotFoundError when there is nothing of the kind, UsageError for what is no source.
+    Raises NotFoundError where there is no profile, UsageError where `source` is of a kind that
+    cannot be opened.
     """
     held = read_in_memory(source)
     if held is not None:
@@ -75,8 +78,8 @@ def _session(given: str, run: RunInfo, tree: Tree) -> ProfileSet:
 
 
 def _what_else(tree: Tree, root: str) -> str:
-    """A sentence on the first file that looks like another profiler's, in the folder or in its
-    runs; "" without one.
+    """Return a sentence on the first file that looks like another profiler's, in the folder or in
+    its runs; "" without one.
     """
     folder = root.rstrip("/")
     runs = [f"{folder}/{PROFILE_FOLDER}/{name}" for name in tree.folders(f"{folder}/{PROFILE_FOLDER}")]
@@ -89,11 +92,11 @@ def _what_else(tree: Tree, root: str) -> str:
 
 
 class RunCache:
-    """What folders said of their runs when they were looked at last.
+    """The runs that folders contained at the last scan.
 
-    A folder whose entries are as they were, and whose files were old by then, says the same again
-    without a look at its files. They may have been written over nevertheless, so that each is
-    looked at every `_ROUND` times.
+    A folder whose entries have not changed, and whose files were old at the last scan, is not read
+    again. Files may have been overwritten in place nevertheless, so that each folder is read again
+    every `_ROUND` scans.
     """
 
     def __init__(self) -> None:
@@ -101,11 +104,11 @@ class RunCache:
         self._times = 0
 
     def begin_scan(self) -> None:
-        """From here on folders are asked once more."""
+        """Begin a new scan: folders are checked for changes once more."""
         self._times += 1
 
     def find_run(self, tree: Tree, folder: str) -> RunInfo | None:
-        """What a folder says of the run that it holds; None where it holds no profile."""
+        """Return the run in a folder; None where it contains no profile."""
         changed, (before, due, known) = tree.modified_time(folder), self._known.get(folder, (math.inf, 0, None))
         if changed == before and self._times < due:
             return known
@@ -113,14 +116,15 @@ class RunCache:
         if known is not None and info == known:
             info = known
         written = max(changed, info.modified if info is not None else 0.0) >= now - _WRITTEN
-        spread = zlib.crc32(folder.encode("utf-8", "surrogatepass")) % _ROUND if known is None else 0  # not all at one time
+        # Spreads the next reads of folders over the scans.
+        spread = zlib.crc32(folder.encode("utf-8", "surrogatepass")) % _ROUND if known is None else 0
         self._known[folder] = changed, self._times + (0 if written else _ROUND - spread), info
         return info
 
 
 def list_runs(source: str | os.PathLike[str], cache: RunCache | None = None) -> tuple[RunInfo, ...]:
-    """All runs of a log directory that hold a profile, newest first; raises NotFoundError when the
-    folder is missing.
+    """Return all runs of a log directory that contain a profile, newest first. Raises NotFoundError
+    when the folder is missing.
     """
     given = os.fspath(source)
     tree = open_tree(given)
@@ -130,8 +134,8 @@ def list_runs(source: str | os.PathLike[str], cache: RunCache | None = None) -> 
 
 
 def find_runs(source: str | os.PathLike[str], cache: RunCache | None = None) -> tuple[RunInfo, ...]:
-    """The runs of a log directory, newest first; of the folder of a run that one. NotFoundError
-    where there is none.
+    """Return the runs of a log directory, newest first, or the one run of a run folder. Raises
+    NotFoundError where there is none.
     """
     with contextlib.suppress(NotFoundError):
         if runs := list_runs(source, cache):
@@ -140,7 +144,9 @@ def find_runs(source: str | os.PathLike[str], cache: RunCache | None = None) -> 
 
 
 def iter_logdirs(tree: Tree, root: str) -> Iterator[str]:
-    """The folders that may be log directories: the root, and those at most two below it."""
+    """Yield the folders that may be log directories: the root, and the folders at most two levels
+    below it.
+    """
     level = [root.rstrip("/")]
     for depth in range(_DEPTH + 1):
         if depth:
@@ -149,8 +155,8 @@ def iter_logdirs(tree: Tree, root: str) -> Iterator[str]:
 
 
 def shorten_path(path: str) -> str:
-    """The shortest path that opens the same from the working directory: of a log directory's newest
-    run, the log directory. URLs stay.
+    """Return the shortest path that opens the same run from the working directory: the log
+    directory for its newest run. URLs are returned unchanged.
     """
     if is_url(path):
         return path
@@ -164,7 +170,9 @@ def shorten_path(path: str) -> str:
 
 
 def read_run_info(folder: str | os.PathLike[str]) -> RunInfo:
-    """The run that a folder with profiles is; NotFoundError where it holds none."""
+    """Return the run that a folder with profiles represents. Raises NotFoundError where it contains
+    no profile.
+    """
     given = os.fspath(folder)
     tree = open_tree(given)
     info = _info(tree, tree.root.rstrip("/"))
@@ -174,8 +182,8 @@ def read_run_info(folder: str | os.PathLike[str]) -> RunInfo:
 
 
 def has_run(source: str | os.PathLike[str]) -> bool:
-    """Whether there is a run in a log directory, or the folder is one: as soon as the
-    first is met.
+    """Whether a log directory contains a run, or the folder is one itself. The search stops at the
+    first run.
     """
     tree = open_tree(os.fspath(source))
     return next(_each_run(tree, tree.root), None) is not None or _info(tree, tree.root.rstrip("/")) is not None
@@ -183,8 +191,11 @@ def has_run(source: str | os.PathLike[str]) -> bool:
 
 @contextlib.contextmanager
 def local_copy(file: ProfileFile) -> Iterator[str | InMemoryProfile]:
-    """What the file's content is read from, while the block runs: its own path, a temporary copy of
-    a remote file, or what is held of it.
+    """Yield what the file's content is read from while the block runs: its local path, a temporary
+    copy of a remote file, or its bytes in memory.
+
+    Raises NotFoundError where a remote file is gone or cannot be read, OutputError where there is
+    no room for the copy.
     """
     if file.in_memory is not None:
         yield file.in_memory
@@ -199,7 +210,7 @@ def local_copy(file: ProfileFile) -> Iterator[str | InMemoryProfile]:
             tree.download(tree.root, target)
         except FileNotFoundError:
             raise NotFoundError(f"{file.path} is gone. List the runs again and open one that is still there.") from None
-        except Exception as error:  # every store has errors of its own
+        except Exception as error:  # every store raises errors of its own
             if isinstance(error, OSError) and error.errno in (errno.ENOSPC, errno.EDQUOT):
                 raise OutputError(
                     f"There is no room in {tempfile.gettempdir()} for a copy of {file.path}. Set TMPDIR to another place."
@@ -210,8 +221,8 @@ def local_copy(file: ProfileFile) -> Iterator[str | InMemoryProfile]:
 
 
 def find_record(file: ProfileFile) -> tuple[CaptureRecord | None, str | None]:
-    """The capture record beside a profile, and a warning, as `read_capture_record` gives them; none
-    of what is in memory.
+    """Return the capture record next to a profile and a warning, as `read_capture_record` does;
+    (None, None) for a profile in memory.
     """
     return (
         (None, None)
@@ -221,8 +232,8 @@ def find_record(file: ProfileFile) -> tuple[CaptureRecord | None, str | None]:
 
 
 def read_capture_record(folder: str, host: str) -> tuple[CaptureRecord | None, str | None]:
-    """A host's capture record and a warning: (record, None), (None, None) when there is none,
-    (None, why) when unreadable.
+    """Return a host's capture record and a warning: (record, None); (None, None) when there is
+    none; (None, reason) when it is unreadable.
     """
     path = record_path(folder, host)
     tree = open_tree(path)
@@ -241,9 +252,9 @@ def read_capture_record(folder: str, host: str) -> tuple[CaptureRecord | None, s
 def upload_run(folder: str, logdir: str) -> str:
     """Copy a local run folder into a remote log directory and return the URL of the new run folder.
 
-    Profiles go last, so that a run whose upload is under way holds none and is not found. When the
-    upload breaks off, what was written is removed, and OutputError names a local copy that outlives
-    the given folder.
+    Profiles are uploaded last, so that a run that is still being uploaded contains none and is not
+    found. When the upload fails, the uploaded files are removed, and OutputError names a local copy
+    that outlives the folder.
     """
     tree = open_tree(logdir)
     target = f"{tree.root.rstrip('/')}/{PROFILE_FOLDER}/{os.path.basename(folder)}"
@@ -251,7 +262,7 @@ def upload_run(folder: str, logdir: str) -> str:
     try:
         for name in names:
             tree.upload(os.path.join(folder, name), f"{target}/{name}")
-    except Exception as error:  # every store has errors of its own
+    except Exception as error:  # every store raises errors of its own
         kept = shutil.copytree(folder, os.path.join(tempfile.mkdtemp(prefix="outpace-kept-"), os.path.basename(folder)))
         with contextlib.suppress(Exception):
             tree.remove(target)
@@ -262,7 +273,7 @@ def upload_run(folder: str, logdir: str) -> str:
 
 
 def host_of(name: str) -> str:
-    """The host that a profile file belongs to: its name without folder and ending."""
+    """Return the host that a profile file belongs to: its file name without the ending."""
     base = _base(name)
     ending = find_ending(base)
     return base[: len(base) - len(ending)] or base
@@ -277,12 +288,12 @@ def _single(given: str, path: str, tree: Tree) -> ProfileSet:
 
 
 def _profiles_in(tree: Tree, folder: str) -> tuple[ProfileFile, ...]:
-    """Profiles directly inside a folder; a bare .pb may be any protobuf, so it must be named to be
-    opened.
+    """Return the profiles directly inside a folder, sorted by host. A bare .pb file may be any
+    protobuf, so that it is opened only by its own path.
     """
     names = [entry for entry in tree.files(folder) if find_ending(entry.name, in_folders=True)]
     found: dict[str, ProfileFile] = {}
-    for entry in names:  # a plain file wins over its own .gz
+    for entry in names:  # a plain file takes precedence over its own .gz
         host = host_of(entry.name)
         if host not in found or not entry.name.endswith(".gz"):
             found[host] = ProfileFile(host, tree.with_scheme(f"{folder.rstrip('/')}/{entry.name}"), entry.size)
@@ -309,7 +320,7 @@ def _runs_of(tree: Tree, profile_folder: str, look: Callable[[Tree, str], RunInf
 
 
 def _info(tree: Tree, folder: str) -> RunInfo | None:
-    """What a folder says of the run that it holds; None where it holds no profile."""
+    """Return the run in a folder; None where it contains no profile."""
     entries = [e for e in tree.files(folder) if find_ending(e.name, in_folders=True) or e.name.endswith(RECORD_SUFFIX)]
     profiles = [e for e in entries if not e.name.endswith(RECORD_SUFFIX)]
     if not profiles:

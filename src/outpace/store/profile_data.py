@@ -1,7 +1,7 @@
-"""JAX's `ProfileData` as the XSpace it was made of, as far as it still says.
+"""Conversion of JAX's `ProfileData` to an XSpace, as far as its content allows.
 
-It keeps the events with their times and stats, and no more: the numbers of threads, and the
-compiled programs that stand beside names of events, are gone. A warning in the profile says so.
+A `ProfileData` has the events with their times and stats, but neither thread numbers nor the
+compiled programs that an XSpace stores with the names of events. A warning in the profile says so.
 """
 
 from __future__ import annotations
@@ -14,11 +14,11 @@ _LESS = (
     "read from a jax.profiler.ProfileData, which keeps no compiled programs, so that source lines of ops are unknown; "
     "give the serialized XSpace instead"
 )
-_PS = 1000  # of a nanosecond
+_PS = 1000  # picoseconds per nanosecond
 
 
 def convert_to_xspace(data: Any) -> bytes:
-    """The bytes of an XSpace with the planes, lines, events and stats of a
+    """Return the bytes of an XSpace with the planes, lines, events and stats of a
     `jax.profiler.ProfileData`.
     """
     space = SpaceBuilder("")
@@ -38,5 +38,7 @@ def convert_to_xspace(data: Any) -> bytes:
 
 
 def _value(value: Any) -> StatValue:
-    """A stat as it is written; text stays where it is, since most of it stands once."""
+    """Return a stat in the form in which it is written: text inline, since most texts occur
+    once.
+    """
     return Inline(value) if isinstance(value, str) else value

@@ -1,5 +1,5 @@
-"""What a profile is opened from: a place, or what somebody holds in memory, which becomes one
-thing, `InMemoryProfile`.
+"""What a profile can be opened from: a path or URL, or an object in memory, which becomes an
+`InMemoryProfile`.
 """
 
 from __future__ import annotations
@@ -12,15 +12,13 @@ from outpace.model.errors import UsageError
 from outpace.store import trace_events
 from outpace.trace.formats import InMemoryProfile
 
-ProfileSource: TypeAlias = (
-    Any  # a path, text, a buffer, a file object, or a profiler's object: `read_in_memory` says which are taken
-)
+ProfileSource: TypeAlias = Any  # a path, text, a buffer, a file object, or a profiler's object: `read_in_memory` says which
 _TAKEN = "Give a path, an fsspec address, the bytes of an XSpace, a file that is open for reading in binary mode, or jax.profiler.ProfileData."
 
 
 def require_path(source: ProfileSource) -> str:
-    """The local path or URL; an `fsspec.open(...)` that is not entered yet says its own. Raises
-    UsageError for what is no place.
+    """Return the local path or URL of a source; an `fsspec.open(...)` that has not been entered yet
+    knows its own. Raises UsageError where the source is no path.
     """
     source = getattr(source, "full_name", source)
     if isinstance(source, (str, os.PathLike)) and isinstance(place := os.fspath(source), str):
@@ -29,11 +27,11 @@ def require_path(source: ProfileSource) -> str:
 
 
 def read_in_memory(source: ProfileSource) -> InMemoryProfile | None:
-    """What is held in memory: a buffer, a file object from where it stands, an XSpace message, or
-    JAX's `ProfileData`; None for all else.
+    """Return the profile of a source in memory: a buffer, a file object (read from its current
+    position), an XSpace message, or JAX's `ProfileData`; None for anything else.
 
-    What TensorFlow's profiler session returns is a buffer of another message, which becomes an
-    XSpace. Raises UsageError for a file object that gives no bytes.
+    TensorFlow's profiler session returns a buffer with another message, which is converted to an
+    XSpace. Raises UsageError for a file object that returns no bytes.
     """
     if hasattr(source, "read") and (isinstance(source, io.IOBase) or not isinstance(source, os.PathLike)):
         return _read(source)
@@ -52,7 +50,9 @@ def read_in_memory(source: ProfileSource) -> InMemoryProfile | None:
 
 
 def _read(file: Any) -> InMemoryProfile:
-    """What is left of a file object. Its name is that of the profile's host, as a file's is."""
+    """Return the rest of a file object as a profile. The name of the file names the host, as for a
+    file on disk. Raises UsageError where the file is closed, unreadable, text, or at its end.
+    """
     known = getattr(file, "name", "")
     found = InMemoryProfile(b"", known if isinstance(known, str) else "", type(file).__name__)
     if getattr(file, "closed", False):

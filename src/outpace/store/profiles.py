@@ -1,5 +1,5 @@
-"""Profiles as a store shows them: one host's file, the files of a run, and what a folder says of
-the run that it holds.
+"""Descriptions of stored profiles: one host's file, the files of a run, and a summary of a run
+folder.
 """
 
 from __future__ import annotations
@@ -12,14 +12,17 @@ from outpace._caching import once
 from outpace._dataclass import dataclass
 from outpace.trace.formats import InMemoryProfile
 
-_TIMESTAMP = re.compile(r"\d{4}(_\d{2}){5}")  # what TensorFlow and JAX name a run after
+_TIMESTAMP = re.compile(r"\d{4}(_\d{2}){5}")  # the name that TensorFlow and JAX give a run
 
 
 @dataclass(frozen=True)
 class ProfileFile:
-    """One host's profile: `host` is the file name without its ending, `path` a local path or a URL.
+    """One host's profile.
 
-    `in_memory`: its content, where that is in memory.
+    host: file name without its ending.
+    path: local path or URL.
+    size: size of the file, bytes.
+    in_memory: the content, where it is in memory.
     """
 
     host: str
@@ -30,11 +33,15 @@ class ProfileFile:
 
 @dataclass(frozen=True)
 class ProfileSet:
-    """The profiles of one run, one file per host, sorted by host; `folder` holds them. `older`: how
-    many older runs the source holds.
+    """The profiles of one run, one file per host, sorted by host.
 
-    `siblings`: of these, the folders that may hold other hosts of the same run, by their names: see
-    `sessions`.
+    source: path or URL that was opened, or the description of a profile in memory.
+    run: name of the run.
+    folder: folder of the run; "" for a profile in memory.
+    files: one file per host.
+    older: number of older runs in the source.
+    siblings: older runs that, by the names of their folders, may hold other hosts of the same run
+        (see `host_folders`).
     """
 
     source: str
@@ -47,11 +54,14 @@ class ProfileSet:
 
 @dataclass(frozen=True)
 class RunInfo:
-    """One run of a log directory: its name, its folder, and when its newest profile was written
-    (seconds, 0: unknown).
+    """One run of a log directory.
 
-    `state` changes when its files do: it is made of their names, sizes and times. `hosts`: how many
-    profiles it holds.
+    run: name of the run.
+    folder: path or URL of its folder.
+    modified: time at which its newest profile was written, seconds since 1970; 0 where unknown.
+    state: text built from the names, sizes and times of its files, which changes when one of them
+        does.
+    hosts: number of hosts with a profile.
     """
 
     run: str
@@ -62,11 +72,11 @@ class RunInfo:
 
     @once
     def sort_key(self) -> tuple[float, float, str]:
-        """Order of runs: by the time in the name where there is one, since copying a profile gives
-        it a new file time.
+        """Sort key of runs: the time in the run's name where there is one, since copying a profile
+        gives its file a new time; then the file time and the name.
         """
         written = self.modified
         if stamp := _TIMESTAMP.match(self.run):
-            with contextlib.suppress(ValueError, OverflowError):  # digits that are no date
+            with contextlib.suppress(ValueError, OverflowError):  # the digits form no date
                 written = datetime.datetime.strptime(stamp.group(), "%Y_%m_%d_%H_%M_%S").timestamp()
         return written, self.modified, self.run

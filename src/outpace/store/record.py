@@ -1,10 +1,10 @@
-"""The capture record: what Outpace noted while it captured a profile, kept beside it as
+"""The capture record: what Outpace noted while it captured a profile, stored next to the profile as
 `<host>.outpace.json`.
 
 A profile tells what ran; the record tells what a profile cannot: the source line of each tf.data
-stage, which line made an op, how long steps took without the profiler, how many cores the process
-was allowed to use. Standard library only, because the record is written inside the user's training
-process.
+stage, which line created an op, how long steps took without the profiler, how many cores the
+process was allowed to use. Standard library only, because the record is written inside the user's
+training process.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from outpace.model.codec import decode
 from outpace.model.files import parse_json, write_atomically
 from outpace.model.secret_masking import mask_secrets
 
-SCHEMA = 1
+SCHEMA = 1  # version of the record's format
 RECORD_SUFFIX = ".outpace.json"
 _MARK = "@python_samples@"
 
@@ -29,13 +29,22 @@ _MARK = "@python_samples@"
 class PipelineStage:
     """One tf.data operation as the script built it.
 
-    `label` is the name given to TensorFlow, found again as stat `name` of the stage's `Iterator::`
-    events; None when the user's own name could not be read or the operation takes none. `inputs`
-    are ids of the stages that feed it. `inner` are the stages built inside its function (the files
-    of an interleave). `stateful` lists what keeps TensorFlow from running the stage in parallel by
-    itself: stateful operations inside its function, and `captured variable`. `varying` names the
-    operations of the function that give something else in every epoch. `library` names the package
-    whose code built the stage on behalf of the line, `entry` its function that the line calls.
+    id: number of the stage in the record.
+    op: name of the tf.data operation (`map`, `batch`).
+    label: name passed to TensorFlow, which is the stat `name` of the stage's `Iterator::` events;
+        None when the user's own name could not be read or the operation takes none.
+    file: the script's file that built the stage.
+    line: line in that file.
+    text: source text of that line.
+    kwargs: arguments of the operation.
+    inputs: ids of the stages that feed it.
+    stateful: what keeps TensorFlow from running the stage in parallel by itself: stateful
+        operations inside its function, and `captured variable`.
+    inner: ids of the stages built inside its function (the files of an interleave).
+    function: name of its function, where it has one.
+    library: package whose code built the stage on behalf of the line.
+    varying: operations of the function whose result differs from epoch to epoch.
+    entry: function of that library that the line calls.
     """
 
     id: int
@@ -56,11 +65,15 @@ class PipelineStage:
 
 @dataclass(frozen=True)
 class FunctionTrace:
-    """One graph that a `tf.function` built: where the function stands, when (Unix ns), how long
-    (ns), and for which arguments.
+    """One graph that a `tf.function` built.
 
-    `arguments` maps parameter names to the types that TensorFlow told apart: `TensorSpec(...)` or
-    `Literal[...]` for Python values.
+    function: name of the function.
+    file: file in which the function is defined.
+    line: line in that file.
+    start_ns: when it was built, Unix time in ns.
+    duration_ns: how long that took, ns.
+    arguments: types that TensorFlow distinguished, by parameter: `TensorSpec(...)`, or
+        `Literal[...]` for Python values.
     """
 
     function: str
@@ -73,11 +86,12 @@ class FunctionTrace:
 
 @dataclass(frozen=True)
 class OpSources:
-    """The user's lines that made the ops of graphs.
+    """The user's lines that created the ops of graphs.
 
-    `lines` are (file, line, text of the line). `by_function`: for each function, by its name in the
-    profile, the ops of its graph and of the functions inside it, with the index of their line. Ops
-    without a line, and gradient ops whose name says what they are the gradient of, are left out.
+    lines: (file, line, text of the line).
+    by_function: for each function, by its name in the profile, the ops of its graph and of the
+        functions inside it, with the index of their line in `lines`. Ops without a line are left
+        out, and so are gradient ops whose name says what they are the gradient of.
     """
 
     lines: tuple[tuple[str, int, str], ...] = ()
@@ -86,14 +100,20 @@ class OpSources:
 
 @dataclass(frozen=True)
 class LayerSource:
-    """What Keras calls in a name scope: `kind` is model, layer, metric or optimizer, `type` its
-    class.
+    """What Keras calls in a name scope.
 
-    `file`, `line` and `text` are the user's line that made it, empty where unknown; `inner` says
-    that library code made it on behalf of that line. `call_file` and `call_line` are where its
-    `call` stands if the user wrote it. Of an optimizer, `variables` are the paths of those that it
-    updates, in their order, and `updates` how many ops of each name it runs for each of them
-    (`mul`: `Mul`, `Mul_1`, ...).
+    name: the Keras name of the object.
+    kind: model, layer, metric or optimizer.
+    type: its class.
+    file: file of the user's line that created it; empty where unknown.
+    line: that line.
+    text: source text of that line.
+    inner: whether library code created it on behalf of that line.
+    call_file: file of its `call`, where the user wrote it.
+    call_line: line of its `call`, where the user wrote it.
+    variables: for an optimizer, the paths of the variables that it updates, in their order.
+    updates: for an optimizer, how many ops of each name it runs for each variable (`mul`: `Mul`,
+        `Mul_1`, ...).
     """
 
     name: str
@@ -111,12 +131,18 @@ class LayerSource:
 
 @dataclass(frozen=True)
 class CapturedSteps:
-    """The captured steps: numbers of the marks, and what was counted before and around them.
+    """The captured steps: numbers of the step marks, and what was counted before and around them.
 
-    `interrupted` are the numbers of marks that also hold something else than a step (an epoch's
-    end, a validation). `steps` counts calls; one call is `steps_per_execution` training steps.
-    `cpu_seconds` is the processor time that the process used meanwhile, all threads together,
-    `machine_busy` the share of the machine's that all processes used; 0 where it was not measured.
+    first_step: number of the first captured step.
+    steps: number of captured calls; one call is `steps_per_execution` training steps.
+    warmup: steps before the capture.
+    seconds: length of the capture, s.
+    interrupted: numbers of marks that also contain something other than a step (an epoch's end, a
+        validation).
+    cpu_seconds: processor time of the process during the capture, all threads together, s; 0 where
+        not measured.
+    machine_busy: share of the machine's processor time that all processes used during the capture;
+        0 where not measured.
     """
 
     first_step: int
@@ -130,11 +156,13 @@ class CapturedSteps:
 
 @dataclass(frozen=True)
 class StepDurations:
-    """Durations of single steps in nanoseconds, in order: before, inside and after the captured
-    window.
+    """Durations of single steps, in order.
 
-    rounds: where single steps were not timed, of how many steps each of those durations is the
-    mean, from one's start to the next one's.
+    before_ns: before the captured window, ns.
+    during_ns: inside the captured window, ns.
+    after_ns: after the captured window, ns.
+    rounds: where single steps were not timed, the number of steps of which each duration is the
+        mean, from one's start to the next one's.
     """
 
     before_ns: tuple[int, ...] = ()
@@ -148,18 +176,22 @@ GARBAGE_COLLECTION, ITERATOR_END = "garbage collection", "end of a data set's it
 
 @dataclass(frozen=True)
 class PythonSamples:
-    """Stacks of the training thread while the profile was recorded, fifty to a hundred moments a
-    second.
+    """Stacks of the training thread while the profile was recorded, sampled fifty to a hundred
+    times a second.
 
-    base_unix_ns: Unix time from which the samples count. `thread`: name of the thread. `method`:
-    `signal`, or `thread` where samples had to wait for the GIL (`capture/ticks.py` says what that
-    means). `frames`: (file, function, its first line, owner); the owner is `""` for the user's own
-    code, `python` for the standard library, `outpace`, or the name of the package. `stacks`:
-    outermost first, each place an index of a frame and a line. `samples`: (ns since the base, ns
-    that it stands for, index of the stack). `text`: (index of a frame, line, source) of the user's
-    innermost lines. `dropped`: samples too many to keep. `others`: what Python's other threads did
-    meanwhile. `pauses`: (ns since the base, how long, ns, what) of times in which no line of the
-    program ran, but what `capture/pauses.py` names.
+    base_unix_ns: Unix time that the samples' times count from, ns.
+    thread: name of the thread.
+    method: `signal`, or `thread` where samples had to wait for the GIL (`capture/ticks.py` explains
+        the consequences).
+    frames: (file, function, its first line, owner). The owner is `""` for the user's own code,
+        `python` for the standard library, `outpace`, or the name of the package.
+    stacks: outermost frame first, each entry the index of a frame and a line.
+    samples: (ns since the base, ns that the sample stands for, index of the stack).
+    text: (index of a frame, line, source text) of the user's innermost lines.
+    dropped: number of samples that were too many to store.
+    others: samples of Python's other threads over the same time.
+    pauses: (ns since the base, length in ns, what) of times in which no line of the program ran,
+        but something that `capture/pauses.py` names.
     """
 
     base_unix_ns: int
@@ -176,10 +208,14 @@ class PythonSamples:
 
 @dataclass(frozen=True)
 class ThreadSamples:
-    """A Python thread beside the one that trains: processor time that it used while it was watched
-    (ns), for how long that was (ns), and how often each stack was met there (index into the stacks
-    of `PythonSamples`, count). `used_ns`: for each of these the processor time that the thread used
-    just before it was met there; empty in captures before 0.3.
+    """Samples of a Python thread other than the training thread.
+
+    name: name of the thread.
+    cpu_ns: processor time that it used while it was watched, ns.
+    watched_ns: how long it was watched, ns.
+    stacks: (index into the stacks of `PythonSamples`, number of samples with that stack).
+    used_ns: for each of `stacks`, the processor time that the thread used just before those
+        samples, ns; empty in captures before 0.3.
     """
 
     name: str
@@ -191,14 +227,19 @@ class ThreadSamples:
 
 @dataclass(frozen=True)
 class Compilation:
-    """One part of a compilation that JAX reported: when it ended (Unix ns), how long it took (ns),
-    JAX's name of the part, and the user's line that led to it (an empty file where there is none).
-    `program`: name of what was compiled, where this JAX says it.
+    """One part of a compilation that JAX reported.
 
-    `arguments` are those that differ from the compilation before of the same function, `before`
-    what they were then (None: there was none); both by parameter and path, described as
-    `float32[16,64]`, or `Literal[...]` for static values. `arguments` is None where nothing is
-    known.
+    unix_ns: when it ended, Unix time in ns.
+    duration_ns: how long it took, ns.
+    event: JAX's name of the part.
+    file: file of the user's line that led to it; empty where there is none.
+    line: that line.
+    function: function of that line.
+    program: name of the compiled program, where this version of JAX reports it.
+    before: previous values of `arguments`; None where the function was not compiled before.
+    arguments: arguments that differ from the previous compilation of the same function; None where
+        nothing is known. Both are by parameter and path, described as `float32[16,64]`, or
+        `Literal[...]` for static values.
     """
 
     unix_ns: int
@@ -214,18 +255,40 @@ class Compilation:
 
 @dataclass(frozen=True)
 class CaptureRecord:
-    """Everything noted about one host's capture; see the fields' own types. `layers` are by name
-    scope in the graph.
+    """Everything noted about one host's capture.
 
-    `cpu_flags`: of the CPU's instructions for 16 bits (`_cores.py`), those that it has.
-    `callbacks`: (file, line, text) of the line that made the first of each class of Keras' own
-    callbacks. `argv` has dots for secrets (`model/secret_masking.py`) unless `secrets` says that
-    they were asked for; records of earlier versions lose them here. `calibration`: ns that short
-    loops took just before the profiler opened, by their names (`capture/calibration.py`), which
-    tells how fast the machine was. `faults`: how often code of ours failed beside the training, by
-    file, line and kind. `command_buffers`: whether XLA might use CUDA graphs, which
-    `--command-buffers off` forbids. `cells`: of a notebook, what its cells are called (`In [3]`),
-    by the file that they were compiled under.
+    outpace: version of Outpace.
+    script: path of the script; "" in a notebook.
+    argv: arguments of the script, with dots for secrets (`model/secret_masking.py`) unless
+        `secrets` is set; records of earlier versions lose their secrets when they are read.
+    versions: versions of the frameworks, by name.
+    python: version of Python.
+    mode: how the steps were recognised.
+    window: the captured steps.
+    steps_per_execution: training steps per call.
+    overhead: step durations before, during and after the captured window, which show the cost of
+        profiling.
+    pipeline: tf.data operations that the script built.
+    cpu_count: number of cores that the process may be scheduled on.
+    traces: graphs that `tf.function` built.
+    python_samples: stacks of the training thread and of other threads; None where Python was not
+        sampled.
+    compilations: parts of compilations that JAX reported.
+    op_sources: the user's lines that created the ops.
+    layers: what Keras calls, by name scope in the graph.
+    callbacks: (file, line, text) of the line that created the first callback of each class of
+        Keras' own callbacks.
+    cpu_flags: the CPU's instruction sets for 16 bits (`_cpus.py`).
+    calibration: ns that short loops took just before the profiler opened, by name of the loop
+        (`capture/calibration.py`), a measure of the machine's speed.
+    faults: how often Outpace's own code failed during the training, by file, line and kind.
+    command_buffers: whether XLA might use CUDA graphs, which `--command-buffers off` forbids.
+    cells: names of a notebook's cells (`In [3]`), by the file that they were compiled under.
+    exit: exit code of the script; None where it was not known when the record was written.
+    stopped: whether the capture stopped the script.
+    created: when the record was built, ISO 8601 in UTC.
+    secrets: whether the user asked for secrets to be recorded.
+    schema: version of the record's format.
     """
 
     outpace: str
@@ -261,7 +324,7 @@ class CaptureRecord:
             object.__setattr__(self, "argv", mask_secrets(self.argv))
 
     def to_json(self) -> str:
-        """The record as JSON text; samples stand on one line, being thousands."""
+        """Return the record as JSON text. The samples, which are thousands, stand on one line."""
         samples = json.dumps(self.as_dict()["python_samples"], separators=(",", ":"))
         head, mark, rest = json.dumps({**self.as_dict(), "python_samples": _MARK}, indent=1, default=str).partition(
             f'"{_MARK}"'
@@ -269,17 +332,18 @@ class CaptureRecord:
         return head + samples + rest + "\n" if mark else head + "\n"
 
     def as_dict(self) -> dict[str, Any]:
-        """The record as plain mappings and tuples, as `Run.records` holds it."""
+        """Return the record as plain mappings and tuples, in the form of `Run.records`."""
         samples = self.python_samples
-        plain = dataclasses.asdict(dataclasses.replace(self, python_samples=None))  # copies every single number
+        # asdict() would copy every number of the samples.
+        plain = dataclasses.asdict(dataclasses.replace(self, python_samples=None))
         if samples is None:
             return {**plain, "python_samples": None}
         return {**plain, "python_samples": {**vars(samples), "others": [dict(vars(thread)) for thread in samples.others]}}
 
     @classmethod
     def from_json(cls, text: str) -> CaptureRecord:
-        """Read JSON text; raises ValueError with a reason when it is not a record this version can
-        read.
+        """Read a record from JSON text. Raises ValueError with a reason when the text is not a
+        record that this version can read.
         """
         try:
             data = parse_json(text)
@@ -305,12 +369,12 @@ class CaptureRecord:
 
 
 def record_path(folder: str, host: str) -> str:
-    """Path of a host's record in a run folder."""
+    """Return the path of a host's record in a run folder."""
     return folder.rstrip("/") + "/" + host + RECORD_SUFFIX
 
 
 def write_record(folder: str, host: str, record: CaptureRecord) -> str:
-    """Write a record into a local run folder, whole or not at all; returns its path."""
+    """Write a record into a local run folder, whole or not at all, and return its path."""
     path = record_path(folder, host)
     with write_atomically(path, "The capture's record") as file:
         file.write(record.to_json().encode("utf-8"))
@@ -318,7 +382,7 @@ def write_record(folder: str, host: str, record: CaptureRecord) -> str:
 
 
 def _check(samples: PythonSamples) -> None:
-    """Raise ValueError where an index leads nowhere."""
+    """Raise ValueError where an index points to no frame or stack."""
     frames, stacks = range(len(samples.frames)), range(len(samples.stacks))
     if any(not stack or any(frame not in frames for frame, _ in stack) for stack in samples.stacks):
         raise ValueError("a stack is empty, or names a frame that is not there")

@@ -1,4 +1,5 @@
-"""A run takes shape in a hidden folder and appears in the log directory as a whole, or not at all.
+"""Staging of a run: its files are written into a hidden folder, and the run appears in the log
+directory as a whole, or not at all.
 
 Standard library only: this runs inside the user's training process.
 """
@@ -24,24 +25,24 @@ if sys.platform != "win32":
 
 STAGING_PREFIX = ".outpace-"
 NEW_FOLDER, PREVIOUS_FOLDER = "new", "before"
-"""In a hidden folder: what is to get a place beside it, and a folder that holds what stood at that
-place, under its name.
+"""Folders inside a hidden folder: the new content, and the previous content of its destination,
+under its own name.
 """
 _LOCK = "lock"
-MAX_NAME_ATTEMPTS = 1000  # captures that begin within one second and want the same name
+MAX_NAME_ATTEMPTS = 1000  # maximum number of captures that begin within one second and want the same name
 
 
 class Staging:
-    """The place where one run's files are written before they are published; use it in a `with`
+    """The folder in which one run's files are written before they are published; use it in a `with`
     block.
 
-    The hidden folder stands inside a local log directory, so that publishing is a rename; for a URL
-    it stands in the temporary directory, and publishing uploads. Leaving the block removes whatever
+    For a local log directory the hidden folder is inside it, so that publishing is a rename; for a
+    URL it is in the temporary directory, and publishing uploads. Leaving the block removes whatever
     was not published.
     """
 
     def __init__(self, logdir: str) -> None:
-        """Make the folder; raises CaptureError when the log directory cannot be written to."""
+        """Create the folder. Raises CaptureError when the log directory cannot be written to."""
         self.logdir = logdir
         self.folder, self._lock = "", ExitStack()
         try:
@@ -63,8 +64,8 @@ class Staging:
         self.discard()
 
     def run_folder(self, name: str | None = None) -> str:
-        """The folder for the run's files, made when it is missing; its name is the time by default,
-        as TensorFlow's is.
+        """Return the folder for the run's files, and create it when it is missing. Its name is the
+        time by default, as TensorFlow's is.
         """
         existing = self._runs()
         if existing and name in (None, existing[0]):
@@ -74,10 +75,11 @@ class Staging:
         return path
 
     def publish(self) -> str:
-        """Move or upload the run into the log directory under a free name; returns its path or URL.
+        """Move or upload the run into the log directory under a free name, and return its path or
+        URL.
 
         Raises CaptureError when there is no file to publish or the run cannot be moved, OutputError
-        when an upload fails: the message then names the local folder where the run was kept.
+        when an upload fails: the message then names the local folder that still contains the run.
         """
         runs = self._runs()
         source = os.path.join(self.folder, PROFILE_FOLDER, runs[0]) if runs else ""
@@ -103,7 +105,9 @@ class Staging:
 
 
 def _renamed(source: str, target: str) -> str:
-    """Rename a folder to the target or, when that is taken, to the target with a number."""
+    """Rename a folder to the target or, when that exists, to the target with a number, and return
+    the new path.
+    """
     for attempt in range(MAX_NAME_ATTEMPTS):
         place = target if attempt == 0 else f"{target}_{attempt}"
         if os.path.exists(place):
@@ -119,10 +123,13 @@ def _renamed(source: str, target: str) -> str:
 
 
 def create_hidden_folder(parent: str) -> tuple[str, ExitStack]:
-    """A new folder of this process, and its lock, which it holds until `remove_hidden_folder`."""
-    new = tempfile.mkdtemp(prefix=f"{STAGING_PREFIX}new-", dir=parent)  # which no sweep knows before it is locked
+    """Create a hidden folder of this process and return it with its lock, which is closed by
+    `remove_hidden_folder`.
+    """
+    # A sweep ignores this name, so that the folder is safe before it is locked.
+    new = tempfile.mkdtemp(prefix=f"{STAGING_PREFIX}new-", dir=parent)
     lock = ExitStack()
-    with contextlib.suppress(OSError):  # a file system without locks
+    with contextlib.suppress(OSError):  # the file system has no locks
         lock = _locked(new)
     folder = os.path.join(parent, f"{STAGING_PREFIX}{os.getpid()}-{new[-8:]}{_suffix()}")
     os.rename(new, folder)
@@ -130,8 +137,8 @@ def create_hidden_folder(parent: str) -> tuple[str, ExitStack]:
 
 
 def remove_hidden_folder(folder: str, lock: ExitStack) -> None:
-    """Remove a hidden folder. What was put aside for one that did not get to its place comes back
-    first; OSError where it cannot: all stays.
+    """Remove a hidden folder. A previous folder whose replacement did not reach its destination is
+    moved back first; where that fails, OSError is raised and everything stays.
     """
     with lock:
         aside = os.path.join(folder, PREVIOUS_FOLDER)
@@ -140,12 +147,12 @@ def remove_hidden_folder(folder: str, lock: ExitStack) -> None:
                 place = os.path.join(os.path.dirname(folder), name)
                 if not os.path.lexists(place):
                     os.rename(os.path.join(aside, name), place)
-    shutil.rmtree(folder, ignore_errors=True)  # once the lock is closed: NFS keeps a file that is open
+    shutil.rmtree(folder, ignore_errors=True)  # after the lock is closed: NFS keeps a file that is open
 
 
 def _locked(folder: str) -> ExitStack:
-    """The lock of a hidden folder, until it is closed or the process ends. OSError where another
-    process has it, or there are none.
+    """Return the lock of a hidden folder, which is released when it is closed or the process ends.
+    Raises OSError where another process has it, or the file system has no locks.
     """
     with ExitStack() as held:
         if sys.platform != "win32":
@@ -154,21 +161,21 @@ def _locked(folder: str) -> ExitStack:
 
 
 def _suffix() -> str:
-    """The machine's part of a folder's name: on a shared file system, process ids of others say
-    nothing here.
+    """Return the machine's part of a hidden folder's name: on a shared file system, process ids of
+    other machines mean nothing here.
     """
     return f"@{platform.node()}"
 
 
 def remove_stale_folders(logdir: str) -> None:
-    """Remove the folders of this machine's processes that were killed before they could do it
-    themselves.
+    """Remove the hidden folders of processes of this machine that were killed before they removed
+    them.
 
-    Containers may share a machine's name and have process ids of their own: only the lock, which
-    goes with its process and holds over NFS, says that the owner is gone. A folder of another user
-    may hold links to what is ours, and stays.
+    Containers may share a machine's name and have process ids of their own: only the lock, which is
+    released with its process and works over NFS, shows that the owner is gone. A folder of another
+    user may contain links to this user's files, and stays.
     """
-    if sys.platform == "win32":  # where signal 0 is Ctrl-C
+    if sys.platform == "win32":  # signal 0 is Ctrl-C on Windows
         return
     for name in os.listdir(logdir):
         pid = (
@@ -187,5 +194,5 @@ def _lives(pid: int) -> bool:
     try:
         os.kill(pid, 0)
     except OSError as error:
-        return not isinstance(error, ProcessLookupError)  # a process of somebody else is refused, and lives
+        return not isinstance(error, ProcessLookupError)  # another user's process refuses the signal, and lives
     return True

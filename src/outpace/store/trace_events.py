@@ -1,9 +1,9 @@
-"""The events for a viewer that TensorFlow's profiler session returns, as the XSpace they were made
-of, as far as they still say.
+"""Conversion of the trace-viewer events that TensorFlow's profiler session returns to an XSpace, as
+far as their content allows.
 
 `ProfilerSession().stop()` of TensorFlow serialises a `Trace` (trace_events.proto): planes and
-threads by name, events with their times, stats as text. What links events of several threads, marks
-of steps and compiled programs is left out of it. A warning in the profile says so.
+threads by name, events with their times, stats as text. It leaves out the links between events of
+several threads, step marks and compiled programs. A warning in the profile says so.
 """
 
 from __future__ import annotations
@@ -14,10 +14,10 @@ from typing import Any
 from outpace.model.protobuf_wire import iter_fields
 from outpace.model.space_builder import Inline, LineBuilder, SpaceBuilder, StatValue
 
-_DEVICES, _EVENTS = 1, 4  # of Trace
-_NAME, _RESOURCES = 1, 3  # of Device; a resource has its name at 1, too
-_DEVICE, _RESOURCE, _TITLE, _START, _DURATION, _ARGUMENTS = 1, 2, 3, 9, 10, 11  # of TraceEvent
-_KEY, _VALUE = 1, 2  # of an entry of a map
+_DEVICES, _EVENTS = 1, 4  # field numbers of Trace
+_NAME, _RESOURCES = 1, 3  # field numbers of Device; a resource has its name at 1, too
+_DEVICE, _RESOURCE, _TITLE, _START, _DURATION, _ARGUMENTS = 1, 2, 3, 9, 10, 11  # field numbers of TraceEvent
+_KEY, _VALUE = 1, 2  # field numbers of a map entry
 _LESS = (
     "read from what TensorFlow's ProfilerSession.stop() returns, which leaves out the marks of steps and what links events of several "
     "threads; for all of it capture into a file"
@@ -26,17 +26,22 @@ _NUMBER = re.compile(r"-?\d{1,19}")
 
 
 def convert_to_xspace(data: bytes) -> bytes | None:
-    """The bytes of an XSpace with the events of a `Trace`; None for bytes that are none."""
+    """Return the bytes of an XSpace with the events of a serialised `Trace`; None for bytes that
+    are no `Trace`.
+    """
     try:
         first = next(iter_fields(memoryview(data)[: 1 << 20]), (0, b""))
         if first[0] != _DEVICES or not _device(first[1])[1]:
             return None
         return _space(data).to_bytes()
-    except (ValueError, TypeError, KeyError):  # another message, or none at all
+    except (ValueError, TypeError, KeyError):  # the bytes are another message, or none at all
         return None
 
 
 def _space(data: bytes) -> SpaceBuilder:
+    """Build the XSpace of a serialised `Trace`. Raises ValueError, TypeError or KeyError where the
+    bytes are something else.
+    """
     space, lines = SpaceBuilder(""), dict[tuple[int, int], LineBuilder]()
     events: list[Any] = []
     space.errors.append(_LESS)
@@ -46,7 +51,7 @@ def _space(data: bytes) -> SpaceBuilder:
             plane = space.plane(name, identity)
             lines.update({(identity, at): plane.line(thread, at) for at, thread in resources})
         elif number == _EVENTS:
-            events.append(value)  # devices may follow
+            events.append(value)  # devices may follow the events
     for event in events:
         _add(lines, list(iter_fields(event)))
     return space
@@ -61,7 +66,9 @@ def _add(lines: dict[tuple[int, int], LineBuilder], event: list[tuple[int, Any]]
 
 
 def _device(entry: Any) -> tuple[int, str, list[tuple[int, str]]]:
-    """Number, name and threads of a device, an entry of the map."""
+    """Return (number, name, [(number, name) of each thread]) of a device, which is an entry of the
+    map.
+    """
     identity, device = _entry(entry)
     named = list(iter_fields(device))
     resources = (_entry(value) for number, value in named if number == _RESOURCES)
@@ -79,5 +86,7 @@ def _text(value: Any) -> str:
 
 
 def _value(text: str) -> StatValue:
-    """A stat as it was before it became text, as far as that shows."""
+    """Return a stat as a number where its text is one that fits into 64 bits, else as
+    inline text.
+    """
     return int(text) if _NUMBER.fullmatch(text) and abs(int(text)) < 1 << 63 else Inline(text)

@@ -1,4 +1,4 @@
-"""One small view of a folder tree, local (os) or remote (fsspec), with only what a log directory
+"""A small interface to folder trees, local (os) or remote (fsspec), with only what a log directory
 needs.
 
 Local paths do not go through fsspec: it costs 100 ms of import, and it makes every path absolute.
@@ -35,8 +35,11 @@ _URL = re.compile(r"^[A-Za-z][A-Za-z0-9+.-]*(::|://)")
 
 @dataclass(frozen=True)
 class FileEntry:
-    """A file of a folder: its name, size in bytes, and time of last change in seconds since 1970
-    (0: unknown).
+    """A file of a folder.
+
+    name: file name.
+    size: size, bytes.
+    modified: time of last change, seconds since 1970; 0 where unknown.
     """
 
     name: str
@@ -45,33 +48,33 @@ class FileEntry:
 
 
 class Tree(Protocol):
-    """A place in a file system; `root` is that place, in the form that the other methods take."""
+    """A location in a file system. `root` is that location, in the form that the methods expect."""
 
     root: str
 
     def is_file(self, path: str) -> bool:
-        """Whether a file is there."""
+        """Whether there is a file at the path."""
 
     def is_folder(self, path: str) -> bool:
-        """Whether a folder is there."""
+        """Whether there is a folder at the path."""
 
     def files(self, folder: str) -> list[FileEntry]:
-        """Files directly in a folder."""
+        """Return the files directly in a folder."""
 
     def folders(self, folder: str) -> list[str]:
-        """Folders directly in a folder."""
+        """Return the names of the folders directly in a folder."""
 
     def modified_time(self, folder: str) -> float:
-        """When entries of a folder came, went or changed their names, seconds since 1970; infinity
-        where the store does not tell.
+        """Return when an entry of the folder was last added, removed or renamed, in seconds since
+        1970; infinity where the store does not report it.
         """
 
     def size(self, path: str) -> int:
-        """Size of a file in bytes."""
+        """Return the size of a file in bytes."""
 
     def read(self, path: str, kind: FileKind) -> bytes:
-        """Content of a file of some kind. Raises OSError where it is none, or larger than one may
-        be.
+        """Return the content of a file of the given kind. Raises OSError where the path is no file,
+        or the file is larger than that kind may be.
         """
 
     def download(self, path: str, target: str) -> None:
@@ -81,17 +84,19 @@ class Tree(Protocol):
         """Copy a local file to a path."""
 
     def remove(self, folder: str) -> None:
-        """Remove a folder with all that it holds."""
+        """Remove a folder with all its content."""
 
     def with_scheme(self, path: str) -> str:
-        """A path as the user writes it, with its scheme."""
+        """Return a path as the user writes it, with its scheme."""
 
     def without_scheme(self, path: str) -> str:
-        """A path as this tree takes it, without its scheme."""
+        """Return a path as the methods of this tree expect it, without its scheme."""
 
 
 def relative_path(path: str) -> str:
-    """A path as seen from the working directory, where that is shorter. URLs stay."""
+    """Return a path relative to the working directory, where that is shorter. URLs are returned
+    unchanged.
+    """
     if not os.path.isabs(path):
         return path
     with contextlib.suppress(OSError, ValueError):  # the working directory may be gone
@@ -100,19 +105,21 @@ def relative_path(path: str) -> str:
 
 
 def is_url(path: str) -> bool:
-    """Whether a place is a URL rather than a local path."""
+    """Whether a location is a URL rather than a local path."""
     return bool(_URL.match(path))
 
 
 def local_path(path: str) -> str | None:
-    """The path of a local place, which may be written as a URL, too; None for a store."""
+    """Return the local path of a location, which may be written as a `file://` or `local://` URL;
+    None for a remote one.
+    """
     plain = _LOCAL.sub("", path)
     return None if is_url(plain) else os.path.expanduser(plain)
 
 
 def open_tree(path: str) -> Tree:
-    """The tree at a local path or URL; raises UsageError when nothing installed understands the
-    URL.
+    """Return the tree at a local path or URL. Raises UsageError when no installed package
+    understands the URL, NotFoundError when it cannot be reached.
     """
     return _Remote(path) if is_url(path) else _Local(path)
 
@@ -132,7 +139,7 @@ class _Local:
     def files(self, folder: str) -> list[FileEntry]:
         found = []
         for name in self._names(folder):
-            with contextlib.suppress(OSError):  # gone meanwhile, or a link that leads nowhere or in a circle
+            with contextlib.suppress(OSError):  # the file has been removed, or is a link to nothing or to itself
                 status = os.stat(os.path.join(folder, name))
                 if stat.S_ISREG(status.st_mode):
                     found.append(FileEntry(name, status.st_size, status.st_mtime))
@@ -140,9 +147,10 @@ class _Local:
 
     def folders(self, folder: str) -> list[str]:
         found = []
-        with contextlib.suppress(OSError), os.scandir(folder) as entries:  # which tell what they are without a question each
+        # scandir() knows the type of each entry without a further system call.
+        with contextlib.suppress(OSError), os.scandir(folder) as entries:
             for entry in entries:
-                with contextlib.suppress(OSError):  # a link in a circle
+                with contextlib.suppress(OSError):  # a link to itself
                     if not entry.name.startswith(".") and entry.is_dir():
                         found.append(entry.name)
         return sorted(found)
@@ -184,16 +192,16 @@ class _Local:
 
 
 def required_packages(url: str) -> str:
-    """What pip must install for fsspec to reach a URL."""
+    """Return the packages that pip must install for fsspec to open a URL."""
     protocol = url.split(":", 1)[0]
     return _PACKAGES.get(protocol, f"fsspec[{protocol}]")
 
 
 class _Remote:
-    """A place that fsspec reaches; paths inside have no protocol, `with_scheme` puts it back."""
+    """A location that fsspec opens; paths inside have no protocol, `with_scheme` adds it."""
 
     def __init__(self, place: str) -> None:
-        import fsspec  # here, because a local report must not pay for its import
+        import fsspec  # imported here, because a local report must not pay for it
 
         try:
             self.fs, self.root = fsspec.core.url_to_fs(place)
@@ -206,7 +214,9 @@ class _Remote:
             raise UsageError(f"{place} cannot be opened: {error}.") from None
         except OSError as error:
             raise NotFoundError(f"{place} cannot be reached: {error}.") from error
-        self.fs.invalidate_cache()  # fsspec keeps its file systems, and some would show for ever what was there first
+        # fsspec caches its file systems, some of which would otherwise return their first listing
+        # for ever.
+        self.fs.invalidate_cache()
 
     def is_file(self, path: str) -> bool:
         return bool(self.fs.isfile(path))
@@ -268,8 +278,8 @@ class _Remote:
 
 
 def _modified(info: dict[str, Any]) -> float:
-    """A file's time from whichever key its store uses, as seconds since 1970; 0 when it
-    tells none.
+    """Return a file's time from whichever key its store uses, in seconds since 1970; 0 where it has
+    none.
     """
     for key in ("mtime", "LastModified", "last_modified", "updated", "created"):
         value = info.get(key)

@@ -1,5 +1,5 @@
-"""Synthetic profiles for tests: a builder of XSpace files, of GPUs in them, and training runs whose
-every time is known.
+"""Synthetic profiles for tests: a builder of XSpace files, of GPUs in them, and training runs with
+known times.
 """
 
 from outpace.model.space_builder import Inline, LineBuilder, PlaneBuilder, SpaceBuilder, StatValue, Unsigned

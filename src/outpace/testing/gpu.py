@@ -1,5 +1,5 @@
-"""A GPU of a synthetic profile: kernels, copies and their launches, written as one of the profilers
-in use writes them.
+"""GPU of a synthetic profile: kernels, copies and their launches, in the format of one of the
+profilers in use.
 """
 
 from __future__ import annotations
@@ -10,12 +10,13 @@ from outpace._dataclass import dataclass
 from outpace.model.space_builder import LineBuilder, SpaceBuilder, StatValue
 
 Dim = tuple[int, int, int]
-_GARBAGE = "regs:17179869185 shm:7 grid:1,210453397508,0 block:0,0,0"  # what TensorFlow 2.3/2.4 wrote beside a launch call
+# value that TensorFlow 2.3/2.4 wrote with a launch call
+_GARBAGE = "regs:17179869185 shm:7 grid:1,210453397508,0 block:0,0,0"
 _STREAMS = {"kernel": "Kernel", "copy": "Memcpy"}
 
 
 class Dialect(str, Enum):
-    """Who wrote the profile."""
+    """Profiler whose format the profile has."""
 
     TF_2_4 = "TensorFlow 2.3/2.4, CUPTI"
     CUDA = "today, CUPTI"
@@ -24,8 +25,12 @@ class Dialect(str, Enum):
 
 @dataclass(frozen=True)
 class Launch:
-    """How a kernel is launched; shared memory in bytes per block, occupancy as a percentage (0: not
-    recorded).
+    """Launch parameters of a kernel.
+
+    registers: registers per thread
+    static, dynamic: shared memory, bytes per block
+    grid, block: dimensions of the grid and of a block
+    occupancy: percentage; 0 where not recorded
     """
 
     registers: int = 32
@@ -36,7 +41,7 @@ class Launch:
     occupancy: float = 0
 
     def text(self, dialect: Dialect) -> str:
-        """The `kernel_details` of a dialect."""
+        """Return the `kernel_details` stat in a dialect's format."""
         size = "grid:{},{},{} block:{},{},{}".format(*self.grid, *self.block)
         shared = self.static + self.dynamic
         if dialect is Dialect.TF_2_4:
@@ -47,23 +52,24 @@ class Launch:
         return f"regs:{self.registers} {memory} {size} occ_pct:{self.occupancy:g}"
 
 
-DEFAULT_LAUNCH = Launch()  # a launch of which nothing is said
+DEFAULT_LAUNCH = Launch()  # launch with default parameters
 
 
 class GpuBuilder:
-    """A GPU plane in the making. Times are ps after the file's first timestamp; methods return the
+    """Builder of a GPU plane. Times are ps after the file's first timestamp; methods return the
     builder.
 
     >>> space = SpaceBuilder()
     >>> host = space.plane("/host:CPU").line("python")
-    >>> gpu = GpuBuilder(space, host).kernel("gemm", 5_000_000, 2_000_000, op="dense/MatMul:MatMul", called=1_000_000)
+    >>> gpu = GpuBuilder(space, host)
+    >>> gpu = gpu.kernel("gemm", 5_000_000, 2_000_000, op="dense/MatMul:MatMul", called=1_000_000)
     """
 
     def __init__(
         self, space: SpaceBuilder, host: LineBuilder, *, index: int = 0, dialect: Dialect = Dialect.CUDA, **stats: StatValue
     ) -> None:
-        """`host` is the thread that launches. `stats` are the plane's (`compute_cap_major=9`,
-        `memory_bandwidth=..`).
+        """Create the plane. `host` is the line of the thread that launches. `stats` are the stats
+        of the plane (`compute_cap_major=9`, `memory_bandwidth=..`).
         """
         self.dialect = dialect
         self._host = host
@@ -86,8 +92,8 @@ class GpuBuilder:
         call_ps: int = 1_000_000,
         **stats: StatValue,
     ) -> GpuBuilder:
-        """Add a kernel; `called` is when the host's launch call began (None: the launch is not in
-        the profile).
+        """Add a kernel. `called` is the start of the host's launch call, ps (None: the profile does
+        not contain the launch); `call_ps` is the duration of that call.
         """
         details = launch.text(self.dialect)
         event: dict[str, StatValue] = {
@@ -117,8 +123,8 @@ class GpuBuilder:
         called: int | None = None,
         call_ps: int = 1_000_000,
     ) -> GpuBuilder:
-        """Add a copy of `size` bytes; `direction` as in the event's name: H2D, D2H, D2D, P2P. Only
-        CUDA's dialect says kinds of memory.
+        """Add a copy of `size` bytes. `direction` is as in the event's name: H2D, D2H, D2D, P2P.
+        Only CUDA's dialect records kinds of memory.
         """
         details = {
             Dialect.TF_2_4: f"size:{size} dest:0 async:1",
@@ -135,7 +141,7 @@ class GpuBuilder:
         return self
 
     def memset(self, size: int, start_ps: int, duration_ps: int, *, stream: int = 7) -> GpuBuilder:
-        """Add a memory set of `size` bytes."""
+        """Add a memset of `size` bytes."""
         details = f"kind:device num_bytes:{size} async:1"
         self._line(stream, "kernel").event(
             "Memset", start_ps, duration_ps, memset_details=details, correlation_id=self._correlation()

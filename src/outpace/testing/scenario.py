@@ -1,5 +1,5 @@
-"""A training run whose every time is known: what TensorFlow would have recorded of a loop that
-takes exactly the times asked for.
+"""Training run with known times: the profile that TensorFlow would record of a loop with exactly
+the requested times.
 
 Event names, stats and links between threads are those of TensorFlow 2.21 on a CPU.
 """
@@ -13,13 +13,13 @@ from dataclasses import field
 from outpace._dataclass import dataclass
 from outpace.model.space_builder import LineBuilder, SpaceBuilder, StatValue, Unsigned
 
-MS = 1_000_000_000  # picoseconds
+MS = 1_000_000_000  # picoseconds per millisecond
 DEFAULT_OPS = (("model/dense/MatMul", "MatMul", 4 * MS), ("model/dense/BiasAdd", "BiasAdd", 1 * MS))
 DEFAULT_PIPELINE = ("Root", "Prefetch", "ParallelMapV2", "Shuffle", "TensorSlice")
 
 _MAIN, _COMPUTE, _KERAS_INPUT, _POOL = "python", "tf_Compute/1", "tf_data_iterator_get_next/1", "tf_data_private_threadpool/1"
-_GOLDEN = 0x9E37_79B9_7F4A_7C15  # odd, so that multiples of it are different hashes for 2^64 numbers
-_HANDOVER = 1_000  # length of the event that takes an element over, ps
+_GOLDEN = 0x9E37_79B9_7F4A_7C15  # odd multiplier, so that the hashes of different numbers below 2^64 differ
+_HANDOVER = 1_000  # duration of the event that takes over an element, ps
 _ASYNC = ("Prefetch", "ParallelMap", "ParallelInterleave", "ParallelBatch", "ParallelFilter", "MapAndBatch")
 _MARKS = {"train": "train_step", "keras": "multi_step_on_iterator", None: "train_step"}
 
@@ -37,18 +37,20 @@ def training_run(
     hostname: str = "vm",
     timestamp_ns: int = 0,
 ) -> SpaceBuilder:
-    """Build the profile of `steps` steps that follow each other without a gap.
+    """Return a builder with the profile of `steps` steps that follow each other without a gap.
 
     A step waits `input_ps` for its input (one number, or one per step), spends `python_ps` outside
     of any op, and calls a `tf.function` for the rest, which runs `ops` (op name, op type, ps) one
     after the other. `step_ps` is the length of every step; without it a step is as long as its
-    parts. `marks` says who marked the steps: "train" (`tf.profiler.experimental.Trace`), "keras"
-    (`Profiled batch`; the function asks for the input itself) or None. `pipeline` lists the tf.data
-    stages, outermost first, and `work_ps` the work of a stage per step, by its type: on the thread
-    that calls it, or, for an asynchronous stage, of its function in the thread pool. A run has one
-    host; for several, write one per `hostname` into the same folder. (The innermost stage takes up
-    to 2 ns more: the time in which an element is handed over.) Raises ValueError for times that
-    cannot be.
+    parts. `marks` selects the marks of the steps: "train" (`tf.profiler.experimental.Trace`),
+    "keras" (`Profiled batch`; the function requests the input itself) or None. `pipeline` lists the
+    tf.data stages, outermost first, and `work_ps` the work of a stage per step, by its type: on the
+    thread that calls it, or, for an asynchronous stage, of its function in the thread pool. A run
+    has one host; for several, write one per `hostname` into the same folder. (The innermost stage
+    takes up to 2 ns more: the time in which an element is handed over.) Raises ValueError for
+    impossible times.
+
+    >>> space = training_run(steps=3, input_ps=4 * MS)
     """
     if marks not in _MARKS:
         raise ValueError(f"marks must be one of {', '.join(map(repr, _MARKS))}, not {marks!r}")
@@ -68,7 +70,7 @@ def training_run(
 
 @dataclass
 class _Log:
-    """Events in the order of nesting, by thread; times may be negative until all are known."""
+    """Events in nesting order, by thread; times may be negative until all are known."""
 
     events: list[tuple[str, str, int, int, dict[str, StatValue]]] = field(default_factory=list)
     runs: int = 0
@@ -77,7 +79,7 @@ class _Log:
         self.events.append((thread, name, start, end, stats))
 
     def new_run(self) -> int:
-        """Id of another run of a function: a signed hash, as in TensorFlow."""
+        """Return the id of another run of a function: a signed hash, as in TensorFlow."""
         self.runs += 1
         return _signed(_hash(self.runs))
 
@@ -109,12 +111,12 @@ class _Step:
 
     @property
     def ready(self) -> int:
-        """When the input is there."""
+        """Time at which the input is ready, ps."""
         return self.start + self.wait
 
 
 def _loop_step(log: _Log, step: _Step, stages: _Stages, *, marked: bool) -> None:
-    """`for batch in dataset: train_step(batch)`: input, Python, call."""
+    """Add a step of `for batch in dataset: train_step(batch)`: input, Python, call."""
     if marked:
         log.add(_MAIN, "train", step.start, step.end, step_num=step.number, _r=1)
     for name, stats in (
@@ -131,7 +133,9 @@ def _loop_step(log: _Log, step: _Step, stages: _Stages, *, marked: bool) -> None
 
 
 def _keras_step(log: _Log, step: _Step, stages: _Stages, *, marked: bool) -> None:
-    """`model.fit`: the call fetches its input on an input thread; Python (callbacks) follows."""
+    """Add a step of `model.fit`: the call fetches its input on an input thread; Python (callbacks)
+    follows.
+    """
     log.add(_MAIN, "Profiled batch", step.start, step.end, step_num=step.number)
     run = _call(log, _MARKS["keras"], step.start, step.end - step.python)
     log.add(_KERAS_INPUT, "IteratorGetNextOp::DoCompute", step.start, step.ready, id=run, iter_num=0)
@@ -140,7 +144,7 @@ def _keras_step(log: _Log, step: _Step, stages: _Stages, *, marked: bool) -> Non
 
 
 def _call(log: _Log, function: str, start: int, end: int) -> int:
-    """The main thread's side of a `tf.function` call; returns the id of the run."""
+    """Add the main thread's events of a `tf.function` call; return the id of the run."""
     run = log.new_run()
     inner = f"__inference_{function}_530"
     for name, stats in (
@@ -155,7 +159,7 @@ def _call(log: _Log, function: str, start: int, end: int) -> int:
 
 
 def _compute(log: _Log, step: _Step, start: int, run: int) -> None:
-    """The executor's side of a call: its ops."""
+    """Add the executor's events of a call: its ops."""
     end = start + sum(ps for _, _, ps in step.ops)
     log.add(_COMPUTE, "ExecutorState::Process", start, end, id=run, iter_num=0, _ct=2, _c=_link(run))
     for name, op_type, ps in step.ops:
@@ -164,11 +168,11 @@ def _compute(log: _Log, step: _Step, start: int, run: int) -> None:
 
 
 class _Stages:
-    """The tf.data pipeline. Stages up to the first asynchronous one run in the thread that wants
-    the input; each asynchronous stage has a thread that produces elements from the stages below it,
-    and may run a function for each in the thread pool.
+    """Simulated tf.data pipeline. Stages up to the first asynchronous one run in the thread that
+    requests the input; each asynchronous stage has a thread that produces elements from the
+    stages below it, and may run a function for each in the thread pool.
 
-    Everything of a step's element is timed backwards from the moment that it is ready.
+    All events of a step's element are timed backwards from the moment that it is ready.
     """
 
     def __init__(self, pipeline: Sequence[str], work: Mapping[str, int]) -> None:
@@ -176,10 +180,10 @@ class _Stages:
             raise ValueError(f"work_ps names stages that the pipeline does not have: {', '.join(sorted(unknown))}")
         self.types = tuple(pipeline)
         self.work = work
-        self._free: dict[str, int] = {}  # when each thread is done with the step before
+        self._free: dict[str, int] = {}  # end of each thread's work for the previous step, ps
 
     def call(self, log: _Log, thread: str, step: _Step) -> None:
-        """One call of the root, which lasts as long as the wait."""
+        """Add one call of the root, with the duration of the wait."""
         if not self.types:
             return
         own = sum(self.work.get(t, 0) for t in self._chain(0) if not _is_async(t))
@@ -188,14 +192,16 @@ class _Stages:
         self._run_chain(log, thread, 0, step.start, step.ready, step.number)
 
     def _chain(self, first: int) -> tuple[str, ...]:
-        """Types of the stages from `first` up to and including the next asynchronous one."""
+        """Return the types of the stages from `first` up to and including the next asynchronous
+        one.
+        """
         for at in range(first, len(self.types)):
             if _is_async(self.types[at]):
                 return self.types[first : at + 1]
         return self.types[first:]
 
     def _run_chain(self, log: _Log, thread: str, first: int, start: int, end: int, element: int) -> None:
-        """Nested calls of a chain; each stage does its own work after its callee returned."""
+        """Add nested calls of a chain; each stage does its own work after its callee returned."""
         chain = self._chain(first)
         for at, stage in enumerate(chain, start=first):
             stats: dict[str, StatValue] = {"id": _iterator(at)}
@@ -210,7 +216,7 @@ class _Stages:
             self._produce(log, first + len(chain) - 1, taken, element)
 
     def _produce(self, log: _Log, stage: int, ready: int, element: int) -> None:
-        """Make one element of an asynchronous stage, done at `ready`."""
+        """Add the production of one element of an asynchronous stage, finished at `ready`."""
         name, thread = self.types[stage], f"tf_data_iterator_resource/{stage}"
         function = self.work.get(name, 0)
         self._occupy(_POOL if function else "", ready - function, ready, name)
@@ -229,8 +235,8 @@ class _Stages:
         self._run_chain(log, thread, stage + 1, made - length, made, element)
 
     def _wall(self, first: int) -> int:
-        """How long a call of the chain from `first` lasts: its own work, or the slowest stage below
-        that it waits for.
+        """Return the duration of a call of the chain from `first`, ps: its own work, or that of the
+        slowest stage below that it waits for.
         """
         chain = self._chain(first)
         own = sum(self.work.get(t, 0) for t in chain if not _is_async(t))
@@ -250,7 +256,7 @@ def _is_async(stage: str) -> bool:
 
 
 def _short(stage: str) -> str:
-    """Stage name as its produce and consume events spell it: `ParallelMapV2` is `ParallelMap`
+    """Return the stage's name in its produce and consume events: `ParallelMapV2` is `ParallelMap`
     there.
     """
     return re.sub(r"V\d+$", "", stage)
@@ -261,8 +267,8 @@ def _element(stage: int, element: int) -> int:
 
 
 def _hash(number: int) -> int:
-    """A different number of 64 bits for each: the ids of TensorFlow are hashes, half of them beyond
-    2^63.
+    """Return a distinct 64-bit number for each number: TensorFlow's ids are hashes, half of them
+    beyond 2^63.
     """
     return number * _GOLDEN % (1 << 64)
 
@@ -272,10 +278,10 @@ def _signed(number: int) -> int:
 
 
 def _iterator(stage: int) -> int:
-    """Id of a stage's iterator, unsigned."""
+    """Return the id of a stage's iterator, unsigned."""
     return _hash((1 << 32) + stage)
 
 
 def _link(run: int) -> int:
-    """What the caller and the executor of a run both name, unsigned."""
+    """Return the id that links the caller and the executor of a run, unsigned."""
     return _hash((1 << 48) + run)

@@ -1,5 +1,5 @@
-"""From columns to meaning: which events are steps, what belongs to each, and what an event's name
-says.
+"""Interpretation of a trace: which events are steps, which events belong to each step, and what an
+event's name means.
 """
 
 from outpace.timeline.event_names import Op, OpKind, parse_iterator_type, parse_op

@@ -1,5 +1,5 @@
-"""Events of allocators: which memory each is about, and of which device that is. They lie on the
-host's threads, whosever memory it is.
+"""Events of memory allocators: the memory and the device of each. They are on the host's threads,
+also for a device's memory.
 """
 
 from __future__ import annotations
@@ -17,13 +17,13 @@ from outpace.trace.algorithms import find_positions
 
 ALLOCATOR_STATS = (dialect.ALLOCATOR_NAME, dialect.INDEX_ON_HOST, dialect.DEVICE_ORDINAL)
 _UNNAMED = "unnamed"
-_NUMBER = re.compile(r"(?:^|_)(\d+)(?:_|$)")  # GPU_4_bfc, gpu_async_0, 3
+_NUMBER = re.compile(r"(?:^|_)(\d+)(?:_|$)")  # device number in an allocator's name: GPU_4_bfc, gpu_async_0, 3
 _PLANE = re.compile(r":(\d+)(?:\s|$)")
 _OF_HOST = re.compile(r"host|cpu", re.IGNORECASE)
 
 
 def find_allocator_events(timeline: Timeline) -> Indices:
-    """Rows of allocations and deallocations."""
+    """Return the rows of allocations and deallocations on the host's planes."""
     trace = timeline.trace
     rows = event_names(trace).rows(EventFlag.ALLOCATION | EventFlag.DEALLOCATION)
     mine = np.zeros(len(rows), bool)
@@ -34,8 +34,8 @@ def find_allocator_events(timeline: Timeline) -> Indices:
 
 
 def find_memories(trace: Trace, rows: Indices) -> tuple[Codes, list[str]]:
-    """The memory of each of these events: its index, and all names. A memory is called by its
-    allocator, or by the number of its device on the host where only that is recorded.
+    """Return (index of each event's memory, names of the memories), int64. A memory has the name of
+    its allocator, or the number of its device on the host where only that is recorded.
     """
     trace.load_stats(ALLOCATOR_STATS)
     named = trace.stat(dialect.ALLOCATOR_NAME)
@@ -56,9 +56,9 @@ def find_memories(trace: Trace, rows: Indices) -> tuple[Codes, list[str]]:
 
 
 def find_other_device_events(timeline: Timeline, devices: Collection[str]) -> Indices:
-    """Rows of allocators' events that are not about these devices, by the names of their planes:
-    what is about others; and what is about none, such as the host's memory, where some are about
-    these.
+    """Return the rows of allocator events that are not about the given devices (names of planes):
+    events of other devices, and events of no device, such as those of the host's memory, where some
+    events are about the given devices.
     """
     rows = find_allocator_events(timeline)
     numbers = {int(found[1]) for found in map(_PLANE.search, devices) if found}
@@ -71,8 +71,8 @@ def find_other_device_events(timeline: Timeline, devices: Collection[str]) -> In
 
 
 def parse_device_ordinal(name: str) -> int:
-    """The number of the device whose memory is called so; -1 for a memory of the host, and where
-    the name does not say.
+    """Return the number of the device in a memory's name; -1 for a memory of the host and for a
+    name without a number.
     """
     found = None if _OF_HOST.search(name) else _NUMBER.search(name)
     return int(found[1]) if found else -1

@@ -1,15 +1,15 @@
-"""Building programs: TensorFlow's graphs, and what JAX and XLA trace, lower and compile.
+"""Builds of programs: graphs of TensorFlow, and tracing, lowering and compilation of JAX and XLA.
 
 A call of a jitted JAX function that is not in its cache traces the Python function, lowers it and
 compiles it before it runs. Events name some of this (`trace_to_jaxpr_dynamic`,
-`lower_sharding_computation`, `backend_compile_and_load`), and more of it where the Python tracer
-was on; what lies between them is Python of the same work. So a build lasts from the start of the
-call to the end of the last of these events in it.
+`lower_sharding_computation`, `backend_compile_and_load`), and more of it with the Python tracer on;
+the time between these events is Python code of the same work. So a build lasts from the start of
+the call to the end of the last such event in it.
 
 Every function is built once, when it is called for the first time: no step of the steady state pays
-for that (`find_first_builds`). What is built again later may be built again and again. An event is
-written when it ends, so that a build which the capture's end cut off left the passes of the
-compiler that were over by then, and none of the events around them (`find_unfinished_build`).
+for that (`find_first_builds`). A later build may be repeated again and again. An event is written
+when it ends. Of a build that the end of the capture cut off, the profile therefore has the compiler
+passes that had ended, and none of the events that contain them (`find_unfinished_build`).
 """
 
 from __future__ import annotations
@@ -29,8 +29,11 @@ from outpace.trace.algorithms import distinct, intersect_indices
 
 @dataclass(frozen=True)
 class Build:
-    """A program of JAX that was built: `rows` of the event that began it, its time in ps, and the
-    function.
+    """Build of a JAX program.
+
+    row: event row of the call or event that began it.
+    start, end: ps.
+    function: name of the function, "" where it is unknown.
     """
 
     row: int
@@ -41,7 +44,9 @@ class Build:
 
 @memoize
 def find_jax_builds(trace: Trace) -> tuple[Build, ...]:
-    """The programs that JAX built, in order of time by thread; none for a profile of TensorFlow."""
+    """Return the builds of JAX programs, by thread in order of time; none in a profile of
+    TensorFlow.
+    """
     if not has_jax_calls(trace):
         return ()
     parts = event_names(trace).rows(EventFlag.BUILD)
@@ -61,9 +66,10 @@ def find_jax_builds(trace: Trace) -> tuple[Build, ...]:
 
 @memoize
 def find_first_builds(trace: Trace) -> Spans:
-    """(start, end) of the first build of each function that had not run before, ps, sorted by
-    start; a function that was built before the capture began runs without one. A function without a
-    name is not known again.
+    """Return (start, end) of the first build of each function, ps, sorted by start.
+
+    A function that runs earlier without being built was built before the capture, and has no first
+    build. Builds without a function's name are left out.
     """
     spans = [*_first_of_jax(trace), *_first_of_tensorflow(trace)]
     start, end = np.array(sorted(spans), np.int64).reshape(-1, 2).T
@@ -72,8 +78,8 @@ def find_first_builds(trace: Trace) -> Spans:
 
 @dataclass(frozen=True)
 class UnfinishedBuild:
-    """A build that was not over when the capture was: the function, and when the compiler's first
-    pass began, ps.
+    """Build that was not complete at the end of the capture: the function, and the start of the
+    compiler's first pass in ps.
     """
 
     function: str
@@ -82,9 +88,9 @@ class UnfinishedBuild:
 
 @memoize
 def find_unfinished_build(trace: Trace) -> UnfinishedBuild | None:
-    """The build that the end of the capture cut off; None where every build was over.
+    """Return the build that the end of the capture cut off; None where all builds are complete.
 
-    Its passes stand in no event of a build and in no call, and its thread calls no function behind
+    Its passes are in no event of a build and in no call, and its thread calls no function after
     them.
     """
     known = event_names(trace)
@@ -109,12 +115,13 @@ def find_unfinished_build(trace: Trace) -> UnfinishedBuild | None:
 
 @memoize
 def find_autotuning_launches(trace: Trace) -> tuple[Indices, Indices]:
-    """(rows of the host's calls, rows of what each launched on a device) of the compiler: while it
-    compiles for a GPU, XLA runs kernels there, times what it may choose from, and compares the
-    results (autotuning).
+    """Return (rows of the host's calls, rows of what each launched on a device) for XLA's
+    autotuning: while it compiles for a GPU, XLA runs candidate kernels there, measures them and
+    compares the results.
 
-    Its own is what the thread that builds launches meanwhile, what XLA's compile pool launches, and
-    kernels of no program from threads that launch at no other time and call no function.
+    These launches are those of the building thread during a build, those of XLA's compile pool, and
+    kernels of no program that are launched during a build by threads which launch at no other time
+    and call no function.
     """
     host, device = find_launches(trace)
     builds, cut = find_jax_builds(trace), find_unfinished_build(trace)
@@ -133,7 +140,7 @@ def find_autotuning_launches(trace: Trace) -> tuple[Indices, Indices]:
 
 
 def _during(spans: list[tuple[int, int]], times: Picoseconds) -> Mask:
-    """Whether each of some times lies in one of the spans, which may overlap."""
+    """Return a boolean per time: whether it is in one of the spans, which may overlap."""
     if not spans:
         return np.zeros(len(times), bool)
     start, end = np.array(sorted(spans), np.int64).T
@@ -142,7 +149,7 @@ def _during(spans: list[tuple[int, int]], times: Picoseconds) -> Mask:
 
 
 def _of_no_program(trace: Trace, rows: Indices) -> Mask:
-    """Whether each kernel is one of no program that the profile knows; what copies is none."""
+    """Return a boolean per device event: whether it is a kernel of no program in the profile."""
     order = np.argsort(rows, kind="stable")
     in_order = rows[order].astype(np.int64)
     found = np.zeros(len(rows), bool)
@@ -162,8 +169,8 @@ def _first_of_jax(trace: Trace) -> list[tuple[int, int]]:
 
 
 def _first_runs(trace: Trace, built: tuple[Build, ...]) -> dict[str, int]:
-    """When each function was first called without being built, ps; what is called within a build is
-    traced, and does not run.
+    """Return the time of each function's first call that built nothing, ps. Calls within a build
+    are left out, because they are traced and do not run.
     """
     calls = event_names(trace).rows(EventFlag.NAMED_CALL)
     for line in {int(trace.line[b.row]) for b in built}:
@@ -181,7 +188,9 @@ def _first_runs(trace: Trace, built: tuple[Build, ...]) -> dict[str, int]:
 
 
 def _first_of_tensorflow(trace: Trace) -> list[tuple[int, int]]:
-    """The calls in which TensorFlow built the first graph of a function: it counts them itself."""
+    """Return the spans of calls in which TensorFlow built a function's first graph, by its
+    `tracing_count`.
+    """
     counts = trace.stat(dialect.TRACING_COUNT)
     rows = counts.rows[counts.ints == 1]
     calls = trace.stat(dialect.TF_FUNCTION_CALL)
@@ -201,8 +210,8 @@ def _first_of_tensorflow(trace: Trace) -> list[tuple[int, int]]:
 
 
 def _on_main_threads(trace: Trace, rows: Indices) -> Mask:
-    """Threads that call jitted functions, or that Python runs on: what a pool does for them is part
-    of their builds.
+    """Return a boolean per event: whether its thread calls jitted functions or runs Python. Work of
+    a thread pool is a part of these threads' builds.
     """
     of_python = event_names(trace).rows(EventFlag.PYTHON_THREAD | EventFlag.NAMED_CALL)
     python = np.zeros(len(trace.lines), bool)
@@ -211,7 +220,7 @@ def _on_main_threads(trace: Trace, rows: Indices) -> Mask:
 
 
 def _function(trace: Trace, top: int, end: int) -> str:
-    """Name of the function that a build is of: as it was called, else as XLA calls its module."""
+    """Return the function of a build: from the name of its call, else from a pass of XLA in it."""
     if called := parse_called_function(trace.names[trace.name[top]]):
         return called
     rows = event_names(trace).rows(EventFlag.COMPILER_PASS)

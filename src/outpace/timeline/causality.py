@@ -1,5 +1,5 @@
-"""Which events a step caused: from its root events down their subtrees and along producer-consumer
-links to other threads and devices.
+"""Assignment of events to the steps that caused them: from a step's root events to all events below
+them, and along producer-consumer links to other threads and devices.
 """
 
 from __future__ import annotations
@@ -25,7 +25,10 @@ LINK_STATS = (
 
 
 def assign_steps(trace: Trace, steps: Steps, ignored_rows: Indices) -> Codes:
-    """Index of the step that every event belongs to, -1 for none. int32, one entry per event."""
+    """Return the index of the step of every event of the trace, -1 for none; int32.
+
+    `ignored_rows`: rows of hidden marks, which are left out of the nesting.
+    """
     if len(steps) == 0:
         return np.full(len(trace), -1, np.int32)
     trace.load_stats(LINK_STATS)
@@ -47,13 +50,13 @@ def assign_steps(trace: Trace, steps: Steps, ignored_rows: Indices) -> Codes:
 
 
 def _links(trace: Trace) -> tuple[Indices, Indices]:
-    """All cause and effect rows."""
+    """Return the rows of (causes, effects) of all links."""
     pairs = [find_context_links(trace), _executor_inputs(trace), find_launches(trace)]
     return np.concatenate([p[0] for p in pairs]), np.concatenate([p[1] for p in pairs])
 
 
 def _both(first: StatColumn, second: StatColumn) -> tuple[Indices, tuple[Ids, Ids]]:
-    """Rows that carry both stats, and the values of each there, uint64."""
+    """Return (rows that have both stats, (values of the first, values of the second)); uint64."""
     if np.array_equal(first.rows, second.rows):
         return first.rows, (first.uints, second.uints)
     at_first, at_second = intersect_indices(first.rows, second.rows)
@@ -61,11 +64,11 @@ def _both(first: StatColumn, second: StatColumn) -> tuple[Indices, tuple[Ids, Id
 
 
 def match_causes(trace: Trace, cause: Indices, cause_key: Key, effect: Indices, effect_key: Key) -> tuple[Indices, Indices]:
-    """(cause, effect) rows of one clock with equal keys, at most one pair per effect: its cause is
-    the latest that begins no later than it.
+    """Return (cause, effect) rows of one clock with equal keys, at most one pair per effect. The
+    cause is the latest one that begins no later than the effect.
 
-    Ids come again in a long capture, in a ring buffer and in files that were put together: what is
-    meant is the event that has just happened.
+    Ids repeat in a long capture, in a ring buffer and in concatenated files; the right event is the
+    one that has just happened.
     """
     cause, effect = _nearest(trace, cause, cause_key, effect, effect_key)
     begun = trace.start[cause] <= trace.start[effect]
@@ -73,8 +76,8 @@ def match_causes(trace: Trace, cause: Indices, cause_key: Key, effect: Indices, 
 
 
 def _nearest(trace: Trace, cause: Indices, cause_key: Key, effect: Indices, effect_key: Key) -> tuple[Indices, Indices]:
-    """The same, where an effect that seems to begin before all of its causes goes to the first of
-    them.
+    """Return pairs as `match_causes` does, but an effect that seems to begin before all of its
+    causes is paired with the first of them.
     """
     at = match_latest(cause_key, trace.start[cause], effect_key, trace.start[effect])
     known = at >= 0
@@ -83,8 +86,9 @@ def _nearest(trace: Trace, cause: Indices, cause_key: Key, effect: Indices, effe
 
 @memoize
 def find_context_links(trace: Trace) -> tuple[Indices, Indices]:
-    """`_pt`/`_p` (producer) to `_ct`/`_c` (consumer). Most stats of a profile are these, and
-    nothing else asks for them: they are not kept.
+    """Return (cause, effect) rows from producers (`_pt`, `_p`) to consumers (`_ct`, `_c`).
+
+    These are most of a profile's stats, and no other function reads them: they are not cached.
     """
     stats = trace.read_stats((dialect.PRODUCER_ID, dialect.PRODUCER_TYPE, dialect.CONSUMER_ID, dialect.CONSUMER_TYPE))
     producer, producer_type, consumer, consumer_type = stats.values()
@@ -92,8 +96,8 @@ def find_context_links(trace: Trace) -> tuple[Indices, Indices]:
 
 
 def _executor_inputs(trace: Trace) -> tuple[Indices, Indices]:
-    """The executor run that asked for input, to the input op that a tf.data thread runs for it
-    (before it or later).
+    """Return (cause, effect) rows from the executor run that requested input to the input op that a
+    tf.data thread runs for it, which may begin earlier or later.
     """
     rows, (run, iteration) = _both(trace.stat(dialect.ID), trace.stat(dialect.ITER_NUM))
     name = trace.name[rows]
@@ -103,7 +107,8 @@ def _executor_inputs(trace: Trace) -> tuple[Indices, Indices]:
 
 @memoize
 def find_launches(trace: Trace) -> tuple[Indices, Indices]:
-    """Host launch to device execution, by correlation id (0 is none). The two clocks may differ by
+    """Return (cause, effect) rows from a launch on the host to its execution on a device, by
+    correlation id (0 is none). The effect may seem earlier, because the two clocks may differ by
     more than the time between them.
     """
     stat = trace.stat(dialect.CORRELATION_ID)
@@ -113,7 +118,7 @@ def find_launches(trace: Trace) -> tuple[Indices, Indices]:
 
 
 def _saved_groups(trace: Trace, steps: Steps) -> Codes:
-    """A file that was saved after grouping says itself which step an event belongs to."""
+    """Return the step of every event of a file that was saved after grouping, by its `group_id`."""
     group = np.full(len(trace), -1, np.int32)
     stat = trace.stat(dialect.GROUP_ID)
     group[stat.rows] = [steps.groups.get(g, -1) for g in stat.ints.tolist()]
@@ -121,8 +126,9 @@ def _saved_groups(trace: Trace, steps: Steps) -> Codes:
 
 
 def _devices_by_time(trace: Trace, steps: Steps, group: Codes) -> Codes:
-    """Events of device lines that no link reaches (step lines, profiles without links) belong to
-    the step in whose time they start; where steps are those of the work, all.
+    """Return `group` with events of device lines that no link reaches (step lines, profiles without
+    links) assigned to the step in whose time they start. With `async_dispatch`, all events of
+    device lines are assigned that way.
     """
     for line in (line for plane in trace.find_planes(dialect.DEVICE_PREFIX) for line in plane.lines):
         rows = trace.lines.row_slice(line)

@@ -1,4 +1,4 @@
-"""One clock for all hosts of a run."""
+"""A common clock for all hosts of a run."""
 
 from __future__ import annotations
 
@@ -8,14 +8,16 @@ from outpace._dataclass import dataclass
 from outpace.timeline.run import Run
 from outpace.timeline.timeline import Timeline
 
-_COMPARABLE = 24 * 3600 * 10**9  # hosts further apart than a day were not captured together, or their clocks say nothing
+_COMPARABLE = 24 * 3600 * 10**9  # ns: hosts more than a day apart were not captured together, or their clocks are wrong
 
 
 @dataclass(frozen=True)
 class ClockOrigin:
-    """Where a host's times are counted from: `origin_ns` by the wall clock if it is
-    `is_wall_clock`, else as the file writes it, which is `file_ns`; `first_event_ns`: ns from there
-    to the earliest event, None where there is none.
+    """Origin of a host's times.
+
+    origin_ns: wall clock time if `is_wall_clock`, else `file_ns`.
+    file_ns: the origin as the file writes it.
+    first_event_ns: time from the origin to the earliest event; None without events.
     """
 
     origin_ns: int
@@ -25,25 +27,25 @@ class ClockOrigin:
 
 
 def compute_origin(timeline: Timeline) -> ClockOrigin:
-    """The origin of a host's times."""
+    """Return the origin of a host's times."""
     trace, unix = timeline.trace, timeline.unix_origin_ns
     first = timeline.zero_ps // 1000 if len(trace) else None
     return ClockOrigin(trace.origin_ns if unix is None else unix, unix is not None, trace.origin_ns, first)
 
 
 def compute_shifts_ns(run: Run) -> dict[str, int]:
-    """What each host's times (ns from its origin) are moved by, so that the earliest moment of the
-    run is 0: see `compute_origin_shifts_ns`.
+    """Return, by host, the shift in ns of its times (ns from its origin) with which the earliest
+    moment of the run is 0: see `compute_origin_shifts_ns`.
     """
     return compute_origin_shifts_ns({t.host: compute_origin(t) for t in run.hosts})
 
 
 def compute_origin_shifts_ns(origins: Mapping[str, ClockOrigin]) -> dict[str, int]:
-    """What each host's times are moved by.
+    """Return, by host, the shift of its times in ns.
 
-    The moments of hosts are compared by the wall clock where all files say when their capture began
-    (a profiler counts from there), else by the times that stand in them. Hosts whose clocks do not
-    compare all begin at 0.
+    Hosts are compared by the wall clock where all files record when their capture began (a profiler
+    counts from there), else by the times in the files. Hosts whose clocks are not comparable all
+    begin at 0.
     """
     known = {host: origin for host, origin in origins.items() if origin.first_event_ns is not None}
     if not known:

@@ -1,13 +1,13 @@
-"""Which instruction each kernel of a command buffer ran.
+"""Instructions of the kernels in a command buffer.
 
-XLA records stretches of a program as CUDA graphs (command buffers) and launches each with one call.
-The profiler then gives all kernels of a launch the name of the buffer where other kernels have that
-of their instruction. They run in the order in which the program is scheduled: those that XLA
-compiled are called after their instruction (`loop_add_fusion_3` after `loop_add_fusion.3`, or,
-where several instructions share one kernel, after the first of them), and what stands between them
-are the libraries' (`nvjet_...` for `custom-call.17`, which may take several). So those are laid
-over the schedule where all names agree, and these go to what is scheduled in between. (The
-reference knows the buffer only.)
+XLA records parts of a program as CUDA graphs (command buffers) and launches each with one call. The
+profiler then gives all kernels of a launch the name of the buffer, where other kernels have the
+name of their instruction. The kernels run in the order of the program's schedule. A kernel that XLA
+compiled is named after its instruction (`loop_add_fusion_3` after `loop_add_fusion.3`, or, where
+several instructions share one kernel, after the first of them); the kernels between these are those
+of libraries (`nvjet_...` for `custom-call.17`, which may launch several). So the kernels named
+after instructions are aligned with the schedule where all names agree, and the others are assigned
+to the instructions scheduled in between. (The reference knows the buffer only.)
 """
 
 from __future__ import annotations
@@ -30,16 +30,16 @@ from outpace.trace.algorithms import distinct, intersect_indices
 if TYPE_CHECKING:
     from outpace.timeline.timeline import Timeline
 
-_ON_AMD = ".kd"  # what names of kernels end in there
+_ON_AMD = ".kd"  # suffix of kernel names on AMD
 _NUMBER, _OTHER = re.compile(r"_\d+$"), re.compile(r"\W")
-_MOST = 50_000_000  # comparisons in one profile: a second
-_PATCHED = 1_000_000  # of one launch, where its names do not agree throughout
+_MOST = 50_000_000  # maximum number of comparisons in one profile: a second
+_PATCHED = 1_000_000  # maximum number of comparisons for one launch whose names do not all agree
 
 
 @memoize
 def compute_hlo_op_stat(timeline: Timeline) -> StatColumn:
-    """The stat `hlo_op` of all events, where a kernel of a command buffer has the instruction that
-    it ran, as far as that can be told.
+    """Return the stat `hlo_op` of all events, in which kernels of a command buffer have their own
+    instruction, as far as it can be determined.
     """
     trace = timeline.trace
     stat = trace.stat(dialect.HLO_OP)
@@ -61,8 +61,8 @@ def compute_hlo_op_stat(timeline: Timeline) -> StatColumn:
 
 
 def _inside_buffers(timeline: Timeline, stat: StatColumn) -> tuple[Indices, Codes, Codes]:
-    """(kernels that name no instruction of their program, launch by launch in the order of their
-    start; the launch of each; its program).
+    """Return (rows, launch of each, program of each) of the kernels that name no instruction of
+    their program, launch by launch in the order of their start.
     """
     trace, none = timeline.trace, np.zeros(0, np.int64)
     if not len(timeline.hlo_modules) or not timeline.device_planes:
@@ -87,15 +87,15 @@ def _inside_buffers(timeline: Timeline, stat: StatColumn) -> tuple[Indices, Code
 
 
 def align_to_schedule(kernels: Sequence[str], schedules: Sequence[Sequence[str]]) -> list[str]:
-    """The instruction of each kernel of one launch, "" where it cannot be told; `schedules`: names
-    of instructions of each computation.
+    """Return the instruction of each kernel of one launch, "" where it cannot be determined.
+    `schedules`: names of instructions, one list per computation.
     """
     nothing = 0, [""] * len(kernels)
     return max((nothing, *(_laid(kernels, one) for one in schedules)), key=lambda laid: (laid[0], sum(map(bool, laid[1]))))[1]
 
 
 def _laid(kernels: Sequence[str], instructions: Sequence[str]) -> tuple[int, list[str]]:
-    """(how many kernels are called after their instruction, the instruction of each)."""
+    """Return (number of kernels named after their instruction, instruction of each kernel)."""
     bases, called = [_base(name) for name in instructions], [_base(name) for name in kernels]
     own = set(bases).intersection(called)
     mine = [i for i, base in enumerate(called) if base in own]
@@ -110,7 +110,9 @@ def _laid(kernels: Sequence[str], instructions: Sequence[str]) -> tuple[int, lis
     for left, right in pairwise(edges):
         between = range(0 if left is None else left + 1, len(kernels) if right is None else right)
         scheduled = range(0 if left is None else places[left] + 1, len(instructions) if right is None else places[right])
-        if left is None:  # right before the first known: whatever is called after its instruction would be in the launch
+        # Before the first and after the last known kernel, only library calls next to it are
+        # possible: an instruction with a kernel named after it would be in the launch
+        if left is None:
             there = list(takewhile(is_library, reversed(scheduled)))[: len(between)][::-1]
         elif right is None:
             there = list(takewhile(is_library, scheduled))[: len(between)]
@@ -122,8 +124,8 @@ def _laid(kernels: Sequence[str], instructions: Sequence[str]) -> tuple[int, lis
 
 
 def _of_libraries(kernels: Sequence[str], places: list[int]) -> list[int]:
-    """Which of `places` in the schedule each kernel of a library ran: the only one, one each, or
-    one for all kernels of one library that follow each other; [] where nothing tells.
+    """Return the place in the schedule of each library kernel, out of `places`: the only one, one
+    each, or one for each group of consecutive kernels of one library; [] where it is ambiguous.
     """
     runs = np.cumsum([0, *((CUDNN_MARKER in some) != (CUDNN_MARKER in other) for some, other in pairwise(kernels))])
     if len(places) == 1:
@@ -134,7 +136,7 @@ def _of_libraries(kernels: Sequence[str], places: list[int]) -> list[int]:
 
 
 def _matched(kernels: Sequence[str], instructions: Sequence[str]) -> dict[int, int]:
-    """The places of kernels that are called after instructions."""
+    """Return the index of the instruction for each kernel that is named after one."""
     if not kernels:
         return {}
     if (offset := _throughout(kernels, instructions)) is not None:
@@ -147,15 +149,15 @@ def _matched(kernels: Sequence[str], instructions: Sequence[str]) -> dict[int, i
 
 
 def is_named_after(kernel: str, instruction: str) -> bool:
-    """Whether a kernel's name is that of an instruction, numbers apart: XLA compiled it (Triton's
-    included), and no library holds it.
+    """Whether a kernel is named after an instruction, apart from numbers. Then XLA compiled it
+    (also with Triton), and it is no library's.
     """
     return _base(kernel.removesuffix(_ON_AMD)) == _base(instruction)
 
 
 def _throughout(kernels: Sequence[str], instructions: Sequence[str]) -> int | None:
-    """From which instruction on all kernels are called alike, but for their numbers; of several,
-    where most whole names agree; else None.
+    """Return the index of the first instruction of a contiguous part in which all kernels match by
+    name without numbers; of several, the one where most full names match. None where there is none.
     """
     wanted, there = _coded([_base(name) for name in kernels], [_base(name) for name in instructions])
     name, named = _coded(kernels, [_as_kernel(name) for name in instructions])
@@ -170,16 +172,16 @@ def _throughout(kernels: Sequence[str], instructions: Sequence[str]) -> int | No
 
 
 def _coded(some: Sequence[str], others: Sequence[str]) -> tuple[Codes, Codes]:
-    """Numbers for texts, equal ones for equal texts."""
+    """Return two lists of texts as codes, equal for equal texts."""
     code = {text: i for i, text in enumerate(dict.fromkeys((*some, *others)))}
     return np.array([code[text] for text in some], np.int64), np.array([code[text] for text in others], np.int64)
 
 
 def _as_kernel(instruction: str) -> str:
-    """What XLA calls the kernel of an instruction."""
+    """Return the name that XLA gives to the kernel of an instruction."""
     return _OTHER.sub("_", instruction)
 
 
 def _base(name: str) -> str:
-    """The name of a kernel, or of an instruction's, without its number."""
+    """Return the name of a kernel or an instruction without its number."""
     return _NUMBER.sub("", _as_kernel(name))

@@ -1,9 +1,9 @@
-"""The outermost repetition: a function that a step calls several times is no step itself.
+"""Detection of the outermost repetition: a function that a step calls several times is not a step.
 
 A loop that trains calls one function per step, or several, always in the same order: `matmul matmul
 matmul swapaxes sqrt softmax ...`. The function with the most time is then called several times per
-step, and what repeats is the whole sequence. It shows in what is called between two of its calls:
-always the same (one call per step), or one of several that come round.
+step, and the whole sequence is what repeats. The calls between two calls of that function show
+which case it is: they are always the same (one call per step), or several sets of calls alternate.
 """
 
 from __future__ import annotations
@@ -17,23 +17,24 @@ from outpace.model.arrays import Codes, Indices
 from outpace.timeline.limit_checks import LimitCheck, check_share
 from outpace.trace import Trace
 
-# Of the gaps so many are alike where a function is called once per step (the others hold
-# evaluations, or summaries): more than the two of three of a step that accumulates three gradients,
-# however few of them, and less than the three of four of an evaluation every four steps.
+# Minimum share of equal gaps from which a function is called once per step (the other gaps contain
+# evaluations, or summaries): more than two of three, as in a step that accumulates three gradients,
+# and less than three of four, as with an evaluation every four steps.
 _SAME = 0.74
-_ROUND = 0.9  # of the gaps must recur one round later
-_MOST = 2_000  # calls per round
-_ROUNDS = 2
-_SAMPLE = 2_000  # places
+_ROUND = 0.9  # minimum share of gaps that recur one round later
+_MOST = 2_000  # maximum number of calls per round
+_ROUNDS = 2  # minimum number of rounds
+_SAMPLE = 2_000  # number of sampled positions
 _SEQUENCE = "a sequence, {} of which does not come again one round later,"
-_NEAR = 0.05  # seven standard deviations of a share of 0.9 in such a sample
+_NEAR = 0.05  # tolerance of a sampled share: seven standard deviations of a share of 0.9 in such a sample
 
 
 def find_outermost_repetition(trace: Trace, calls: Indices, rows: Indices, checks: list[LimitCheck]) -> tuple[Indices, Indices]:
-    """(first call, last call) of every step, event rows: of `rows`, the calls of one function, each
-    one, or every k-th where k make a step.
+    """Return the event rows of (first call, last call) of every step.
 
-    `calls`: rows of all calls that may stand between them. What is decided is added to `checks`.
+    rows: calls of one function. Each of them is a step, or k of them together are.
+    calls: all calls that may lie between them.
+    checks: receives the decisions.
     """
     words = _between(trace, calls, rows)
     if len(words) < 2 * _ROUNDS:
@@ -52,10 +53,11 @@ def find_outermost_repetition(trace: Trace, calls: Indices, rows: Indices, check
 
 
 def find_recurrence_lag(codes: Codes, lags: range, min_share: float, checks: list[LimitCheck]) -> int | None:
-    """The smallest of the lags at which a share of `min_share` of the codes recurs.
+    """Return the smallest lag at which at least a share `min_share` of the codes recurs; None where
+    there is none.
 
-    A lag is counted in full only where a sample of places comes near `min_share`: a program that
-    repeats nothing would cost a pass over all its ops for each of thousands of lags.
+    A lag is counted in full only where a sample of positions is near `min_share`: for a program
+    without repetition, each of thousands of lags would cost a pass over all ops.
     """
     places = np.random.default_rng(0).integers(0, max(1, len(codes) - lags.stop), _SAMPLE)
     for lag in lags:
@@ -69,7 +71,7 @@ def find_recurrence_lag(codes: Codes, lags: range, min_share: float, checks: lis
 
 
 def _between(trace: Trace, calls: Indices, rows: Indices) -> list[str]:
-    """Names of the other calls between each two of `rows`, written as one word."""
+    """Return the other calls between each two of `rows`, as one text of their names' codes."""
     line = trace.line[rows[0]]
     others = calls[(trace.line[calls] == line) & (trace.name[calls] != trace.name[rows[0]])]
     at = np.searchsorted(rows, others)
@@ -81,9 +83,10 @@ def _between(trace: Trace, calls: Indices, rows: Indices) -> list[str]:
 
 
 def _rounds(trace: Trace, rows: Indices, count: int) -> tuple[Indices, Indices]:
-    """First and last call of every round of `count` calls. A round ends before the longest of the
-    gaps, which holds the wait and the Python between two steps; the first round may be cut off by
-    the capture's start.
+    """Return the event rows of (first call, last call) of every round of `count` calls.
+
+    A round ends before the longest of the gaps, which has the wait and the Python code between two
+    steps. The capture's start may have cut off the first round.
     """
     gaps = (trace.start[rows[1:]] - trace.end[rows[:-1]]).astype(np.float64)
     last = int(np.argmax([median(gaps[at::count]) for at in range(min(count, len(gaps)))]))

@@ -1,4 +1,4 @@
-"""Steps of a device whose kernels name their ops, where nothing on the host tells them."""
+"""Inference of steps from a device's kernels that name their ops, where the host shows no steps."""
 
 from __future__ import annotations
 
@@ -14,9 +14,10 @@ from outpace.trace import Trace, dialect
 
 
 def infer_device_op_steps(trace: Trace) -> Steps | None:
-    """Steps of the device that computed longest, when its kernels name their ops: every op of a
-    step runs once per step, so most ops occur as often as there are steps, and a step starts where
-    the first such op does.
+    """Return the steps of the device that computed longest; None where no kernels name their ops.
+
+    Every op of a step runs once per step, so most ops occur as often as there are steps, and a step
+    starts where the first such op does.
     """
     trace.load_stats((dialect.TF_OP, dialect.ANNOTATION))
     best: tuple[int, Picoseconds, Picoseconds] | None = None
@@ -51,7 +52,7 @@ def infer_device_op_steps(trace: Trace) -> Steps | None:
 
 
 def _repetitions(trace: Trace, rows: Indices, ops: Column) -> tuple[Picoseconds, Picoseconds]:
-    """Start and end of each repetition of a device's ops."""
+    """Return (starts, ends) of the repetitions of a device's ops, ps."""
     rows, ops = rows[trace.duration[rows] > 0], ops[trace.duration[rows] > 0]
     if len(rows) == 0:
         return np.zeros(0, np.int64), np.zeros(0, np.int64)

@@ -1,8 +1,8 @@
-"""What an event's name says: framework op, tf.data iterator, memory copy, and what else the
-frameworks call what they do.
+"""Interpretation of event names: framework op, tf.data iterator, memory copy, and further names
+that frameworks give to their work.
 
-This is the one place that knows the names of TensorFlow's, JAX' and XLA's events. Each distinct
-name of a profile is read once (`event_names`); whoever asks for events asks by `EventFlag`, and for
+This is the one module that knows the names of TensorFlow's, JAX' and XLA's events. Each distinct
+name of a profile is parsed once (`event_names`); other modules select events by `EventFlag`, and
 ops by their kind.
 
 Names follow conventions of TensorFlow and XLA (`scope/op:Type`, `Iterator::A::B`, `MemcpyH2D`); the
@@ -28,83 +28,82 @@ from outpace.trace import Trace
 _TF_NAME = re.compile(r"[A-Za-z0-9.][A-Za-z0-9_./>-]*")
 _TF_TYPE = re.compile(r"[A-Z_][a-zA-Z0-9_]*")
 _JAX_TYPE = re.compile(r"[a-z_][a-z0-9_]*(\[.*\])?", re.DOTALL)
-_DIRECTIONS = ("HToD", "DToH", "DToD", "HToH", "PToP")  # of copies; the last one is between devices
+_DIRECTIONS = ("HToD", "DToH", "DToD", "HToH", "PToP")  # directions of copies; PToP is between devices
 _COPIES = {f"memcpy{way}".lower(): f"Memcpy{way}" for way in _DIRECTIONS}
 _OLD_COPIES = {f"memcpy{way.replace('To', '2')}".lower(): f"Memcpy{way}" for way in _DIRECTIONS}
 
 
-JITTED_CALL_PREFIX = "PjitFunction("  # what the name of a call of a jitted function starts with, in JAX
-_REMAT = "/rematted_computation/"  # in the names of ops that JAX computes a second time
-_LIBRARY_PROGRAM = (
-    "jit(_"  # JAX' own functions (`_normal`, `_uniform`), where a program calls one outside of any jitted function
-)
-CUDNN_MARKER = "cudnn"  # what the names of cuDNN's kernels hold, several of which one call may take
-ONEDNN_PREFIX = "_Mkl"  # what the types of TensorFlow's ops start with that oneDNN computes
-INPUT_THREADS = "tf_data"  # what TensorFlow's names of its input threads start with
-GET_NEXT_THREADS = INPUT_THREADS + "_iterator_get_next"  # such a thread also runs the ops of the step that follow the input
-INTRA_OP_THREADS = "tf_numa_-1_Eigen"  # of the pool that divides an op among the cores
-COMPILER_THREADS = "tf_pjrt_compile_thread_pool"  # what XLA's names of threads start with on which it compiles for JAX
-WAITING_OP_TYPES = ("IteratorGetNext", "Collective")  # what types of ops start with that wait for input, or for other workers
-CORE_THREADS = (INTRA_OP_THREADS, "tf_XLAEigen")  # such pools: a thread for each core, unless the program sets another number
-DEVICE_PREFETCH_STAGE = (
-    "device_prefetch"  # TensorFlow's own name of a stage that fetches from the host's pipeline, for a device or a replica
-)
+JITTED_CALL_PREFIX = "PjitFunction("  # prefix of the name of a call of a jitted function, in JAX
+_REMAT = "/rematted_computation/"  # part of the names of ops that JAX computes a second time
+# Prefix of ops of JAX' own functions (`_normal`, `_uniform`), where a program calls one outside of
+# any jitted function
+_LIBRARY_PROGRAM = "jit(_"
+CUDNN_MARKER = "cudnn"  # part of the names of cuDNN's kernels, of which one call may launch several
+ONEDNN_PREFIX = "_Mkl"  # prefix of the types of TensorFlow's ops that oneDNN computes
+INPUT_THREADS = "tf_data"  # prefix of the names of TensorFlow's input threads
+GET_NEXT_THREADS = INPUT_THREADS + "_iterator_get_next"  # prefix of input threads that also run ops of the step after the input
+INTRA_OP_THREADS = "tf_numa_-1_Eigen"  # prefix of the threads of the pool that divides an op among the cores
+COMPILER_THREADS = "tf_pjrt_compile_thread_pool"  # prefix of the threads on which XLA compiles for JAX
+WAITING_OP_TYPES = ("IteratorGetNext", "Collective")  # prefixes of the types of ops that wait for input or for other workers
+CORE_THREADS = (INTRA_OP_THREADS, "tf_XLAEigen")  # pools with a thread per core, unless the program sets another number
+# TensorFlow's name of a stage that fetches from the host's pipeline, for a device or a replica
+DEVICE_PREFETCH_STAGE = "device_prefetch"
 
 
 class EventFlag(IntFlag):
-    """What a name is, beside an op."""
+    """Classification of an event name, in addition to its op."""
 
     EXECUTOR = auto()  # a run of TensorFlow's executor
-    EXECUTOR_DONE = auto()
-    INPUT_REQUEST = auto()  # of an iterator, by an op
-    REGION_START = auto()  # of a task that XLA's thread pool took over
-    REGION_STOP = auto()
-    KERAS_BATCH = auto()
-    DEVICE_PIPELINE = auto()  # tf.data's second half, on the device's side
-    COPY_TO_DEVICE = auto()  # by JAX' client of a CPU
-    ARRAY_FETCH = auto()  # of an array of JAX
-    INTRA_OP_TASK = auto()  # tasks of the intra-op pool
-    ALLOCATION = auto()
-    DEALLOCATION = auto()
+    EXECUTOR_DONE = auto()  # the end of a run of TensorFlow's executor
+    INPUT_REQUEST = auto()  # an op that requests input from an iterator
+    REGION_START = auto()  # the start of a task in XLA's thread pool
+    REGION_STOP = auto()  # the end of a task in XLA's thread pool
+    KERAS_BATCH = auto()  # Keras' own mark of a batch
+    DEVICE_PIPELINE = auto()  # the part of a tf.data pipeline on the device's side
+    COPY_TO_DEVICE = auto()  # a copy by JAX' client of a CPU
+    ARRAY_FETCH = auto()  # a copy of a JAX array to the host
+    INTRA_OP_TASK = auto()  # a task of the intra-op pool
+    ALLOCATION = auto()  # an allocation of memory
+    DEALLOCATION = auto()  # a deallocation of memory
     JIT_CALL = auto()  # a call of a jitted function
-    JAX_CALL = auto()  # that, or of a pmapped one
-    NAMED_CALL = auto()  # such a call, with its function's name
-    EAGER_EXECUTE = auto()  # an op that runs by itself, as the runtime sees it
-    EAGER_OP = auto()  # the same, as the op's kernel sees it
-    EAGER_INPUT = auto()
+    JAX_CALL = auto()  # a call of a jitted or pmapped function
+    NAMED_CALL = auto()  # a call of a jitted or pmapped function, with the function's name
+    EAGER_EXECUTE = auto()  # an eager op, as the runtime records it
+    EAGER_OP = auto()  # an eager op, as its kernel records it
+    EAGER_INPUT = auto()  # an eager op that requests input
     SESSION_RUN = auto()  # a run of a session's graph
     INFERENCE_RUN = auto()  # a run of a session or of a signature
-    FUNCTION_RUN = auto()
-    WRAPPER = auto()  # what stands around ops: no work of a step, but TensorFlow all the same
+    FUNCTION_RUN = auto()  # a run of a function
+    WRAPPER = auto()  # an event of TensorFlow that encloses ops: no work of a step itself
     PYTHON_FRAME = auto()  # a frame of a profiler's Python tracer
     GRADIENT_TAPE = auto()  # an op of a backward pass
     THUNK_EXECUTOR = auto()  # XLA's executor on a CPU
-    STAGE_FUNCTION = auto()  # what a stage of tf.data runs for each element
-    INPUT_WORK = auto()  # tf.data
-    ITERATOR_ROOT = auto()  # of a pipeline: an iterator below none
-    PRODUCER = auto()  # an element, for another thread
-    CONSUMER = auto()
-    COMPUTE_SCOPE = auto()  # a thread that has it open computes
-    WAITING_OP = auto()  # an op that waits for input, or for other workers
-    RESULT_WAIT = auto()  # the results of a call
-    BLOCKING_WAIT = auto()  # as that, anywhere in the name
-    DEVICE_WAIT = auto()  # the completion of what was launched, or other devices
-    ANY_WAIT = auto()  # for anything, as far as the name tells
-    PYTHON_THREAD = auto()  # threads that run Python record it
-    BUILD = auto()  # a graph or a program
+    STAGE_FUNCTION = auto()  # the function that a tf.data stage runs for each element
+    INPUT_WORK = auto()  # work of tf.data
+    ITERATOR_ROOT = auto()  # the root iterator of a pipeline
+    PRODUCER = auto()  # production of an element for another thread
+    CONSUMER = auto()  # consumption of an element of another thread
+    COMPUTE_SCOPE = auto()  # an event during which its thread computes
+    WAITING_OP = auto()  # an op that waits for input or for other workers
+    RESULT_WAIT = auto()  # a wait for the results of a call
+    BLOCKING_WAIT = auto()  # a wait for the results of a call, by a word anywhere in the name
+    DEVICE_WAIT = auto()  # a wait for the completion of launched work, or for other devices
+    ANY_WAIT = auto()  # a wait for anything, as far as the name shows
+    PYTHON_THREAD = auto()  # an event that only threads running Python record
+    BUILD = auto()  # the build of a graph or a program
     COMPILER_PASS = auto()  # a pass of XLA's compiler that names the program
-    JAX_PRIMITIVE = auto()  # a primitive that JAX ran by itself
-    INDEXING_PRIMITIVE = auto()  # such a one, for `x[i]`
-    JAX = auto()  # what runs for JAX only
-    TENSORFLOW = auto()
+    JAX_PRIMITIVE = auto()  # a primitive that JAX runs outside of any jitted function
+    INDEXING_PRIMITIVE = auto()  # such a primitive of an index expression, `x[i]`
+    JAX = auto()  # an event that occurs only in JAX programs
+    TENSORFLOW = auto()  # an event of TensorFlow's runtime
     KERAS_FUNCTION = auto()  # a function of Keras' loop
-    STEP_MARK = auto()  # spans a step, and is no work
+    STEP_MARK = auto()  # a mark that spans a step and is no work
     HOST_TO_DEVICE_OP = auto()  # an op that copies to a device
-    EXECUTOR_ANY_CASE = auto()  # a run of an executor, in whatever case it is written
-    INPUT_OP = auto()  # an op that asks for input, likewise
-    PYTHON_DISPATCH = auto()  # an op from Python, or a constant
-    RUNTIME = auto()  # of a framework: what it does to run a call
-    SUMMARY_WRITE = auto()  # of a training, for TensorBoard: also what a capture does when it is over
+    EXECUTOR_ANY_CASE = auto()  # a run of TensorFlow's executor, in upper or lower case
+    INPUT_OP = auto()  # an op that requests input, in upper or lower case
+    PYTHON_DISPATCH = auto()  # the dispatch of an op, or a constant, from Python
+    RUNTIME = auto()  # work of a framework's runtime for a call
+    SUMMARY_WRITE = auto()  # writing logs for TensorBoard, in a training or at the end of a capture
 
 
 _TRAINS = re.compile(
@@ -182,21 +181,23 @@ _BUILDS = (
     *("TfrtTpuClient::Compile", "TfrtTpuCompiler::Compile", "CpuCompiler::", "GpuCompiler::", "FusionCompiler::Compile"),
     *("JitCompiler::Compile", "HLO passes"),
 )
-_BUILDS_IN_PYTHON = re.compile(  # frames of JAX that do nothing else
+_BUILDS_IN_PYTHON = re.compile(  # frames of JAX functions that only build programs
     r"\$(?:pxla|compiler|mlir|partial_eval|stages)\.py:\d+ "
     r"(?:compile|compile_or_get_cached|backend_compile\w*|lower_sharding_computation|lower_jaxpr_to_module|trace_to_jaxpr\w*)"
 )
-_OF_MODULE = re.compile(r"\((jit_\S+|pmap_\S+)\)$")  # `HLO passes after layout assignment (jit_step)`
+_OF_MODULE = re.compile(
+    r"\((jit_\S+|pmap_\S+)\)$"
+)  # program in the name of a pass: `HLO passes after layout assignment (jit_step)`
 _CALL = re.compile(r"(?:PjitFunction|PmapFunction)\((.*)\)")
 _WRITES_LOGS = ("WriteSummary", "WriteRawProtoSummary", "WriteGraphSummary", "FlushSummaryWriter")
-_PASSES_ON = ("_Send", "_Recv", "_HostSend", "_HostRecv")  # a tensor, from device to device
+_PASSES_ON = ("_Send", "_Recv", "_HostSend", "_HostRecv")  # types of ops that move a tensor between devices
 _MARKS = ("train", "test", "TraceContext")
 _BLOCKS = ("Await", "BlockUntilReady", "BlockHostUntilReady", "block_until_ready")
 _AWAITS_DEVICE = ("Synchronize", "BufferSequencingEvent", "Rendezvous")
 _WAITS = ("wait", "block", "sleep", "poll", "select", "acquire", "join", "synchronize")
-# JAX runs a primitive outside of any jitted function as a jitted function of that name; such calls
-# are glue, not the step.
-_PICKS = frozenset(("dynamic_slice", "squeeze", "slice", "gather", "_unstack"))  # for `x[i]`
+# Outside of any jitted function, JAX runs a primitive as a jitted function of the primitive's name;
+# such calls are glue code, not the step.
+_PICKS = frozenset(("dynamic_slice", "squeeze", "slice", "gather", "_unstack"))  # primitives of an index expression, `x[i]`
 _GLUE = _PICKS.union(
     (
         "add",
@@ -224,8 +225,8 @@ class OpKind(str, Enum):
 
 
 class WorkKind(str, Enum):
-    """Kind of op: what it computes, as far as its name tells; what makes it cheaper hangs on that.
-    The value is its name for people.
+    """Kind of work of an op, as far as its name shows; the advice on making it cheaper depends on
+    the kind. The value is its name for people.
     """
 
     ATTENTION = "attention"
@@ -254,7 +255,9 @@ _RANDOM_NAME = re.compile(
 )
 _WORK = tuple(
     (kind, re.compile(pattern, re.IGNORECASE))
-    for kind, pattern in {  # what fits first counts; searched in the type of an op, and in the last part of a compiled op's name
+    # The first pattern that matches decides. It is searched in the type of an op, and in the last
+    # part of a compiled op's name
+    for kind, pattern in {
         WorkKind.OTHER: r"^(Collective|Nccl|all-|reduce-scatter)",
         WorkKind.ATTENTION: r"attention|attn|fmha",
         WorkKind.RECURRENT: r"CudnnRNN|BlockLSTM|LSTMBlock|GRUBlock",
@@ -266,7 +269,8 @@ _WORK = tuple(
         WorkKind.EMBEDDING: r"^ResourceGather|EmbeddingLookup",
         WorkKind.CAST: r"^(_?Cast|_?MklCast)$|^convert|[^a-z]convert(_element_type)?\b",
         WorkKind.REDUCTION: r"^(Sum|Mean|Max|Min|Prod|All|Any|L2Loss|BiasAddGrad|Cum(sum|prod))$|arg_?(max|min)|reduce|Softmax|Entropy",
-        WorkKind.ELEMENTWISE: r"^(_Mkl)?(Add(N|V2)?|Sub|Mul(NoNan)?|Real[Dd]iv|Div(NoNan)?|Floor(Div|Mod)?|Neg|Abs|Sign|Exp(m1)?|Log(1p|istic)?|"
+        WorkKind.ELEMENTWISE: r"^(_Mkl)?(Add(N|V2)?|Sub|Mul(NoNan)?|Real[Dd]iv|Div(NoNan)?|Floor(Div|Mod)?|Neg|Abs|Sign|Exp(m1)?|"
+        r"Log(1p|istic)?|"
         r"Pow|R?sqrt(Grad)?|Square|SquaredDifference|Reciprocal|Inv(Grad)?|Maximum|Minimum|Tanh(Grad)?|Sigmoid(Grad)?|Relu6?(Grad)?|"
         r"LeakyRelu(Grad)?|[ES]elu(Grad)?|Soft(plus|sign)(Grad)?|Erf|Sin|Cos|Tan|Select(V2|_n)?|Greater(Equal)?|Less(Equal)?|(Not)?Equal|"
         r"Logical(And|Or|Not)|Ceil|Round|Clip\w*|ZerosLike|OnesLike|Fill|BiasAdd|IsFinite|Assign(Add|Sub)?VariableOp|integer_pow|add_any)$|"
@@ -275,7 +279,7 @@ _WORK = tuple(
         r"Gather|Scatter|Unsorted_?Segment",
     }.items()
 )
-_OF_LAYER = tuple(  # layers of several ops, whose whole is what can be cheaper
+_OF_LAYER = tuple(  # kinds of layers that consist of several ops and can only be made cheaper as a whole
     (kind, re.compile(pattern, re.IGNORECASE))
     for kind, pattern in {
         WorkKind.RECURRENT: r"lstm|(^|[/_])gru|(^|[/_])rnn|simple_?rnn",
@@ -287,28 +291,31 @@ _OF_LAYER = tuple(  # layers of several ops, whose whole is what can be cheaper
 
 
 def is_jax_library_op(name: str) -> bool:
-    """Whether a compiled op is one of a program that holds nothing but a function of JAX' own: the
-    step's is another.
+    """Whether a compiled op belongs to a program that is only one of JAX' own functions, and so not
+    to the step.
     """
     return name.startswith(_LIBRARY_PROGRAM)
 
 
 def is_rematerialized(name: str) -> bool:
-    """Whether a compiled op is one of a forward pass that the backward pass runs again
+    """Whether a compiled op belongs to a forward pass that the backward pass repeats
     (`jax.checkpoint`).
     """
     return _REMAT in name
 
 
 def is_random_op(op_type: str, name: str) -> bool:
-    """Whether an op draws random numbers: by its type, or for compiled programs its name."""
+    """Whether an op draws random numbers, by its type, or for compiled programs by its name."""
     return bool(_RANDOM.fullmatch(op_type) or _RANDOM_NAME.search(name))
 
 
 def classify_work(op_type: str, name: str = "", layer: str = "") -> WorkKind:
-    """Kind of an op by its type (`Conv2D`), by its name where the type is that of a compiled op
-    (`fusion`, `dot`), which tells little, and by the layer (class or path) that it belongs to;
-    whatever a recurrent layer holds is its loop.
+    """Return the kind of an op.
+
+    op_type: type of the op (`Conv2D`).
+    name: name of the op, which is used where the type is that of a compiled op (`fusion`, `dot`).
+    layer: class or path of the layer that the op belongs to; every op of a recurrent layer is
+        `RECURRENT`.
     """
     if layer and (whole := _of_layer(layer)) is not WorkKind.OTHER:
         return whole
@@ -334,8 +341,8 @@ def _first(kinds: tuple[tuple[WorkKind, re.Pattern[str]], ...], text: str) -> Wo
 
 
 class Op(NamedTuple):
-    """An op as its event names it; `type` is "Dataset" for tf.data iterators and "" for events that
-    are no op.
+    """Op in an event name. `type` is "Dataset" for tf.data iterators and "" for events that are no
+    op.
     """
 
     kind: OpKind
@@ -344,8 +351,9 @@ class Op(NamedTuple):
 
 
 class EventNames:
-    """The names of a trace: what each is, and its op. Both run along `trace.event_names`;
-    `rows_named` is the trace's.
+    """Classification of the names of a trace.
+
+    ops: op of each name, in the order of `Trace.names`.
     """
 
     def __init__(self, texts: tuple[str, ...], find_rows: Callable[[Mask], Indices]) -> None:
@@ -356,15 +364,15 @@ class EventNames:
         self._kind = np.fromiter((_KINDS[op.kind] for op in self.ops), np.uint8, len(texts))
 
     def mask(self, flags: EventFlag) -> Mask:
-        """Boolean over the names: is it one of these."""
+        """Return a boolean over the names: whether the name has one of these flags."""
         return np.asarray((self._flags & int(flags)) != 0)
 
     def rows(self, flags: EventFlag) -> Indices:
-        """Rows of the events whose name is one of these."""
+        """Return the sorted rows of events whose name has one of these flags."""
         return self._rows_named(self.mask(flags))
 
     def op_kind_mask(self, *kinds: OpKind) -> Mask:
-        """Boolean over the names: is it an op of these kinds."""
+        """Return a boolean over the names: whether the name is an op of one of these kinds."""
         wanted = np.zeros(len(_KINDS), bool)
         wanted[[_KINDS[kind] for kind in kinds]] = True
         return np.asarray(wanted[self._kind])
@@ -372,8 +380,8 @@ class EventNames:
 
 @memoize
 def event_names(trace: Trace) -> EventNames:
-    """What the names of a trace say."""
-    of = weakref.ref(trace)  # which keeps its names: a circle would hold the file open until somebody collects garbage
+    """Return the classification of a trace's names, cached in the trace."""
+    of = weakref.ref(trace)  # the trace caches the result: a strong reference would be a cycle that keeps the file open
 
     def rows_named(wanted: Mask) -> Indices:
         kept = of()
@@ -391,7 +399,7 @@ def _flags(text: str, op: Op) -> int:
         found |= reduce(or_, (flag for end, flag in _END_FLAGS if text.endswith(end)))
     lower = text.lower()
     awaits, blocks = found & _AWAITED, any(word in text for word in _BLOCKS)
-    holds = (  # of what `_TOLD` names, in its order
+    holds = (  # conditions for the flags in `_TOLD`, in the same order
         text.startswith(_BUILDS) or (found & _IN_PYTHON and _BUILDS_IN_PYTHON.fullmatch(text)),
         awaits or blocks,
         awaits or blocks or found & _FETCHED or any(word in text for word in _AWAITS_DEVICE),
@@ -399,7 +407,7 @@ def _flags(text: str, op: Op) -> int:
         found & _CALLED and _CALL.fullmatch(text),
         text.endswith(")") and "Execute" not in text and _OF_MODULE.search(text),
         text.startswith(_MARKS) and "/" not in text and ":" not in text,
-        text.startswith("gradient_tape/") or "/gradient_tape/" in text,  # below a call that was not put in line
+        text.startswith("gradient_tape/") or "/gradient_tape/" in text,  # the latter below a call that was not inlined
         lower.startswith("executorstate::process"),
         lower.startswith("iteratorgetnext"),
         op.kind is OpKind.TF_DATA and text.count("::") == 1,
@@ -414,15 +422,15 @@ def _flags(text: str, op: Op) -> int:
 
 
 def is_training_op(op_type: str) -> bool:
-    """Whether hardly any training is without such an op: one of a layer with weights, of a backward
+    """Whether an op is one that nearly every training has: of a layer with weights, of a backward
     pass, or of an optimizer.
     """
     return _TRAINS.search(op_type) is not None
 
 
 def classify_non_model_op(op_type: str) -> EventFlag | None:
-    """What an op of a step does that is no part of a model: it writes logs, asks for input, or
-    hands tensors on; None for all others.
+    """Return the flag of an op in a step that is no part of a model: `SUMMARY_WRITE` for writing
+    logs, `INPUT_OP` for requesting input or moving tensors between devices; None for all others.
     """
     if op_type in _WRITES_LOGS:
         return EventFlag.SUMMARY_WRITE
@@ -430,23 +438,23 @@ def classify_non_model_op(op_type: str) -> EventFlag | None:
 
 
 def parse_called_function(call: str) -> str | None:
-    """Function whose call has this name (`PjitFunction(step)`); None for a name that is no whole
-    call.
+    """Return the function in the name of a call (`step` for `PjitFunction(step)`); None for other
+    names.
     """
     found = _CALL.fullmatch(call)
     return found and found[1]
 
 
 def parse_pass_function(name: str) -> str:
-    """Function of the program that a pass of XLA's compiler works on; "" where the name does not
-    tell.
+    """Return the function whose program a pass of XLA's compiler works on, from the pass's name; ""
+    where the name has none.
     """
     found = _OF_MODULE.search(name)
     return found[1].partition("_")[2] if found else ""
 
 
 def parse_op(full_name: str) -> Op:
-    """Split an event name into op name and type."""
+    """Return the op in an event name, with its kind, name and type."""
     name, colon, op_type = full_name.partition(":")
     if not colon:
         return _parse_copy(full_name)
@@ -480,8 +488,8 @@ def _type_from_name(name: str) -> str:
 
 
 def parse_jitted_function(call: str) -> str:
-    """Function whose call (`PjitFunction(step)`) or program (`jit_step(8)`, as a stat `jit_step`)
-    has this name; "" for other names.
+    """Return the function in the name of a call (`PjitFunction(step)`) or of a program
+    (`jit_step(8)`, or `jit_step` in a stat); "" for other names.
     """
     if call.startswith(JITTED_CALL_PREFIX):
         return call[len(JITTED_CALL_PREFIX) :].rstrip(")")
@@ -490,20 +498,20 @@ def parse_jitted_function(call: str) -> str:
 
 
 def normalize_function_name(function: str) -> str:
-    """A function as XLA spells it in the names of programs, which have letters, digits and `_`
-    (`<lambda>` is `_lambda_`, or `_lambda`).
+    """Return a function's name in XLA's spelling for programs, which has letters, digits and `_`:
+    `<lambda>` becomes `_lambda`.
     """
     return _UNSPELT.sub("_", function).rstrip("_")
 
 
 def parse_iterator_type(long_name: str) -> str:
-    """Last part of a tf.data iterator's long name: `Iterator::Root::Map` is a `Map`."""
+    """Return the last part of a tf.data iterator's long name: `Map` for `Iterator::Root::Map`."""
     return long_name.rsplit("::", 1)[-1]
 
 
 _UNSPELT = re.compile(r"[^\w.-]")
 _KINDS = {kind: code for code, kind in enumerate(OpKind)}
-# Numbers, not flags: thousands of names are read, and an operation of `EventFlag` takes ten times
+# Flags as ints: thousands of names are classified, and an operation of `EventFlag` takes ten times
 # as long as one of int.
 _AWAITED, _IN_PYTHON, _FETCHED, _CALLED = map(
     int, (EventFlag.RESULT_WAIT, EventFlag.PYTHON_FRAME, EventFlag.ARRAY_FETCH, EventFlag.JAX_CALL)

@@ -1,9 +1,9 @@
-"""Loops that run ahead: JAX returns from a call before its program has run, and dozens of calls may
-wait for their turn.
+"""Steps of loops that run ahead: JAX returns from a call before its program has run, and dozens of
+calls may be queued.
 
-From call to call the clock then shows how fast the loop hands work over, until the queue is full,
-and one call in which the program catches up holds the work of all; a capture may even hold the runs
-alone, whose calls lie before it. Steps are what the programs' runs say: one ends when its run ends.
+The time from call to call is then the time of queueing, until the queue is full; a single call that
+waits for the program contains the work of all. A capture may even have only the runs, whose calls
+were before it. So steps are derived from the runs of the program: a step ends when its run ends.
 """
 
 from __future__ import annotations
@@ -22,15 +22,17 @@ from outpace.timeline.xla_threads import find_hlo_events, host_mask
 from outpace.trace import Trace, dialect
 from outpace.trace.algorithms import find_positions, intersect_indices
 
-TOO_FEW_EXECUTIONS = 3  # or fewer of a program say nothing
-_ONE_QUEUE = 0.5  # of the runs, at most, begin before the one before has ended: else devices of one host run side by side
-_WHOLE = 0.9  # of the ops that the other runs hold: the capture cut nothing off a run that holds as many
+TOO_FEW_EXECUTIONS = 3  # number of runs of a program up to which they show no step
+_ONE_QUEUE = 0.5  # maximum share of runs that begin before the previous one ends; above, devices of one host run in parallel
+_WHOLE = 0.9  # minimum share of the other runs' ops from which a run counts as complete, not cut off by the capture
 
 
 @dataclass(frozen=True, eq=False)
 class ModuleExecutions:
-    """Runs of a program on devices or on the host's XLA threads, sorted by end. start, end: ps;
-    ops: how many events each holds.
+    """Runs of a program on devices or on the host's XLA threads, sorted by end.
+
+    start, end: ps.
+    op_counts: number of events of each run.
     """
 
     start: Picoseconds
@@ -42,32 +44,34 @@ class ModuleExecutions:
 
     @property
     def duration(self) -> Picoseconds:
-        """Length of every run, ps."""
+        """Duration of every run, ps."""
         return self.end - self.start
 
     @property
     def is_sequential(self) -> bool:
-        """Whether one run follows the other."""
+        """Whether the runs follow one another, rather than overlap."""
         return len(self) > 1 and float(np.mean(self.start[1:] < self.end[:-1])) <= _ONE_QUEUE
 
     @property
     def is_last_complete(self) -> bool:
-        """Whether the capture ends behind the last run, as far as its ops tell."""
+        """Whether the last run is complete, judged by its number of ops."""
         return len(self) == 0 or int(self.op_counts[-1]) >= _WHOLE * median(self.op_counts)
 
 
 def find_executions(trace: Trace, call: str) -> ModuleExecutions:
-    """Every run of the program that a call (`PjitFunction(step)`) runs."""
+    """Return every run of the program that a call (named `PjitFunction(step)`) runs."""
     none = np.zeros(0, np.int64)
     return _programs(trace).get(_plain(call), ModuleExecutions(none, none, none))
 
 
 def find_device_executions(trace: Trace, start: Picoseconds, end: int) -> ModuleExecutions | None:
-    """What devices computed for each of the steps that begin at `start` (sorted, ps; the last is
-    over at `end`), by their launches, up to the last of which the capture holds something: it ends
-    before those behind. None where a step has nothing done, or a later one was done first. Copies
-    are left out: the next batch moves while a step computes; and so is what the compiler runs to
-    choose what is fastest.
+    """Return the devices' work for each step, found by its launches, up to the last step with work
+    in the capture. None where a step has no work, or a later step's work ended first.
+
+    start: sorted starts of the steps, ps; the last step ends at `end`.
+
+    Copies are left out, because the next batch is copied while a step computes; and so are the
+    kernels of autotuning.
     """
     host, device = find_launches(trace)
     kept = find_positions(find_autotuning_launches(trace)[1], device) < 0
@@ -87,9 +91,11 @@ def find_device_executions(trace: Trace, start: Picoseconds, end: int) -> Module
 
 
 def find_uncalled_executions(trace: Trace, calls: Indices) -> tuple[str, ModuleExecutions] | None:
-    """(function, its runs) of the program whose runs repeat though the capture lacks most of the
-    calls (event rows) that led to them; None where that is not the training's: of programs that
-    compute gradients, or else of all, the one that runs longest counts.
+    """Return (function, its runs) of the program whose runs repeat although the capture lacks most
+    of the calls that launched them (`calls`: event rows); None where there is none.
+
+    It is the program with the longest total time among those that compute gradients, or among all
+    programs where none computes gradients.
     """
     programs = {name: runs for name, runs in _programs(trace).items() if len(runs) > TOO_FEW_EXECUTIONS and runs.is_sequential}
     train = {_plain(f"jit_{name}") for name in find_training_functions(trace)} & programs.keys()
@@ -99,13 +105,13 @@ def find_uncalled_executions(trace: Trace, calls: Indices) -> tuple[str, ModuleE
 
 
 def _plain(name: str) -> str:
-    """Function of a call or of a program, as XLA spells it."""
+    """Return the function of a call or of a program, in XLA's spelling."""
     return normalize_function_name(parse_jitted_function(name))
 
 
 @memoize
 def _programs(trace: Trace) -> dict[str, ModuleExecutions]:
-    """Runs of each jitted function's programs on the host's XLA threads."""
+    """Return the runs on the host's XLA threads, by jitted function."""
     rows = find_hlo_events(trace)
     rows = rows[host_mask(trace, rows)]
     run, module = trace.stat(dialect.RUN_ID), trace.stat(dialect.HLO_MODULE)

@@ -1,13 +1,18 @@
-"""What the detail texts of GPU events say: kernel launches, copies, memory sets and allocations.
+"""Parsers of the detail texts of GPU events: kernel launches, copies, memory sets and allocations.
 
 Three dialects are in use (`cupti_collector.h` and `rocm_collector.h` in XLA write them):
 
-    TensorFlow 2.3/2.4   regs:38 shm:0 grid:160,1,1 block:1024,1,1              size:802816 dest:0 async:1
-    today, CUDA          regs:38 static_shared:0 dynamic_shared:0 grid:.. block:.. occ_pct:100
-                                                                                kind_src:pageable kind_dst:device size:4 dest:0 async:1
-    ROCm                 grid:16,18,1 block:256,1,1 private_mem:0 group_mem:65408 occ_pct:0    kind:Unknown size:0 dest:512 async:1
+    TensorFlow 2.3/2.4
+        kernel  regs:38 shm:0 grid:160,1,1 block:1024,1,1
+        copy    size:802816 dest:0 async:1
+    today, CUDA
+        kernel  regs:38 static_shared:0 dynamic_shared:0 grid:.. block:.. occ_pct:100
+        copy    kind_src:pageable kind_dst:device size:4 dest:0 async:1
+    ROCm
+        kernel  grid:16,18,1 block:256,1,1 private_mem:0 group_mem:65408 occ_pct:0
+        copy    kind:Unknown size:0 dest:512 async:1
 
-A profile repeats few distinct texts: parse each once.
+A profile repeats few distinct texts: parse each of them once.
 """
 
 from __future__ import annotations
@@ -17,17 +22,19 @@ from outpace.timeline.event_names import parse_op
 
 Dim = tuple[int, int, int]
 UNKNOWN_DIRECTION = "other"
-_OF_HOST = ("pageable", "pinned", "host")  # kinds of memory
+_OF_HOST = ("pageable", "pinned", "host")  # kinds of memory on the host
 _ONE: Dim = (1, 1, 1)
 
 
 @dataclass(frozen=True)
 class KernelDetails:
-    """How a kernel was launched. None means that the profile does not record it; sizes are bytes
+    """Launch parameters of a kernel. None where the profile does not record them; sizes are bytes
     per block.
 
-    `shared` is static plus dynamic shared memory (AMD: LDS). `occupancy` is the recorded
-    theoretical occupancy, 0..1.
+    registers: per thread.
+    shared: static plus dynamic shared memory (AMD: LDS).
+    grid, block: dimensions.
+    occupancy: recorded theoretical occupancy, 0..1.
     """
 
     registers: int | None = None
@@ -45,16 +52,19 @@ class KernelDetails:
 
     @property
     def launch_key(self) -> tuple[object, ...]:
-        """What tells two launches of a kernel apart; occupancy follows from it and is left out, as
-        in the reference.
+        """Parameters that distinguish two launches of a kernel. Occupancy follows from them and is
+        left out, as in the reference.
         """
         return self.grid, self.block, self.registers, self.shared, self.static_shared, self.dynamic_shared
 
 
 @dataclass(frozen=True)
 class CopyDetails:
-    """What moved: kinds of memory ("" where not recorded), bytes, and whether the call returned
-    before it was done.
+    """Parameters of a copy.
+
+    source, destination: kinds of memory, "" where not recorded.
+    bytes: size.
+    is_async: whether the call returned before the copy was complete; None where not recorded.
     """
 
     source: str = ""
@@ -64,14 +74,14 @@ class CopyDetails:
 
 
 def parse_pairs(text: str) -> dict[str, str]:
-    """The `key:value` words of a detail text; words of another form are passed over."""
+    """Return the `key:value` words of a detail text as a dictionary; other words are ignored."""
     words = (word.split(":") for word in text.split())
     return {word[0]: word[1] for word in words if len(word) == 2}
 
 
 def parse_kernel_details(text: str) -> KernelDetails:
-    """Parse `kernel_details` of any dialect; what is missing or malformed stays unknown
-    (dimensions: 1,1,1).
+    """Return the parameters in a `kernel_details` text of any dialect. Missing or malformed ones
+    are None (dimensions: 1,1,1).
     """
     found = parse_pairs(text)
     static, dynamic = _number(found, "static_shared"), _number(found, "dynamic_shared")
@@ -90,8 +100,8 @@ def parse_kernel_details(text: str) -> KernelDetails:
 
 
 def parse_copy_details(text: str) -> CopyDetails:
-    """Parse `memcpy_details`, `memset_details`, `memalloc_details` or `memory_residency_details` of
-    any dialect.
+    """Return the parameters in a `memcpy_details`, `memset_details`, `memalloc_details` or
+    `memory_residency_details` text of any dialect.
     """
     found = parse_pairs(text)
     one = _memory(found.get("kind", ""))
@@ -105,8 +115,9 @@ def parse_copy_details(text: str) -> CopyDetails:
 
 
 def copy_direction(name: str, details: CopyDetails) -> str:
-    """Direction of a copy (`HToD`, `DToH`, `DToD`, `PToP` between devices, `HToH`): from its
-    event's name (`MemcpyH2D`), or from the kinds of memory; `UNKNOWN_DIRECTION` when neither tells.
+    """Return the direction of a copy (`HToD`, `DToH`, `DToD`, `PToP` between devices, `HToH`) from
+    its event's name (`MemcpyH2D`) or from the kinds of memory; `UNKNOWN_DIRECTION` where both are
+    unknown.
     """
     op = parse_op(name).type
     if op.startswith("Memcpy"):
@@ -133,8 +144,8 @@ def _dim(text: str) -> Dim:
 
 
 def _percent(text: str) -> float | None:
-    """Share of a percentage; 0 is what a profiler writes that does not know it (a running kernel
-    occupies something).
+    """Return a percentage as a share; None for 0, which a profiler writes where the value is
+    unknown (a running kernel occupies something).
     """
     try:
         value = float(text)
@@ -144,6 +155,6 @@ def _percent(text: str) -> float | None:
 
 
 def _memory(kind: str) -> str:
-    """Kind of memory in lower case; "" for the words that say that it is not known."""
+    """Return the kind of memory in lower case; "" for words that mean unknown."""
     word = kind.lower()
     return "" if word in ("unknown", "invalid") else word

@@ -1,9 +1,9 @@
-"""Which calls train: those of the functions that compute gradients.
+"""Detection of the calls that train: those of functions that compute gradients.
 
 Between two steps a loop may call another function more often, and longer, than the step's own: an
-evaluation, a sampler. Gradients tell them apart: TensorFlow names the ops of a tape's backward pass
-`gradient_tape/...`, and JAX keeps `transpose(jvp(...))` in the names of the ops of a program that
-it differentiated.
+evaluation, a sampler. Gradients distinguish them: TensorFlow names the ops of a tape's backward
+pass `gradient_tape/...`, and JAX has `transpose(jvp(...))` in the names of ops of a program that it
+differentiated.
 """
 
 from __future__ import annotations
@@ -18,23 +18,23 @@ _TRANSPOSED = b"transpose(jvp("
 
 
 def training_mask(trace: Trace, calls: Indices) -> Mask:
-    """Whether each of the calls (event rows) computes gradients; boolean. All False where the
-    profile does not tell.
+    """Return a boolean per call (event row): whether it computes gradients. All False where the
+    profile does not show it.
     """
     return _differentiated(trace)[trace.name[calls]] | _on_tape(trace, calls)
 
 
 def find_training_functions(trace: Trace) -> set[str]:
-    """Jitted functions whose compiled program holds a backward pass, where the profile carries the
-    programs.
+    """Return the names of jitted functions whose compiled program has a backward pass; empty where
+    the profile has no programs.
     """
     programs = ((trace.names[row], stats.get(dialect.HLO_PROTO)) for row, stats in trace.name_stats.items())
     return {parse_jitted_function(name) for name, proto in programs if isinstance(proto, bytes) and _TRANSPOSED in proto}
 
 
 def _differentiated(trace: Trace) -> Mask:
-    """Boolean over `trace.event_names`: a call of a function whose compiled program holds a
-    backward pass.
+    """Return a boolean over `trace.names`: whether it is a call of a function whose compiled
+    program has a backward pass.
     """
     functions = find_training_functions(trace)
     called = event_names(trace).mask(EventFlag.JIT_CALL)
@@ -43,8 +43,8 @@ def _differentiated(trace: Trace) -> Mask:
 
 
 def _on_tape(trace: Trace, calls: Indices) -> Mask:
-    """Whether an op of a tape's backward pass starts in the time of each call, on
-    whatever thread.
+    """Return a boolean per call: whether an op of a tape's backward pass starts in its time, on any
+    thread.
     """
     rows = event_names(trace).rows(EventFlag.GRADIENT_TAPE)
     began = np.sort(trace.start[rows])

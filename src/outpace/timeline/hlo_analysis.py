@@ -1,5 +1,8 @@
-"""What an HLO instruction does: in which precision it computes, how many operations and bytes it
-takes, and whether it waits for a transfer.
+"""Properties of HLO instructions: precision, number of operations and bytes, and whether they wait
+for a transfer.
+
+`callees` returns the instructions of the computations that an instruction calls, `operands` returns
+its operands, and `users` are the instructions that take its result.
 """
 
 from __future__ import annotations
@@ -11,7 +14,7 @@ from collections.abc import Callable, Sequence
 from outpace.timeline.hlo_proto import Instruction, Shape, as_bytes, as_int, read_packed
 
 HALF, SINGLE, DOUBLE, UNKNOWN = 16, 32, 64, 0
-_SIZES = {  # bytes of an element by `PrimitiveType`; what is missing has no size (tuples, tokens) or less than a byte
+_SIZES = {  # bytes per element by `PrimitiveType`; missing types have no size (tuples, tokens) or less than a byte
     **dict.fromkeys((1, 2, 6, 19, 20, 23, 24, 25, 28, 29, 33), 1),
     **dict.fromkeys((3, 7, 10, 16), 2),
     **dict.fromkeys((4, 8, 11), 4),
@@ -25,7 +28,7 @@ _HEAVY = ("dot", "convolution", "custom-call", "ragged-dot", "scaled-dot", "chol
 PRODUCT_OPCODES = frozenset(("dot", "convolution", "custom-call"))
 _HOST_SPACE = 5
 _TILE = 8
-_MOST = 10**20  # operations or bytes of one execution
+_MOST = 10**20  # maximum operations or bytes of one execution; more is damage
 _COLLECTIVES = ("all-reduce", "all-gather", "all-to-all", "reduce-scatter", "collective", "ragged-all-to-all")
 _IN_PLACE = ("dynamic-update-slice", "scatter", "while")
 _PARTIAL = ("dynamic-slice", "slice", "gather", "pad", "dynamic-update-slice", "scatter", "while", "conditional", "call")
@@ -38,14 +41,14 @@ HOST_TO_DEVICE, DEVICE_TO_HOST, DEVICE_TO_DEVICE, COLLECTIVE = (
     "device_to_device",
     "collective",
 )
-_KERNEL_IN, _KERNEL_OUT = 3, 4  # ConvolutionDimensionNumbers
-_SPATIAL = 11  # ConvolutionDimensionNumbers: the dimensions of the input that the kernel goes over
-_LHS_CONTRACTING = 1  # DotDimensionNumbers
+_KERNEL_IN, _KERNEL_OUT = 3, 4  # fields of ConvolutionDimensionNumbers
+_SPATIAL = 11  # field of ConvolutionDimensionNumbers: dimensions of the input that the kernel slides over
+_LHS_CONTRACTING = 1  # field of DotDimensionNumbers
 _CONTRACTED = re.compile(r'"lhs_contracting_dimensions":\[([\d",]*)\]')
-_LHS_BATCH = 3  # DotDimensionNumbers
+_LHS_BATCH = 3  # field of DotDimensionNumbers
 _BATCHED = re.compile(r'"lhs_batch_dimensions":\[([\d",]*\d[\d",]*)\]')
-_HIGHEST = 2  # PrecisionConfig
-_CASTS = 4  # one behind the other
+_HIGHEST = 2  # value of PrecisionConfig
+_CASTS = 4  # maximum number of consecutive casts that are followed
 LAYOUT_OPCODES = frozenset(
     ("parameter", "constant", "convert", "bitcast", "copy", "transpose", "reshape", "broadcast", "pad", "slice")
 )
@@ -62,11 +65,10 @@ def _shapes(instructions: Sequence[Instruction]) -> list[Shape]:
 
 
 def precision_bits(instruction: Instruction, callees: Callees, operands: Operands) -> int:
-    """16, 32 or 64: what a matrix product, convolution or custom call takes in, alone or inside a
-    fusion; else the type of the result.
+    """Return 16, 32 or 64: the bits of the inputs of a matrix product, convolution or custom call,
+    alone or inside a fusion; for other instructions the bits of the result's type. 0 if unknown.
 
-    A product of 16-bit numbers that is summed up in 32 bits is a 16-bit product. 0 where nothing
-    says so.
+    A product of 16-bit numbers that is accumulated in 32 bits is a 16-bit product.
     """
     heavy = [i for i in _once(instruction, callees) if i.opcode in _HEAVY]
     for candidate in heavy:
@@ -79,15 +81,15 @@ def _bits(shapes: Sequence[Shape]) -> int:
     floats = [s for s in shapes if s.element_type in _FLOATS]
     if not floats:
         return UNKNOWN
-    if len(floats) == len(shapes):  # the largest array says what the work is done in; of equal ones, the shorter type
+    if len(floats) == len(shapes):  # the largest array decides; of arrays of equal size, the shorter type
         largest = max(floats, key=lambda s: (s.element_count, s.element_type in _HALF_FLOATS))
         return HALF if largest.element_type in _HALF_FLOATS else DOUBLE if largest.element_type in _DOUBLES else SINGLE
     return HALF if any(s.element_type in _HALF_FLOATS for s in floats) else SINGLE
 
 
 def transfer_kind(instruction: Instruction, callees: Callees, operands: Operands) -> str:
-    """What the end of an asynchronous op waits for: a copy by its direction, or a collective op; ""
-    for every other op.
+    """Return the transfer for whose end an asynchronous op waits: the direction of a copy, or
+    `COLLECTIVE`; "" for every other op.
     """
     if not instruction.opcode.endswith("-done"):
         return ""
@@ -102,7 +104,7 @@ def transfer_kind(instruction: Instruction, callees: Callees, operands: Operands
 
 
 def transfer_direction(spaces: Sequence[int]) -> str:
-    """Of a copy, by the memory spaces of (destination, source, ...)."""
+    """Return the direction of a copy by the memory spaces of (destination, source, ...)."""
     to_host, from_host = (space == _HOST_SPACE for space in (*spaces[:2], *(0, 0)[len(spaces[:2]) :]))
     if to_host == from_host:
         return DEVICE_TO_DEVICE
@@ -110,21 +112,21 @@ def transfer_direction(spaces: Sequence[int]) -> str:
 
 
 def flops(instruction: Instruction, callees: Callees, operands: Operands) -> float:
-    """Floating-point operations of one execution, a multiply-add as two: of its matrix products and
-    convolutions. -1 where it has none.
+    """Return the floating-point operations of one execution, a multiply-add as two, counting matrix
+    products and convolutions; -1 where there are none.
     """
     return _counted(sum(_products(i, operands(i)) for i in _once(instruction, callees)))
 
 
 def _once(instruction: Instruction, inside: Callees) -> list[Instruction]:
-    """An instruction and what it runs once itself; the bodies of loops and reductions run more
-    often.
+    """Return an instruction and those that it runs exactly once; bodies of loops and reductions run
+    more often.
     """
     return [instruction, *(inside(instruction) if instruction.opcode in ("fusion", "call") else ())]
 
 
 def _counted(number: int) -> float:
-    """-1 for nothing, and for what only a damaged program can hold."""
+    """Return a count as float; -1 for 0 and for counts that only a damaged program has."""
     return float(number) if 0 < number < _MOST else -1.0
 
 
@@ -152,9 +154,9 @@ def _dot(result: Shape, left: Shape, contracted: Sequence[int]) -> int:
 
 
 def _convolution(instruction: Instruction, shapes: Sequence[Shape]) -> int:
-    """Every output position multiplies the kernel once."""
+    """Return the operations of a convolution: every output position multiplies the kernel once."""
     output, kernel = _of_convolution(instruction, shapes)
-    at = max(as_int(instruction.convolution_dimension_numbers.get(_KERNEL_OUT)), 0)  # dimension 0 is not written
+    at = max(as_int(instruction.convolution_dimension_numbers.get(_KERNEL_OUT)), 0)  # the field is missing for dimension 0
     if (
         not (instruction.convolution_dimension_numbers.keys() & {_KERNEL_IN, _KERNEL_OUT})
         or at >= len(kernel.dimensions)
@@ -165,8 +167,8 @@ def _convolution(instruction: Instruction, shapes: Sequence[Shape]) -> int:
 
 
 def _of_convolution(instruction: Instruction, shapes: Sequence[Shape]) -> tuple[Shape, Shape]:
-    """(output, kernel) of a convolution: of the gradients, "output" is what comes in
-    from behind.
+    """Return (output, kernel) of a convolution. For the gradients, "output" is the gradient that
+    arrives from the next layer.
     """
     if "BackwardInput" in instruction.custom_call_target:
         return shapes[0], shapes[1]
@@ -176,8 +178,8 @@ def _of_convolution(instruction: Instruction, shapes: Sequence[Shape]) -> tuple[
 
 
 def bytes_accessed(instruction: Instruction, callees: Callees, operands: Operands) -> float:
-    """Bytes that one execution reads and writes at least: operands and result once. -1 for ops that
-    touch only parts of their operands.
+    """Return the minimum bytes that one execution reads and writes: operands and result once. -1
+    for ops that access only parts of their operands.
     """
     if instruction.opcode.endswith(("-start", "-done")) or any(i.opcode in _PARTIAL for i in _once(instruction, callees)):
         return -1.0
@@ -185,14 +187,14 @@ def bytes_accessed(instruction: Instruction, callees: Callees, operands: Operand
 
 
 def byte_size(shapes: Sequence[Shape]) -> int:
-    """Bytes of arrays."""
+    """Return the size of arrays in bytes."""
     return sum(s.element_count * _SIZES.get(s.element_type, 0) for s in shapes)
 
 
 def is_batched_product(instruction: Instruction, callees: Callees, operands: Operands, users: Sequence[Instruction]) -> bool:
-    """Whether it multiplies a batch of matrices by another: in a model, each example's (and head's)
-    own with its own. Where all that batch is added up by `users` of the result, it is one product
-    whose sum the compiler has divided, so that more of the device works on it.
+    """Whether the instruction multiplies a batch of matrices by another, as in a model for each
+    example (and head). Where `users` of the result add up the whole batch, the answer is no: it is
+    one product that the compiler has divided to use more of the device.
     """
     batch = set(range(max(map(_batch, _once(instruction, callees)))))
     return bool(batch) and not any(
@@ -203,7 +205,7 @@ def is_batched_product(instruction: Instruction, callees: Callees, operands: Ope
 
 
 def _batch(instruction: Instruction) -> int:
-    """How many dimensions of a product's result, the first ones, count its matrices."""
+    """Return how many leading dimensions of a product's result are batch dimensions."""
     found = _BATCHED.search(instruction.backend_config) if instruction.opcode == "custom-call" else None
     return len(found[1].split(",")) if found else len(read_packed(as_bytes(instruction.dot_dimension_numbers.get(_LHS_BATCH))))
 
@@ -213,14 +215,14 @@ def _alike(some: Sequence[Shape], others: Sequence[Shape]) -> bool:
 
 
 def is_softmax(instruction: Instruction, callees: Callees, operands: Operands) -> bool:
-    """Whether it takes exponentials of differences, as a softmax does of how far numbers lie below
-    the largest. (A sigmoid's are of numbers themselves.)
+    """Whether the instruction computes exponentials of differences, as a softmax does of the
+    distance to the largest number. A sigmoid computes exponentials of the numbers themselves.
     """
     return any(i.opcode == "exponential" and _difference(i, operands) for i in _once(instruction, callees))
 
 
 def _difference(instruction: Instruction, operands: Operands) -> bool:
-    """Whether it takes a difference, of whichever type of numbers."""
+    """Whether the operand is a difference, possibly cast to another type."""
     given = next(iter(operands(instruction)), None)
     for _ in range(_CASTS):
         given = next(iter(operands(given)), None) if given is not None and given.opcode == "convert" else given
@@ -228,8 +230,8 @@ def _difference(instruction: Instruction, operands: Operands) -> bool:
 
 
 def is_one_hot(instruction: Instruction, callees: Callees) -> bool:
-    """Whether it makes rows that are 0 but for one place, which it is given: it only compares with
-    a count, for equality. (A mask compares for less; an identity matrix is given no places.)
+    """Whether the instruction creates one-hot rows from indices: it only compares them with a count
+    for equality. A mask compares for less; an identity matrix has no indices as input.
     """
     all_ = _once(instruction, callees)
     opcodes = {i.opcode for i in all_} - {"fusion"}
@@ -238,28 +240,29 @@ def is_one_hot(instruction: Instruction, callees: Callees) -> bool:
 
 
 def product_kind(instruction: Instruction, callees: Callees, operands: Operands) -> str:
-    """What it multiplies, alone or inside a fusion: `DOT`, `CONVOLUTION`, or `ATTENTION` of a
-    library's; "" where it multiplies nothing. Of several the one with most operations. What the
-    instruction is called after may be only the form in which it hands the result on.
+    """Return the kind of product, alone or inside a fusion: `DOT`, `CONVOLUTION`, or `ATTENTION` of
+    a library; "" without a product.
+
+    Of several products the one with the most operations counts. The instruction's own name is not
+    used, because it may be only that of a change of layout at the end.
     """
     found = max(_once(instruction, callees), key=lambda i: _products(i, operands(i)))
     if found.opcode == "custom-call" and _ATTENTION.search(found.custom_call_target):
         return ATTENTION
     if not _products(found, operands(found)):
         return ""
-    return (
-        CONVOLUTION if found.convolution_dimension_numbers.get(_SPATIAL) else DOT
-    )  # without places to go over, a convolution is a matrix product
+    # A convolution without spatial dimensions is a matrix product
+    return CONVOLUTION if found.convolution_dimension_numbers.get(_SPATIAL) else DOT
 
 
 def has_product(instruction: Instruction, callees: Callees, operands: Operands) -> bool:
-    """Whether it multiplies matrices or convolves."""
+    """Whether the instruction multiplies matrices or convolves."""
     return any(_products(i, operands(i)) for i in _once(instruction, callees))
 
 
 def is_highest_precision(instruction: Instruction, callees: Callees) -> bool:
-    """Whether the program asks for all digits of its products (`Precision.HIGHEST`), which no
-    tensor core gives.
+    """Whether the program requests full precision for a product (`Precision.HIGHEST`), which no
+    tensor core provides.
     """
     return any(
         _HIGHEST in i.operand_precision or bool(_ALL_DIGITS.search(i.backend_config)) for i in _once(instruction, callees)
@@ -267,13 +270,13 @@ def is_highest_precision(instruction: Instruction, callees: Callees) -> bool:
 
 
 def is_in_place_update(instruction: Instruction, callees: Callees) -> bool:
-    """Whether it writes into one of its operands, as a loop does into what it carries on."""
+    """Whether the instruction writes into one of its operands, as a loop does into its state."""
     return any(i.opcode in _IN_PLACE for i in _once(instruction, callees))
 
 
 def is_aligned(instruction: Instruction, callees: Callees, operands: Operands) -> bool:
-    """Whether it multiplies matrices, and their sizes (of a convolution its channels) are multiples
-    of 8, as tensor cores want: nothing is to be padded.
+    """Whether the instruction multiplies matrices whose sizes (for a convolution, its channels) are
+    multiples of 8, so that tensor cores need no padding.
     """
     products = [i for i in _once(instruction, callees) if _products(i, operands(i))]
     return bool(products) and not any(n % _TILE for i in products for n in _sizes(i, operands(i)))
@@ -292,5 +295,5 @@ def _sizes(product: Instruction, operands: Sequence[Instruction]) -> list[int]:
 
 
 def _results(instruction: Instruction) -> Sequence[Shape]:
-    """Of a library call, the first result: what follows is its working memory."""
+    """Return the results without those of a library call after the first, its working memory."""
     return instruction.shapes[:1] if instruction.opcode == "custom-call" else instruction.shapes

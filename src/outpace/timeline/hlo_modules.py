@@ -1,8 +1,8 @@
-"""XLA programs that a profile carries: for every HLO op its opcode, the framework op and source
-line it came from, and what it computes.
+"""XLA programs in a profile: for every HLO op its opcode, framework op and source line, and what it
+computes.
 
-TensorFlow and JAX put each program as an `HloProto` on the plane `/host:metadata`. Programs are
-read when one of their ops is asked for.
+TensorFlow and JAX store each program as an `HloProto` on the plane `/host:metadata`. A program is
+decoded when one of its ops is requested.
 """
 
 from __future__ import annotations
@@ -60,37 +60,43 @@ _REPLICAS, _PARTITIONS = 1, 2  # DeviceAssignmentProto
 _SEQUENCES, _SEQUENCE, _NUMBERS = 1, 2, 1  # HloScheduleProto: a map of computations to sequences of instructions
 _INSTRUCTIONS, _COMPUTATION_ID = 2, 5  # HloComputationProto
 _FILES, _FUNCTIONS, _LOCATIONS, _STACK = 1, 2, 3, 4  # StackFrameIndex
-_LIBRARY = re.compile(r"/(?:site|dist)-packages/|/lib/python\d|^<")  # code that is not the program's own
-_SILENT = frozenset(  # opcodes that run nothing
+_LIBRARY = re.compile(r"/(?:site|dist)-packages/|/lib/python\d|^<")  # paths of code that is not the program's own
+_SILENT = frozenset(  # opcodes that execute nothing
     ("parameter", "constant", "tuple", "get-tuple-element", "bitcast", "after-all", "partition-id", "replica-id", "opt-barrier")
 )
 _RESULT = 2  # ProgramShapeProto
 _ALIAS, _ALIASED = 1, 2  # HloInputOutputAliasProto, and the number of a parameter in one of its entries
 _COPIES = frozenset(("copy", "copy-start", "copy-done"))
-_HASHES = 2**32  # from where ids of programs are no count
-_FAR = 4  # steps from an instruction to one that takes its result
-_WIDE = 100  # instructions beside one, each time further away: what all take says nothing of one of them
-_DEEPEST = 200  # frames that one op is followed up
+_HASHES = 2**32  # value from which ids of programs are hashes, not counts
+_FAR = 4  # maximum distance that is searched from an instruction to those that use its result
+_WIDE = 100  # maximum number of instructions per distance: what more instructions use is specific to none of them
+_DEEPEST = 200  # maximum number of stack frames that are searched for one op
 
 
 @dataclass(frozen=True)
 class HloOp:
-    """One instruction: `opcode` (`fusion`, `dot`), `framework_op` (`jit(step)/dot_general`),
-    `source` (`train.py:12`); empty where unknown.
+    """One instruction of a program.
 
-    `source` is the innermost line that is not a library's, where the program keeps stack frames; of
-    what the compiler added, that of the op that takes its result. `precision_bits`: 16, 32 or 64,
-    what it computes in, 0 unknown. `flops`, `bytes`: of one execution, by its shapes, -1 unknown.
-    `transfer_kind`: what the end of an asynchronous op waits for (`host_to_device`,
-    `device_to_host`, `device_to_device`, `collective`), "" for other ops; `copied_bytes`: the bytes
-    of what it copies. `backend_config`: what the compiler noted of a library's call. `is_aligned`:
-    all sizes of its matrix products are multiples of 8. `is_attention`: it is a part of one, by
-    what it is made of (a softmax between two batches of matrix products). `is_highest_precision`:
-    its products are to have all digits (`Precision.HIGHEST`). `is_one_hot`: it multiplies by a
-    one-hot matrix, or makes one for a product. `undonated_argument`: of a copy, the argument of the
-    program that it copies (`state[0]`), because that is to be updated and returned, and the caller
-    did not donate it; `source` is then the line of the update. `product_kind`: what it multiplies
-    (`dot`, `convolution`, `is_attention`), "" for what multiplies nothing.
+    opcode: `fusion`, `dot`; "" where unknown.
+    framework_op: `jit(step)/dot_general`; "" where unknown.
+    source: `train.py:12`, the innermost line that is not a library's where the program has stack
+        frames; "" where unknown. An op that the compiler added has the line of the op that uses its
+        result.
+    precision_bits: 16, 32 or 64, the precision of its computation; 0 where unknown.
+    flops, bytes: of one execution, computed from its shapes; -1 where unknown.
+    transfer: for the end of an asynchronous op, what it waits for (`host_to_device`,
+        `device_to_host`, `device_to_device`, `collective`); "" for other ops.
+    copied_bytes: bytes that the transfer copies.
+    backend_config: the compiler's configuration of a library call.
+    is_aligned: whether all sizes of its matrix products are multiples of 8.
+    is_attention: whether it is a part of an attention, recognised by its structure (a softmax
+        between two batches of matrix products).
+    is_highest_precision: whether its products are requested at `Precision.HIGHEST`.
+    is_one_hot: whether it multiplies by a one-hot matrix, or creates one for a product.
+    undonated_argument: for a copy, the argument of the program (`state[0]`) that is copied because
+        the program updates and returns it while the caller did not donate it; `source` is then the
+        line of the update.
+    product: kind of its product (`dot`, `convolution`, `attention`); "" where it has none.
     """
 
     opcode: str
@@ -112,12 +118,12 @@ class HloOp:
 
 NO_OP = HloOp("")
 RESULT_PREFIXES = ("its result", "result ")
-"""What the names of a signature's results begin with."""
+"""Prefixes of the names of a signature's results."""
 OP_LINE = "XLA Ops"
 
 
 class HloModule:
-    """The ops of one program by name. Of a damaged one, those that could be read."""
+    """Ops of one program by name; for a damaged program, the ops that could be decoded."""
 
     def __init__(self, proto: bytes, cell_names: Mapping[str, str] = _NO_CELLS) -> None:
         self._proto = proto
@@ -150,19 +156,19 @@ class HloModule:
 
     @once
     def has_products(self) -> bool:
-        """Whether it multiplies matrices or convolves."""
+        """Whether the program multiplies matrices or convolves."""
         return any(self[i.name].flops > 0 for i in self._by_number.values() if i.opcode in PRODUCT_OPCODES)
 
     @property
     def device_count(self) -> int:
-        """How many devices it runs on, of all hosts; 0 where it does not say."""
+        """Number of devices of all hosts that run the program; 0 where it is unknown."""
         assigned = dict(iter_intact_fields(next(iter_messages(self._module, _ASSIGNED), b"")))
         return max(as_int(assigned.get(_REPLICAS)), 0) * max(as_int(assigned.get(_PARTITIONS)), 0)
 
     @once
     def schedules(self) -> list[list[str]]:
-        """Of every computation that is scheduled, the names of its instructions that run something,
-        in the order in which they do.
+        """Names of the instructions that execute something, in order of execution, one list per
+        scheduled computation.
         """
         found = []
         for entry in (e for message in iter_messages(self._module, _SCHEDULE) for e in iter_messages(message, _SEQUENCES)):
@@ -179,8 +185,8 @@ class HloModule:
 
     @once
     def signature(self) -> dict[str, str]:
-        """The arrays that the program takes, by name of the argument (`params['w']`), and those
-        that it returns: `f32[64,264]`.
+        """Shapes of the arrays that the program takes, by name of the argument (`params['w']`), and
+        of those that it returns: `f32[64,264]`.
         """
         takes = sorted((i for i in self._entry if i.opcode == "parameter"), key=lambda i: i.parameter_number)
         named = {i.framework_op or i.name: ", ".join(map(str, i.shapes)) for i in takes}
@@ -189,12 +195,12 @@ class HloModule:
 
     @property
     def computations(self) -> tuple[bytes, ...]:
-        """All that the program does: equal for what was compiled twice."""
+        """All computations of the program as bytes; equal for a program that was compiled twice."""
         return tuple(iter_messages(self._module, _COMPUTATIONS))
 
     def find_source_line(self, function: str) -> str:
-        """`file:line` of the first line inside a Python function that one of the ops comes from; ""
-        when there is none.
+        """Return `file:line` of the first line of a Python function that an op comes from; "" where
+        there is none.
         """
         return self._frames.first_line(function)
 
@@ -205,7 +211,7 @@ class HloModule:
         return name in self._by_name
 
     def __getitem__(self, name: str) -> HloOp:
-        """The op called `name`; one that says nothing when the program has none."""
+        """Return the op called `name`; `NO_OP` where the program has none."""
         known = self._made.get(name)
         if known is None:
             instruction = self._by_name.get(name)
@@ -235,8 +241,8 @@ class HloModule:
         )
 
     def _teller(self, instruction: Instruction) -> Instruction:
-        """The instruction that says where this one comes from: a fusion that says nothing of itself
-        is told by what it fused.
+        """Return the instruction with the origin of `instruction`: itself, or for a fusion without
+        metadata the last fused instruction that has some.
         """
         if instruction.framework_op:
             return instruction
@@ -247,8 +253,8 @@ class HloModule:
         return self._frames.line(instruction.stack_frame_id) or _line(self._cells.get(file, file), line)
 
     def _takers(self, instruction: Instruction) -> Iterator[Instruction]:
-        """Who takes the result of an instruction, nearest first: what the compiler adds (a copy, a
-        broadcast) is for them.
+        """Yield the instructions that use the result of an instruction, nearest first: the compiler
+        adds instructions (a copy, a broadcast) for them.
         """
         layer, seen = [instruction.id], {instruction.id}
         for _ in range(_FAR):
@@ -259,8 +265,8 @@ class HloModule:
 
     @once
     def _attention(self) -> frozenset[int]:
-        """Numbers of the instructions that make attentions: batched products, what takes a softmax
-        of the results of some and is taken by others, and all that lies between.
+        """Ids of the instructions of attentions: batched products whose results a softmax uses,
+        batched products that use the softmax's result, and all instructions between them.
         """
         found: set[int] = set()
         for instruction in self._by_number.values():
@@ -272,7 +278,7 @@ class HloModule:
 
     @once
     def _one_hot(self) -> frozenset[int]:
-        """Numbers of the products one of whose operands is one-hot, and of what makes it."""
+        """Ids of products with a one-hot operand, and of the instructions that create it."""
         found: set[int] = set()
         if not any(is_one_hot(instruction, self._inside) for instruction in self._by_number.values()):
             return frozenset()
@@ -284,8 +290,8 @@ class HloModule:
         return frozenset(found)
 
     def _chain(self, instruction: Instruction) -> list[Instruction]:
-        """An array, and what it was before, as far back as it was only handed on in
-        another form.
+        """Return an instruction and the instructions before it, as far back as the array was only
+        changed in its layout or type.
         """
         found = [instruction]
         while len(found) <= _FAR and (before := self._handed_on(found[-1])) is not None:
@@ -293,8 +299,8 @@ class HloModule:
         return found
 
     def _handed_on(self, instruction: Instruction) -> Instruction | None:
-        """The only array that an instruction hands on in another form; None where it does anything
-        else.
+        """Return the single operand whose array the instruction passes on in another layout or
+        type; None where the instruction does anything else.
         """
         if id(instruction) not in self._form_of:
             moves = {i.opcode for i in self._inside(instruction) or [instruction]} <= LAYOUT_OPCODES
@@ -303,8 +309,8 @@ class HloModule:
         return self._form_of[id(instruction)]
 
     def _near(self, instruction: Instruction, beside: Callable[[Instruction], list[Instruction]]) -> set[int]:
-        """Numbers of the batched products that are near an instruction, along its operands or those
-        that take its result, and of what lies on the way to them.
+        """Return the ids of the batched products near an instruction, and of the instructions on
+        the path to them. `beside` returns its neighbours: operands, or users of its result.
         """
         layer, seen, products = [instruction], {instruction.id}, set()
         back: dict[int, set[int]] = {}
@@ -338,8 +344,8 @@ class HloModule:
 
     @once
     def entry_instructions(self) -> frozenset[str]:
-        """Names of the instructions of the program itself, each of which runs once in a run of it;
-        those of its loops run as often as these.
+        """Names of the instructions of the program's entry computation, each of which runs once per
+        run; instructions of loops run as often as their loop.
         """
         return frozenset(i.name for i in self._entry)
 
@@ -353,13 +359,13 @@ class HloModule:
 
     @once
     def _undonated(self) -> dict[int, tuple[str, Instruction]]:
-        """By number of each copy of an argument that could have been donated: the argument's name,
-        and what updates the copy in place.
+        """Copies of arguments that could have been donated: by id of the copy, the argument's name
+        and the instruction that updates the copy in place.
 
-        Of a donated one, whose memory an output takes over (`input_output_alias`), a copy has
-        another reason; so has one that lies otherwise in memory, or whose old numbers are taken
-        together with the new ones. Donated can be what comes back as an output of the same size, of
-        which donated ones have not taken all.
+        Not included are copies of donated arguments, whose memory an output takes over
+        (`input_output_alias`), copies into another layout, and copies whose old values are used
+        together with the new ones. An argument can be donated if an output of the same size exists
+        that is not taken by donated arguments.
         """
         aliases = (entry for message in iter_messages(self._module, _ALIASES) for entry in iter_messages(message, _ALIAS))
         donated = {max(as_int(dict(iter_intact_fields(entry)).get(_ALIASED)), 0) for entry in aliases}
@@ -377,7 +383,7 @@ class HloModule:
         return found
 
     def _outlives(self, source: Instruction, updater: Instruction) -> bool:
-        """Whether anything near behind an update takes what was there before it."""
+        """Whether an instruction near the update uses the values from before the update."""
         takers = {t.id for t in self._taken(source)}
         return any(t.id in takers for t in self._takers(updater))
 
@@ -386,7 +392,9 @@ class HloModule:
         return instruction.opcode in _COPIES or ("copy" in inside and inside <= {*_SILENT, "copy"})
 
     def _argument(self, instruction: Instruction) -> Instruction | None:
-        """The parameter that an instruction takes, first of all, as it is."""
+        """Return the parameter that is the instruction's first operand without any change, or
+        None.
+        """
         for _ in range(_FAR):
             operands = self._operands(instruction)
             if not operands or operands[0].opcode == "parameter":
@@ -397,7 +405,7 @@ class HloModule:
         return None
 
     def _updater(self, instruction: Instruction) -> Instruction | None:
-        """What updates the result of an instruction in place."""
+        """Return the instruction that updates the result of an instruction in place, or None."""
         layer, (copied, *_) = [instruction], instruction.shapes
         for _ in range(_FAR):
             takers = list({t.id: t for i in layer for t in self._taken(i)}.values())
@@ -435,7 +443,7 @@ class HloModule:
 
 
 class _Frames:
-    """The stack frames of a program's ops (`StackFrameIndex`); all numbers in it count from 1."""
+    """Stack frames of a program's ops (`StackFrameIndex`), in which all numbers count from 1."""
 
     def __init__(self, data: bytes, cells: Mapping[str, str]) -> None:
         self._files = [cells.get(file, file) for file in (as_text(f) for f in iter_messages(data, _FILES))]
@@ -444,8 +452,8 @@ class _Frames:
         self._stack = [dict(iter_intact_fields(m)) for m in iter_messages(data, _STACK)]
 
     def line(self, frame: int) -> str:
-        """`file:line` of the innermost frame that is the program's own, else of the innermost; ""
-        when there is none.
+        """Return `file:line` of the innermost frame of the program's own code, else of the
+        innermost frame; "" where there is none.
         """
         innermost = ""
         for _ in range(_DEEPEST):
@@ -459,8 +467,8 @@ class _Frames:
         return innermost
 
     def first_line(self, function: str) -> str:
-        """`file:line` of the first line inside a function (its last name: `f` is also
-        `main.<locals>.f`) that an op comes from.
+        """Return `file:line` of the first line of a function that an op comes from. The function is
+        known by its last name: `f` also matches `main.<locals>.f`.
         """
         named = {i for i, name in enumerate(self._functions, 1) if name.rpartition(".")[2] == function}
         inside = sorted((as_int(m.get(3)), i) for i, m in enumerate(self._locations, 1) if as_int(m.get(2)) in named)
@@ -482,11 +490,11 @@ _EMPTY = HloModule(b"")
 
 
 class HloModules:
-    """All programs of a profile by id."""
+    """All programs of a profile, by id."""
 
     def __init__(self, trace: Trace, cell_names: Mapping[str, str] = _NO_CELLS) -> None:
-        """`cell_names`: what a notebook's cells are called (`In [3]`), by the file that they were
-        compiled under.
+        """Decode the programs of a trace when they are used. `cell_names`: names of a notebook's
+        cells (`In [3]`), by the file under which each was compiled.
         """
         self._found: dict[int, HloModule] = {}
         self._named: dict[str, list[int]] = {}
@@ -500,54 +508,54 @@ class HloModules:
         return len(self._found)
 
     def __iter__(self) -> Iterator[HloModule]:
-        """All of them."""
+        """Yield all programs."""
         return iter(self._found.values())
 
     def __getitem__(self, number: int) -> HloModule:
-        """The program with an id; one without ops when the profile has none."""
+        """Return the program with an id; an empty program where the profile has none."""
         return self._found.get(number, _EMPTY)
 
     @property
     def device_count(self) -> int:
-        """How many devices the largest of them runs on, of all hosts; 0 where none says so."""
+        """Number of devices of all hosts that run the largest program; 0 where it is unknown."""
         return max((program.device_count for program in self._found.values()), default=0)
 
     def find_source_line(self, function: str) -> str:
-        """`file:line` of the first line inside a function that JAX compiled; "" where no program
-        says so.
+        """Return `file:line` of the first line of a function that JAX compiled; "" where no program
+        has it.
         """
         return next(filter(None, (program.find_source_line(function) for program in self.modules_of(function))), "")
 
     def modules_of(self, function: str) -> list[HloModule]:
-        """The programs of a function that JAX compiled, in the order of their ids."""
+        """Return the programs of a function that JAX compiled, in the order of their ids."""
         return [self._found[of] for of in sorted(self._named.get(normalize_function_name(function), []))]
 
     def find_newest(self, function: str, count: int) -> list[HloModule]:
-        """The programs of a function that JAX compiled last, in their order; all of them, where ids
-        are hashes (TPUs) and tell no order.
+        """Return the last `count` programs of a function that JAX compiled, in order; all of them
+        where ids are hashes (TPUs), which have no order.
         """
         counted = max(self._named.get(normalize_function_name(function), []), default=0) < _HASHES
         return self.modules_of(function)[-count:] if counted else self.modules_of(function)
 
     def op(self, program: int, name: str) -> HloOp:
-        """An op of a program; `NO_OP` where the profile does not hold it."""
+        """Return an op of a program; `NO_OP` where the profile lacks it."""
         return self[program][name]
 
 
 def load_hlo_modules(trace: Trace) -> HloModules:
-    """The programs of a profile. (`Timeline.programs` keeps them.)"""
+    """Return the programs of a profile, uncached; `Timeline.hlo_modules` caches them."""
     return HloModules(trace)
 
 
 def parse_program_id(name: str) -> int:
-    """`jit_step(8)` is program 8; -1 for a name without an id."""
+    """Return the id in a program's name: 8 for `jit_step(8)`; -1 for a name without an id."""
     digits = name.rpartition("(")[2].rstrip(")")
     return int(digits) if digits.isdigit() else -1
 
 
 def find_op_lines(trace: Trace, plane: Plane) -> list[int]:
-    """A device's lines of XLA ops: TPUs have one. (Of a GPU the profiler derives it from the
-    streams, which say more.)
+    """Return a device's lines of XLA ops, which TPUs have. On a GPU the profiler derives that line
+    from the streams, which have more detail: it is left out.
     """
     names = {i: trace.lines.names[i] for i in plane.lines}
     streams = any(name.startswith("Stream") for name in names.values())
@@ -555,11 +563,10 @@ def find_op_lines(trace: Trace, plane: Plane) -> list[int]:
 
 
 def load_hlo_ops(timeline: Timeline, rows: Indices) -> tuple[Codes, list[HloOp]]:
-    """Which instruction of which program each event at `rows` (sorted) ran: (index of each into the
-    ops, int64; the distinct ops).
+    """Return (index into the ops, int64, of each event at `rows` (sorted); distinct ops), by the
+    stats `hlo_op` and `program_id`.
 
-    By the stats `hlo_op` and `parse_program_id`. Op 0 is `NO_OP`, for events that name none; ops of
-    equal name in two programs are two.
+    Op 0 is `NO_OP`, for events without these stats. Ops of equal name in two programs are distinct.
     """
     trace = timeline.trace
     index = np.zeros(len(rows), np.int64)

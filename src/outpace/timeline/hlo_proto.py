@@ -1,7 +1,7 @@
-"""HLO instructions as they stand in an `HloProto`.
+"""Decoding of HLO instructions in an `HloProto`.
 
 Field numbers are those of `xla/service/hlo.proto` and `xla/xla_data.proto`; only the few fields
-named here are read. A message that is damaged has what stands before the damage.
+named here are read. Of a damaged message, the fields before the damage are read.
 """
 
 from __future__ import annotations
@@ -20,8 +20,8 @@ _ID, _OPERANDS, _CALLED, _CONFIG, _HOST_TRANSFER, _PRECISION, _COMPARISON = 35, 
 _FRAMEWORK_OP, _FILE, _LINE, _FRAME = 2, 3, 4, 15  # OpMetadata
 _TYPE, _DIMENSIONS, _TUPLE, _LAYOUT = 2, 3, 4, 5  # ShapeProto
 _ORDER, _MEMORY_SPACE = 1, 8  # LayoutProto
-_CONTINUES = 0x80  # a byte that another one of the same number follows
-_DEEPEST = 20  # tuples of tuples; deeper ones are damage
+_CONTINUES = 0x80  # bit of a varint's byte that another byte follows
+_DEEPEST = 20  # maximum depth of nested tuples; deeper ones are damage
 
 
 _TYPES = {  # names in a program's text by `PrimitiveType`
@@ -44,9 +44,12 @@ _TYPES = {  # names in a program's text by `PrimitiveType`
 
 
 class Shape:
-    """An array: element type (`PrimitiveType` of xla_data.proto), dimensions, the order in which
-    these lie in memory, fastest first, and the memory space that it lies in (0 is the device's
-    own).
+    """Shape of one array.
+
+    element_type: `PrimitiveType` of xla_data.proto.
+    dimensions: sizes.
+    minor_to_major: order of the dimensions in memory, fastest first.
+    memory_space: memory space of the array; 0 is the device's own memory.
     """
 
     def __init__(self, data: bytes) -> None:
@@ -58,12 +61,12 @@ class Shape:
         self.memory_space = max(as_int(layout.get(_MEMORY_SPACE)), 0)
 
     def __str__(self) -> str:
-        """`f32[64,264]`."""
+        """Return the shape as in a program's text: `f32[64,264]`."""
         return f"{_TYPES.get(self.element_type, f'type {self.element_type}')}[{','.join(map(str, self.dimensions))}]"
 
     @property
     def element_count(self) -> int:
-        """How many elements the array has."""
+        """Number of elements of the array."""
         count = 1
         for size in self.dimensions:
             count *= size
@@ -71,14 +74,14 @@ class Shape:
 
     @property
     def alias_key(self) -> tuple[int, int]:
-        """(element type, how many): arrays that are equal in it can take each other's
-        memory over.
+        """(element type, number of elements). Arrays with equal keys can take over each other's
+        memory.
         """
         return self.element_type, self.element_count
 
 
 class Instruction:
-    """One instruction; its fields are decoded when they are asked for."""
+    """One instruction, whose fields are decoded on access."""
 
     def __init__(self, data: bytes) -> None:
         self._found: dict[int, FieldValue] = dict(iter_intact_fields(data))
@@ -90,49 +93,49 @@ class Instruction:
 
     @once
     def opcode(self) -> str:
-        """`fusion`, `dot_dimension_numbers`, `custom-call`."""
+        """Opcode: `fusion`, `dot`, `custom-call`."""
         return as_text(self._found.get(_OPCODE))
 
     @property
     def id(self) -> int:
-        """Identity, which operands refer to."""
+        """Id, which operands refer to."""
         return as_int(self._found.get(_ID))
 
     @property
     def parameter_number(self) -> int:
-        """Which parameter of its computation it is, counted from 0; of what is none, 0."""
+        """Number of a parameter in its computation, from 0; 0 for every other instruction."""
         return max(as_int(self._found.get(_PARAMETER)), 0)
 
     @once
     def operand_ids(self) -> list[int]:
-        """Identities of the operands."""
+        """Ids of the operands."""
         return read_packed(as_bytes(self._found.get(_OPERANDS)))
 
     @once
     def called_computation_ids(self) -> list[int]:
-        """Identities of the computations that it calls."""
+        """Ids of the computations that the instruction calls."""
         return read_packed(as_bytes(self._found.get(_CALLED)))
 
     @property
     def dimensions(self) -> list[int]:
-        """The dimensions along which it works: of a reduction, those that are gone in
-        its result.
+        """Dimensions along which the instruction works; for a reduction, those that its result
+        lacks.
         """
         return read_packed(as_bytes(self._found.get(_ALONG)))
 
     @property
     def custom_call_target(self) -> str:
-        """What a custom call calls: `__cublas$gemm`."""
+        """Target of a custom call: `__cublas$gemm`."""
         return as_text(self._found.get(_TARGET))
 
     @property
     def backend_config(self) -> str:
-        """What the compiler noted for the device: JSON, for most ops of GPUs."""
+        """Configuration that the compiler chose for the device: JSON, for most ops of GPUs."""
         return as_text(self._found.get(_CONFIG))
 
     @property
     def is_host_transfer(self) -> bool:
-        """Whether a send or receive has the host at its other end."""
+        """Whether the other end of a send or receive is the host."""
         return as_int(self._found.get(_HOST_TRANSFER)) > 0
 
     @property
@@ -142,13 +145,13 @@ class Instruction:
 
     @property
     def comparison_direction(self) -> str:
-        """What a comparison asks: `EQ`, `LT`."""
+        """Direction of a comparison: `EQ`, `LT`."""
         return as_text(self._found.get(_COMPARISON))
 
     @property
     def operand_precision(self) -> list[int]:
-        """What the program asks of each operand of a product: 0 the default, 1 more
-        digits, 2 all.
+        """Precision that the program requests for each operand of a product: 0 default, 1 high,
+        2 highest.
         """
         return read_packed(as_bytes(dict(iter_intact_fields(as_bytes(self._found.get(_PRECISION)))).get(1)))
 
@@ -159,12 +162,12 @@ class Instruction:
 
     @once
     def shapes(self) -> list[Shape]:
-        """The arrays of the result: one, or those of a tuple."""
+        """Shapes of the result: one array, or the arrays of a tuple."""
         return list(iter_shapes(as_bytes(self._found.get(_SHAPE))))
 
     @once
     def alias_keys(self) -> frozenset[tuple[int, int]]:
-        """Of the arrays of the result, by `Shape.alias_key`."""
+        """Distinct `Shape.alias_key` of the result's arrays."""
         return frozenset(shape.alias_key for shape in self.shapes)
 
     @once
@@ -173,24 +176,24 @@ class Instruction:
 
     @property
     def framework_op(self) -> str:
-        """The op that it was compiled from: `jit(step)/dot_general`."""
+        """Framework op that the instruction was compiled from: `jit(step)/dot_general`."""
         return as_text(self._metadata.get(_FRAMEWORK_OP))
 
     @property
     def source_line(self) -> tuple[str, int]:
-        """(source file, line), ("", -1) where they are not given."""
+        """(source file, line), or ("", -1) where the program has none."""
         return as_text(self._metadata.get(_FILE)), as_int(self._metadata.get(_LINE))
 
     @property
     def stack_frame_id(self) -> int:
-        """Its stack frame in the program's `StackFrameIndex`, counted from 1; 0 or less
+        """Number of the instruction's frame in the program's `StackFrameIndex`, from 1; 0 or less
         for none.
         """
         return as_int(self._metadata.get(_FRAME))
 
 
 def iter_shapes(data: bytes, depth: int = 0) -> Iterator[Shape]:
-    """The arrays of a `ShapeProto`: one, or those of a tuple."""
+    """Yield the arrays of a `ShapeProto`: one, or those of a tuple."""
     parts = list(iter_messages(data, _TUPLE)) if depth < _DEEPEST else []
     if not parts:
         yield Shape(data)
@@ -199,8 +202,8 @@ def iter_shapes(data: bytes, depth: int = 0) -> Iterator[Shape]:
 
 
 def read_packed(data: bytes) -> list[int]:
-    """The numbers of a packed repeated field, as far as it is whole."""
-    if len(data) == 0 or max(data) < _CONTINUES:  # nearly all: numbers of one byte
+    """Return the numbers of a packed repeated field, up to the first damaged one."""
+    if len(data) == 0 or max(data) < _CONTINUES:  # fast path for numbers of one byte, which nearly all are
         return list(data)
     values, at = [], 0
     with contextlib.suppress(ValueError):
@@ -211,28 +214,28 @@ def read_packed(data: bytes) -> list[int]:
 
 
 def as_int(value: FieldValue | None) -> int:
-    """A number field; -1 where it is missing."""
+    """Return the value of a number field; -1 where it is missing."""
     return value if isinstance(value, int) else -1
 
 
 def iter_messages(data: bytes, field_number: int) -> Iterator[bytes]:
-    """All values of one field of bytes."""
+    """Yield all values of one field that has bytes."""
     return (value for field, value in iter_intact_fields(data) if field == field_number and isinstance(value, bytes))
 
 
 def as_bytes(value: FieldValue | None) -> bytes:
-    """A field of bytes; empty where it is missing."""
+    """Return the value of a bytes field; empty where it is missing."""
     return value if isinstance(value, bytes) else b""
 
 
 def as_text(value: FieldValue | None) -> str:
-    """A text field; empty where it is missing."""
+    """Return the value of a text field; empty where it is missing."""
     return as_bytes(value).decode("utf-8", "replace")
 
 
 def iter_intact_fields(data: bytes) -> Iterator[tuple[int, FieldValue]]:
-    """(field number, value) of a message: numbers for varints, bytes for the rest; stops where it
-    is damaged.
+    """Yield (field number, value) of a message: an int for a varint, bytes for every other type.
+    Stops at damage.
     """
     with contextlib.suppress(ValueError):
         yield from protobuf_wire.iter_fields(data)

@@ -1,5 +1,5 @@
-"""Calls of jitted functions, each once: JAX records a call by two events of one name, one in the
-other.
+"""Calls of jitted functions, one event per call: JAX records a call as two nested events of one
+name.
 """
 
 from __future__ import annotations
@@ -14,8 +14,8 @@ from outpace.trace import Trace
 
 @memoize
 def find_jitted_calls(trace: Trace) -> Indices:
-    """Event rows of the calls of jitted functions, sorted; of an event in one of the same name, the
-    outer one.
+    """Return the sorted event rows of the calls of jitted functions. Of two nested events of one
+    name, the outer one is the call.
     """
     rows = event_names(trace).rows(EventFlag.JIT_CALL)
     parent, _ = trace.compute_nesting(rows)

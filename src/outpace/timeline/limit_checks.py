@@ -1,8 +1,7 @@
-"""Decisions about steps that were near: with a limit a little higher or lower, other steps would
-have been found.
+"""Borderline decisions about steps: a limit a little higher or lower would have led to other steps.
 
-A decision is recorded where it is made. Most values lie far from their limits, and nobody needs to
-know these; of one close to its limit the report says what would have been otherwise.
+Every decision by a limit is recorded. Most values are far from their limits and are not reported;
+for a value close to its limit, the report says what the other result would have been.
 """
 
 from __future__ import annotations
@@ -12,16 +11,18 @@ from collections.abc import Iterable
 from outpace._dataclass import dataclass
 from outpace.model import Unit, humanize
 
-_NEAR = 0.1  # of the limit, on either side of it
+_NEAR = 0.1  # distance from the limit, as a share of the limit, within which a decision is borderline
 
 
 @dataclass(frozen=True)
 class LimitCheck:
-    """A value of the profile, held against a limit: which side it is on (`is_over`), and what each
-    side means, (below, over).
+    """Comparison of a value of the profile with a limit.
 
-    `quantity` was measured, with {} where the value stands. Value and limit are told in `unit`, as
-    multiples of `reference`.
+    quantity: the measured quantity, with {} in place of the value.
+    value, limit: the two compared numbers.
+    is_over: which side of the limit the value is on.
+    outcomes: result (below, over) the limit.
+    reference, unit: value and limit are reported as multiples of `reference`, in `unit`.
     """
 
     quantity: str
@@ -34,24 +35,28 @@ class LimitCheck:
 
     @property
     def is_borderline(self) -> bool:
-        """Whether the value lies close to the limit."""
+        """Whether the value is close to the limit."""
         return abs(self.value - self.limit) < _NEAR * self.limit
 
     def __str__(self) -> str:
         value, limit = (humanize(float(x / self.reference), self.unit) for x in (self.value, self.limit))
         side = "below" if self.is_over else "from" if self.value < self.limit else "above"
-        return f"{self.quantity.replace('{}', value, 1)} was {self.outcomes[self.is_over]}; {side} {limit} it would be {self.outcomes[not self.is_over]}"
+        return (
+            f"{self.quantity.replace('{}', value, 1)} was {self.outcomes[self.is_over]}; "
+            f"{side} {limit} it would be {self.outcomes[not self.is_over]}"
+        )
 
 
 def check_share(quantity: str, part: float, whole: float, min_share: float, outcomes: tuple[str, str]) -> LimitCheck:
-    """Whether a part is less than the share `min_share` of a whole; `outcomes`: (no, yes). Told is
-    what it lacks, of which a tenth is little.
+    """Return the check whether `part` is less than the share `min_share` of `whole`; `outcomes`:
+    (no, yes). The value and limit are what `part` lacks of `whole`, so that borderline is a tenth
+    of that.
     """
     return LimitCheck(quantity, whole - part, (1 - min_share) * whole, part < min_share * whole, outcomes, reference=whole)
 
 
 def describe_borderline(checks: Iterable[LimitCheck]) -> list[str]:
-    """A sentence for each decision that was near; of those about one thing, for the nearest."""
+    """Return one sentence per borderline quantity, for its decision closest to the limit."""
     told: dict[str, str] = {}
     for decision in sorted((d for d in checks if d.is_borderline), key=lambda d: abs(d.value - d.limit) / d.limit):
         told.setdefault(decision.quantity, str(decision))

@@ -1,4 +1,4 @@
-"""Steps that the profile names itself: explicit marks, a device's step line, Keras' `Profiled
+"""Steps that the profile itself marks: explicit marks, a device's step line, Keras' `Profiled
 batch`.
 """
 
@@ -14,19 +14,19 @@ from outpace.timeline.steps import Confidence, Steps, StepSource
 from outpace.trace import Plane, Trace, dialect
 from outpace.trace.algorithms import distinct, intersect_indices
 
-_SHORT = 0.5  # of the median mark: a call without data does nothing of a step's work
+_SHORT = 0.5  # share of the median mark below which a mark is a call without data, which does no work of a step
 
 
 def find_step_marks(trace: Trace) -> Indices:
-    """Event rows of explicit marks: they carry `_r` and a step number. (`_r` alone also sits on
-    tf.data's function runs.)
+    """Return the event rows of explicit marks, which have `_r` and a step number. (`_r` alone is
+    also on tf.data's function runs.)
     """
     trace.load_stats((dialect.IS_ROOT, dialect.STEP_NUM))
     return _with_number(trace, trace.stat(dialect.IS_ROOT).rows)
 
 
 def find_keras_marks(trace: Trace) -> Indices:
-    """Event rows of Keras' own batch marks, which lack `_r`."""
+    """Return the event rows of Keras' own batch marks, which lack `_r`."""
     return _with_number(trace, event_names(trace).rows(EventFlag.KERAS_BATCH))
 
 
@@ -35,8 +35,8 @@ def _with_number(trace: Trace, rows: Indices) -> Indices:
 
 
 def build_steps_from_marks(trace: Trace, rows: Indices, source: StepSource) -> Steps:
-    """Steps from mark events: each lasts as long as its mark. Marks inside other marks, and those
-    of a second thread that overlap the main thread's, are not steps of their own.
+    """Return one step per mark, of the mark's duration. Marks within other marks, and those of a
+    second thread that overlap the main thread's, are no steps.
     """
     rows = _outermost(trace, rows)
     line = trace.line[rows]
@@ -62,15 +62,16 @@ def build_steps_from_marks(trace: Trace, rows: Indices, source: StepSource) -> S
 
 
 def _begun_again(number: Numbers, duration: Picoseconds) -> Mask:
-    """Of marks in order of time, short ones whose number comes once more right behind them: Keras
-    begins a batch that finds the epoch's data at an end, and begins it again in the next epoch.
+    """Return a boolean per mark, in order of time: whether it is short and the next mark has the
+    same number. Keras begins a batch when the epoch's data has ended, and begins it again in the
+    next epoch.
     """
     again = np.append(number[1:] == number[:-1], False)
     return np.asarray(again & (duration < _SHORT * median(duration)))
 
 
 def _outermost(trace: Trace, rows: Indices) -> Indices:
-    """Rows that lie in no other of the rows, thread by thread."""
+    """Return the rows that are nested in no other of the rows, per thread."""
     kept: list[int] = []
     reach: dict[int, int] = {}
     for row, line, end in zip(rows.tolist(), trace.line[rows].tolist(), trace.end[rows].tolist(), strict=True):
@@ -81,7 +82,9 @@ def _outermost(trace: Trace, rows: Indices) -> Indices:
 
 
 def _on_main_thread(trace: Trace, rows: Indices, line: Codes) -> Mask:
-    """Marks of all threads while they take turns; only the busiest thread's when they overlap."""
+    """Return a boolean per mark: true for all threads' marks where they do not overlap, else only
+    for those of the busiest thread.
+    """
     order = np.argsort(trace.start[rows], kind="stable")
     start, end = trace.start[rows][order], trace.end[rows][order]
     if not np.any(start[1:] < np.maximum.accumulate(end)[:-1]):
@@ -92,15 +95,15 @@ def _on_main_thread(trace: Trace, rows: Indices, line: Codes) -> Mask:
 
 
 def find_device_step_lines(trace: Trace) -> list[tuple[Plane, int]]:
-    """(plane, line) of the non-empty step lines of devices."""
+    """Return (plane, line) of the non-empty step lines of devices."""
     names, first = trace.lines.names, trace.lines.first_event
     lines = [(plane, line) for plane in trace.find_planes(dialect.DEVICE_PREFIX) for line in plane.lines]
     return [(plane, line) for plane, line in lines if names[line] == dialect.STEP_LINE and first[line + 1] > first[line]]
 
 
 def build_steps_from_lines(trace: Trace, lines: list[tuple[Plane, int]]) -> Steps:
-    """Steps from devices' step lines. Steps of one name on several devices are one step, timed by
-    the device that took longest.
+    """Return steps from devices' step lines. Step events of one name on several devices are one
+    step, with the times of the device that took longest.
     """
     spans: dict[str, tuple[int, int]] = {}
     for _, line in lines:
@@ -130,8 +133,8 @@ def build_steps_from_lines(trace: Trace, lines: list[tuple[Plane, int]]) -> Step
 
 
 def _groups(trace: Trace, lines: list[tuple[Plane, int]], names: list[str]) -> dict[int, int]:
-    """Step index of each `group_id` that a step event carries: files that were saved grouped say so
-    what belongs to a step.
+    """Return the step index by `group_id` of step events; in files that were saved after grouping,
+    that stat assigns events to steps.
     """
     stat = trace.stat(dialect.GROUP_ID)
     place = {name: i for i, name in enumerate(names)}

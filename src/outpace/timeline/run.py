@@ -17,8 +17,8 @@ Record = Mapping[str, Any]
 
 
 def substitute_cell_names(record: Record) -> Record:
-    """A record in which the files that a notebook's cells were compiled under are called as their
-    cells.
+    """Return a capture record in which the names of a notebook's cells replace the files under
+    which the cells were compiled.
     """
     cells: Mapping[str, str] = record.get("cells") or {}
 
@@ -34,12 +34,15 @@ def substitute_cell_names(record: Record) -> Record:
 
 @dataclass(frozen=True, eq=False)
 class Run:
-    """The timelines of all hosts. One host is just the usual case.
+    """The timelines of all hosts of one capture, usually one.
 
-    `records` holds, by host, what Outpace's own capture wrote beside the profile (source lines,
-    overhead, versions); empty for profiles that others captured. `remarks` are warnings from
-    opening. `is_reopenable`: whether the source is a place, which opens again. `cache` holds what
-    metrics computed of the run.
+    source: path or URL that was opened.
+    hosts: timelines in the order of the hosts' names.
+    records: by host, what Outpace's own capture recorded (source lines, overhead, versions); empty
+        for profiles of other captures.
+    remarks: warnings from opening.
+    is_reopenable: whether `source` is a place that can be opened again.
+    cache: results that metrics computed from the run.
     """
 
     source: str
@@ -51,7 +54,7 @@ class Run:
 
     @classmethod
     def from_traces(cls, traces: Sequence[Trace], source: str = "", *, use_marks: bool = True, **kwargs: Any) -> Run:
-        """A run from decoded traces, hosts in the order of their names."""
+        """Return a run of decoded traces, with the hosts sorted by name."""
         ordered = sorted(traces, key=lambda t: t.host)
         records = {host: substitute_cell_names(record) for host, record in kwargs.pop("records", {}).items()}
         hosts = (Timeline(t, use_marks, cell_names=records.get(t.host, {}).get("cells") or {}) for t in ordered)
@@ -59,7 +62,7 @@ class Run:
 
     @once
     def by_host(self) -> Mapping[str, Timeline]:
-        """The hosts by their names."""
+        """The timelines by name of the host."""
         return {t.host: t for t in self.hosts}
 
     @once
@@ -69,32 +72,34 @@ class Run:
 
     @once
     def has_device(self) -> bool:
-        """Whether any accelerator recorded events."""
+        """Whether an accelerator recorded events."""
         return any(t.device_planes for t in self.hosts)
 
     def prepare(self) -> None:
-        """Find the steps and ops of every host. All pages need them: threads that make pages should
-        find them done.
+        """Compute the steps and ops of every host, which all pages need, before threads build the
+        pages.
         """
         for timeline in self.hosts:
             _ = timeline.steps, timeline.ops
 
     def record(self, host: str) -> Record:
-        """What Outpace's capture noted for this host; empty when it did not make the profile."""
+        """Return the capture's record of a host; empty where Outpace did not capture the
+        profile.
+        """
         return self.records.get(host, {})
 
     @property
     def script(self) -> str:
-        """The script that was captured with its arguments, as a command line, by the capture's
-        record; empty where there is none.
+        """Command line of the captured script with its arguments, from the capture's record; empty
+        where there is none.
         """
         record = next((record for record in self.records.values() if record.get("script")), None)
         return shlex.join((str(record["script"]), *map(str, record.get("argv", ())))) if record is not None else ""
 
     def core_count(self, timeline: Timeline) -> int | None:
-        """Cores that the host's process could use: as the capture says, else as many as threads of
-        the pool that divides ops among them were seen to work; None where neither tells, as one
-        thread does not.
+        """Return the number of cores that the host's process could use: from the capture's record,
+        else the number of threads in the pool that divides ops among the cores. None where neither
+        is known; a pool of one thread is no evidence.
         """
         count = self.record(timeline.host).get("cpu_count")
         if isinstance(count, (int, float)) and count >= 1:

@@ -1,5 +1,5 @@
-"""A part of a run: some of its hosts, some of its steps. What is derived of it is derived of the
-part alone.
+"""A part of a run: some of its hosts, devices and steps. All metrics of the part are computed from
+the part alone.
 """
 
 from __future__ import annotations
@@ -21,13 +21,16 @@ from outpace.timeline.timeline import StepAssignment, Timeline
 from outpace.trace import EventColumn, overlap_mask, select_rows, store_column
 
 StepRange: TypeAlias = "tuple[int | None, int | None]"
-"""The first and the last number of some steps, both included; None is no bound."""
+"""(first, last) step number, both included; None means no bound."""
 
 
 @dataclass(frozen=True)
 class RunPart:
-    """Which part: `hosts` and `devices` (planes) by name (none: all), `steps` the first and the
-    last number, both included (None for one: no bound; for both: all, and what lies between them).
+    """Description of a part of a run.
+
+    hosts, devices: names of hosts and of planes; empty for all.
+    steps: (first, last) step number, both included, None for no bound; None for all steps and the
+        time between them.
     """
 
     hosts: tuple[str, ...] = ()
@@ -35,8 +38,8 @@ class RunPart:
     steps: StepRange | None = None
 
     def select_from(self, run: Run) -> Run:
-        """That part of a run; the run itself where it is all of it. Raises UsageError where the run
-        has nothing of it.
+        """Return that part of a run, or the run itself where it is all of it. Raises UsageError
+        where the part is empty.
         """
         hosts = _hosts(run, self.hosts)
         if self.devices or self.steps is not None:
@@ -61,9 +64,10 @@ class RunPart:
         return "; ".join(told) or "all of it"
 
     def _of(self, timeline: Timeline) -> Timeline | None:
-        """The host's part: what belongs to the steps, and what else ran in their time, of the
-        devices, whose memories are part of them, and of the host itself; None where it has none of
-        them.
+        """Return the host's part; None where it is empty.
+
+        It has the events of the steps, and all events in their time, of the chosen devices, of
+        their memories, and of the host itself.
         """
         steps, trace, step_of = timeline.steps, timeline.trace, timeline.step_index
         chosen, mine = np.ones(len(steps), bool), np.ones(len(trace), bool)
@@ -89,10 +93,10 @@ class RunPart:
 
 
 def parse_step_range(text: str, name: str = "steps") -> StepRange:
-    """The first and the last step of `3:5` (both included), `3:`, `:5` or `3`. Raises UsageError
-    for anything else.
+    """Return (first, last) of a text such as `3:5` (both included), `3:`, `:5` or `3`. Raises
+    UsageError for anything else.
 
-    `name`: what the user calls it.
+    `name` is the option's name in the message.
     """
     match = re.fullmatch(r"\s*(-?\d{1,18})?\s*(:?)\s*(-?\d{1,18})?\s*", text)
     if match is None or not (match[1] or match[3]) or (match[3] and not match[2]):
@@ -115,15 +119,15 @@ def _hosts(run: Run, names: Sequence[str]) -> tuple[Timeline, ...]:
 
 
 def _there(run: Run) -> str:
-    """What there is to choose from."""
+    """Return the possible choices, as a part of a sentence."""
     steps = [f"{t.host} has {t.steps.range_text}" for t in run.hosts if len(t.steps)]
     devices = dict.fromkeys(plane.name for t in run.hosts for plane in t.device_planes)
     return ", ".join((*(steps or ["it has no steps"]), *([f"devices are {', '.join(devices)}"] if devices else [])))
 
 
 def _known(steps: Steps, step_of: EventColumn, numbers: Numbers, rows: Indices, new_row: Indices) -> tuple[Steps, EventColumn]:
-    """The steps of these numbers, and the step among them of each event of the part: of what ran in
-    their time and belongs to another, none.
+    """Return (the steps with these numbers, the step index of each event of the part). Events in
+    the time of these steps that belong to another step have index -1.
     """
     chosen = np.isin(steps.number, numbers)
     number = np.append(np.where(chosen, np.cumsum(chosen) - 1, -1), -1).astype(np.int32)

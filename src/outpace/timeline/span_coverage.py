@@ -1,4 +1,4 @@
-"""How much of windows of time spans cover."""
+"""Time within windows that is covered by spans."""
 
 from __future__ import annotations
 
@@ -6,12 +6,12 @@ import numpy as np
 
 from outpace.model.arrays import Picoseconds
 
-Spans = tuple[Picoseconds, Picoseconds]  # starts and ends, sorted by start; they may overlap
+Spans = tuple[Picoseconds, Picoseconds]  # (starts, ends) in ps, sorted by start; spans may overlap
 
 
 def covered_time(spans: Spans, start: Picoseconds, end: Picoseconds) -> Picoseconds:
-    """Of each window [start, end) how much the spans cover, ps; where several do, the time counts
-    once.
+    """Return the time of each window [start, end) that is covered by spans, ps; time that several
+    spans cover counts once.
     """
     begin, stop = spans
     if len(begin) == 0:

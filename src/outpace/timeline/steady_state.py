@@ -1,14 +1,14 @@
-"""Which steps are the steady state: a leading warm-up, single events and irregular ones are set
-aside, what comes round stays.
+"""Selection of the steady state: a leading warm-up, single and irregular slow steps are excluded;
+slow steps that recur regularly stay.
 
-A training repeats one step thousands of times; a capture holds a few of them, and sometimes the
-first one, which compiles, or some that something else held up. A mean that such steps make says
-nothing about the training. What comes round (a checkpoint every ten steps) is part of the
+A training repeats one step thousands of times; a capture has a few of them, and sometimes the first
+one, which compiles, or some that were delayed by something else. A mean with such steps says
+nothing about the training. What recurs regularly (a checkpoint every ten steps) is part of the
 training's cost: it stays, and the mean spreads it over its period.
 
-The first build of a function is known from its events: a step that it makes longer is set aside,
-whatever else takes as long. All other limits are robust statistics of the steps' durations alone;
-why a step took longer is told from its categories, by the tools.
+The first build of a function is known from its events: a step that it makes longer is excluded,
+whatever other steps take as long. All other limits are robust statistics of the steps' durations
+alone; the tools explain from a step's categories why it took longer.
 """
 
 from __future__ import annotations
@@ -21,27 +21,31 @@ from outpace.model import Unit, median
 from outpace.model.arrays import Indices, Mask, Picoseconds, Values
 from outpace.timeline.limit_checks import LimitCheck
 
-_FEWEST = 3  # steps: of fewer, none can be told from the others
-_SPREADS = 5.0  # robust standard deviations above the median: one in millions of a normal distribution
-_LONGER = 1.5  # and at least this many times the median: what takes less moves the mean of 20 steps by under 3%
-_ALIKE = 0.25  # of what most of the slow steps take more: less is chance, and not the same event
-_SHORTER = 0.5  # times the median: a leading step that found its input in buffers filled before the capture
-UNEVEN_RATIO = 1.15  # times the median, for a mean to be made by few steps
-_FEW, _ANYWAY = 0.1, 3  # of the steps, or so many, are few: more slow ones are the program's way
-_EQUAL = 1.25  # times as much beyond the usual: what comes round takes as long each time, also where only two are seen
-_ABOUT = 2.0  # times as much beyond the usual
-_UNLIKE = 10.0  # times as much beyond the usual as any other outlier: a single event
-_OF_THREE = 3.0  # times the next longest, for one of three steps to be none like the others
-_PARTS, _LEAST_PARTS, _OF_A_PART = 12, 8, 4  # of a capture, and steps in each: of fewer, none says how long they take
-_TAU = 0.6  # by chance, twelve parts are so ordered in two of a thousand captures, and eight in three of a hundred
-_GROWS = 1.2  # times as long at the end of a capture as at its begin
-_BUILD = 0.05  # of a step, and as much longer than others it is: less of it moves no mean
-_LEADING = 0.25  # of the steps at most are a warm-up that was too fast
-_TO_SIGMA = 1.4826  # of a normal distribution: standard deviation per median absolute deviation
+_FEWEST = 3  # number of steps up to which outliers cannot be recognised (but see _OF_THREE)
+_SPREADS = 5.0  # outlier limit: robust standard deviations above the median, one in millions of a normal distribution
+_LONGER = 1.5  # outlier limit: minimum multiple of the median; a shorter step moves the mean of 20 steps by under 3%
+_ALIKE = 0.25  # minimum excess over the median, relative to the outliers' median excess, to be the same recurring event
+_SHORTER = 0.5  # multiple of the median below which a leading step found its input in buffers filled before the capture
+UNEVEN_RATIO = 1.15  # ratio of mean to median from which a few steps dominate the mean
+_FEW, _ANYWAY = 0.1, 3  # maximum share of slow steps, or their maximum number; more slow steps are normal for the program
+_EQUAL = 1.25  # maximum ratio of the excess of recurring slow steps, where only two are seen
+_ABOUT = 2.0  # maximum ratio of the excess of the first step and a later one of the same kind
+_UNLIKE = 10.0  # minimum ratio of an outlier's excess to that of any other outlier from which it is a single event
+_OF_THREE = 3.0  # minimum ratio to the next longest from which one of three steps is an outlier
+# Trend: maximum and minimum number of parts of a capture, and minimum number of steps per part; in
+# fewer steps no trend can be recognised
+_PARTS, _LEAST_PARTS, _OF_A_PART = 12, 8, 4
+# Trend: minimum of Kendall's tau. By chance, twelve parts reach it in two of a thousand captures,
+# and eight parts in three of a hundred
+_TAU = 0.6
+_GROWS = 1.2  # trend: minimum ratio of the step time at the end of a capture to that at its begin
+_BUILD = 0.05  # minimum share of a step that a build takes, and by which the step is longer; less moves no mean
+_LEADING = 0.25  # maximum share of the steps that can be a lead fed from buffers
+_TO_SIGMA = 1.4826  # standard deviation per median absolute deviation, of a normal distribution
 
 
 class Exclusion(str, Enum):
-    """Why a step is no part of the steady state."""
+    """Why a step is excluded from the steady state."""
 
     NO = ""
     WARM_UP = "warm-up"
@@ -52,7 +56,7 @@ class Exclusion(str, Enum):
 
 
 def outlier_limit(durations: Values) -> float:
-    """Duration from which a step is an outlier among steps of these durations, ps."""
+    """Return the duration above which a step is an outlier among these durations, in ps."""
     middle = median(durations)
     spread = _TO_SIGMA * median(np.abs(durations - middle))
     return max(middle + _SPREADS * spread, _LONGER * middle)
@@ -61,14 +65,17 @@ def outlier_limit(durations: Values) -> float:
 def find_exclusions(
     durations: Picoseconds | Values, complete: Mask, checks: list[LimitCheck], build_time_ps: Picoseconds | Values | None = None
 ) -> list[Exclusion]:
-    """What each step is, from durations in ps; steps that the capture cut off are judged by nobody
-    and stay `NO`. What is decided is added to `checks`.
+    """Return the exclusion of each step.
 
-    `build_time_ps`: of each step, how long it built functions for the first time, ps. A step that
-    this made longer is set aside, and the others are judged as if it were not there. Leading steps
-    are a warm-up while each is an outlier among the steps that follow it. After them one single
-    outlier is a one-off, unless it is what the first step was; two or more stay if they come round,
-    or hardly change the mean; else they are slow steps.
+    durations: ps.
+    complete: whether the capture has the whole step; incomplete steps are not judged and stay `NO`.
+    checks: receives the decisions.
+    build_time_ps: time of first builds in each step, ps. A step that this made longer is excluded,
+        and the others are judged without it.
+
+    Leading steps are a warm-up while each is an outlier among the steps after it. After them, one
+    single outlier is a one-off, unless it is of the same kind as the first step. Two or more
+    outliers stay if they recur regularly or hardly change the mean; else they are slow steps.
     """
     builds = _builds(durations, complete, build_time_ps)
     rows = np.flatnonzero(complete & ~builds)
@@ -84,7 +91,7 @@ def find_exclusions(
 
 
 def _builds(durations: Picoseconds | Values, complete: Mask, built: Picoseconds | Values | None) -> Mask:
-    """Which steps the first build of a function made longer than those without any are."""
+    """Return a boolean per step: whether a first build made it longer than steps without one."""
     if built is None:
         return np.zeros(len(durations), bool)
     holds = np.asarray(built > _BUILD * durations)
@@ -93,7 +100,7 @@ def _builds(durations: Picoseconds | Values, complete: Mask, built: Picoseconds 
 
 
 def _outliers(times: Values, decisions: list[LimitCheck]) -> list[Exclusion]:
-    """Of whole steps, ps, why each is none of the steady state."""
+    """Return the exclusion of each of the given complete steps (durations in ps)."""
     first, reason = _leading(times[:-_FEWEST], times, Exclusion.WARM_UP, decisions), Exclusion.WARM_UP
     if first == 0:
         some = times[: int(_LEADING * len(times))]
@@ -122,8 +129,8 @@ def _outliers(times: Values, decisions: list[LimitCheck]) -> list[Exclusion]:
 
 
 def _single(times: Values, slow: Indices) -> Indices:
-    """Of outliers, the one that is nothing like the others: a single event, beside which these are
-    small; all of them, where none is.
+    """Return the one outlier that is far beyond all other outliers, a single event; all outliers
+    where there is no such one.
     """
     beyond = np.sort(times[slow] - median(times))
     alone = len(slow) > 1 and beyond[-1] >= _UNLIKE * beyond[-2]
@@ -131,13 +138,13 @@ def _single(times: Values, slow: Indices) -> Indices:
 
 
 def mean_to_median(times: Picoseconds | Values) -> float:
-    """How many times the median the mean is; 1 where there is no median."""
+    """Return the ratio of the mean to the median; 1 where the median is 0."""
     middle = median(times.astype(np.float64))
     return float(np.mean(times)) / middle if middle > 0 else 1.0
 
 
 def _uneven(times: Values, decisions: list[LimitCheck]) -> bool:
-    """Whether outliers that do not come round make the mean."""
+    """Whether irregular outliers dominate the mean."""
     ratio = mean_to_median(times)
     means = ("kept, slow ones too", f"that of steps without the slow ones, set aside ({Exclusion.SLOW.value})")
     decisions.append(
@@ -147,17 +154,17 @@ def _uneven(times: Values, decisions: list[LimitCheck]) -> bool:
 
 
 def _like_the_first(times: Values, at: int) -> bool:
-    """Whether the first step was what the one at `at` is, which then comes again: both take many
-    times as long as the others, and about as long as each other, as far as a first step that also
-    starts things up can.
+    """Whether the first step and the one at `at` are of the same kind, which then recurs: both take
+    many times as long as the others, and about as long as each other, allowing for start-up in the
+    first step.
     """
     beyond = times[[0, at]] - median(times)
     return bool(beyond.min() >= _UNLIKE * median(times) and beyond.max() <= _ABOUT * beyond.min())
 
 
 def _comes_round(times: Values, slow: Indices) -> bool:
-    """Whether outliers are one event that comes again and again: at equal distances, and of only
-    two, as long each time.
+    """Whether outliers are one event that recurs at equal distances, and, where there are only two,
+    takes equally long each time.
     """
     _, every = find_period(times, np.ones(len(times), bool))
     beyond = times[slow] - median(times)
@@ -165,11 +172,11 @@ def _comes_round(times: Values, slow: Indices) -> bool:
 
 
 def find_trend(durations: Picoseconds | Values) -> tuple[float, float] | None:
-    """How long steps take at the begin and at the end of a capture in which they grow longer and
-    longer (medians of the first and of the last quarter, ps); None where they do not.
+    """Return the step times at the begin and at the end of a capture in which steps grow longer
+    (medians of the first and the last quarter, ps); None where they do not.
 
-    Of two parts of the capture the later one takes longer nearly always (Kendall's tau), and the
-    whole way is more than steps vary beside it.
+    Of any two parts of the capture the later one nearly always takes longer (Kendall's tau), and
+    the total growth is at least twice the spread of steps within parts.
     """
     count = min(_PARTS, len(durations) // _OF_A_PART)
     if count < _LEAST_PARTS:
@@ -185,8 +192,8 @@ def find_trend(durations: Picoseconds | Values) -> tuple[float, float] | None:
 
 
 def _slow(times: Values, decisions: list[LimitCheck]) -> Indices:
-    """Indices of the outliers. Whether there is one or two of them is decided by the two slowest
-    steps; the first step was judged as a lead.
+    """Return the indices of the outliers. The two slowest steps decide whether there is one outlier
+    or two; the first step was judged as a leading step.
     """
     bound, middle = outlier_limit(times), median(times)
     found = np.flatnonzero(times > bound)
@@ -202,8 +209,8 @@ def _slow(times: Values, decisions: list[LimitCheck]) -> Indices:
 
 
 def find_period(durations: Picoseconds | Values, steady: Mask) -> tuple[Indices, float | None]:
-    """Steps of the steady state that take much longer and come again: (their indices, every how
-    many steps; None where irregular).
+    """Return (indices of steady steps that take much longer and recur, their mean distance in
+    steps; None where the distance is irregular).
     """
     rows = np.flatnonzero(steady)
     if len(rows) <= _FEWEST:
@@ -215,16 +222,16 @@ def find_period(durations: Picoseconds | Values, steady: Mask) -> tuple[Indices,
         return rows[:0], None
     slow = rows[outliers & (beyond >= _ALIKE * median(beyond[outliers]))]
     gaps = np.diff(slow)
-    apart = len(gaps) > 0 and int(gaps.min()) > 1  # neighbours are one disturbance, and come round with nothing
+    apart = len(gaps) > 0 and int(gaps.min()) > 1  # neighbouring slow steps are one disturbance, without a period
     regular = apart and int(gaps.max() - gaps.min()) <= max(1, round(0.1 * float(gaps.mean())))
     return slow, float(gaps.mean()) if regular else None
 
 
 def _leading(some: Values, times: Values, reason: Exclusion, decisions: list[LimitCheck]) -> int:
-    """How many of the first steps stand apart from those that follow.
+    """Return the number of leading steps that differ from the steps after them.
 
-    What stands apart from steps among which there are more like it does so without these too: all
-    that follow in a row are set aside at once.
+    A step that differs from a set of steps still differs when other differing steps are removed
+    from that set: consecutive differing steps are excluded at once.
     """
     count = 0
     while count < len(some):

@@ -1,10 +1,10 @@
-"""Steps of profiles without marks: the call that the training thread repeats.
+"""Inference of steps in profiles without marks: the call that the training thread repeats.
 
-A step runs from the end of the previous call to the end of this one, so that the input it waited
-for belongs to it. Where dispatch is asynchronous it ends at the awaited completion. Tried in this
-order: program runs on a device that lists them; calls of a `tf.function` or jitted function; the
-input call of an eager loop; the repeating sequence of eager ops; ops that a GPU repeats; executor
-runs of old profiles.
+A step lasts from the end of the previous call to the end of its own call, so that it includes the
+wait for its input. Where dispatch is asynchronous it ends when the result is complete. The
+following are tried in this order: runs of a program on a device that lists its programs; calls of
+a `tf.function` or jitted function; the input call of an eager loop; the repeated sequence of eager
+ops; ops that a GPU repeats; executor runs of old profiles.
 """
 
 from __future__ import annotations
@@ -37,31 +37,33 @@ from outpace.timeline.training_check import verify_training
 from outpace.trace import Trace, dialect
 from outpace.trace.algorithms import distinct, find_positions, union_rows
 
-_SMALL_SHARE = 0.05  # a function that takes less of the thread's op time than this is not what an eager loop repeats
-_PERIODIC = 0.9  # share of ops that must recur one period later
-_LONGEST_PERIOD = 20_000
-_AGREE = 0.8  # step time of the calls to that of the runs, or the other way round: both say the same
-_MOSTLY = 0.5  # of the steps
-_HALF = 0.5  # of the usual step: a first one that is shorter lacks its begin
+_SMALL_SHARE = 0.05  # minimum share of the thread's op time from which a function can be what an eager loop repeats
+_PERIODIC = 0.9  # minimum share of ops that recur one period later
+_LONGEST_PERIOD = 20_000  # maximum number of eager ops per step
+_AGREE = 0.8  # minimum ratio of the step times of calls and of runs (shorter to longer) from which they agree
+_MOSTLY = 0.5  # share of steps above which steps are taken from the devices' work
+_HALF = 0.5  # share of the usual duration below which the first step is cut off by the capture's begin
 _NEVER = int(np.iinfo(np.int64).max)
-_LATER = 2  # times as far behind its call as the last launch of other calls is
-_WHOLE = 0.9  # of what the other steps hold: the capture cut nothing off a step that holds as much
+_LATER = 2  # factor: a launch belongs to the last call up to this many times the usual delay of a call's last launch
+_WHOLE = 0.9  # minimum share of the other steps' content from which a step counts as whole, not cut off by the capture
 _INFERENCE = frozenset(("predict", "prediction", "predictions", "serving", "serve", "infer", "inference"))
 _TRAINING = frozenset(("train", "training", "fit", "grad", "grads", "gradient", "update"))
-_EXPORTED = "__inference_"  # what TensorFlow puts before the name of every traced function
-_KERAS_INFERENCE = "one_step_on_data"  # of Keras' predict
+_EXPORTED = "__inference_"  # prefix that TensorFlow adds to the name of every traced function
+_KERAS_INFERENCE = "one_step_on_data"  # part of the name of the function in Keras' predict
 
 
 def is_prediction(function: str) -> bool:
-    """Whether a function's name says that it predicts or serves: by its words, so that
-    `observe_batch` does not.
+    """Whether a function's name says that it predicts or serves. Whole words are compared, so that
+    the name `observe_batch` does not match `serve`.
     """
     words = set(re.split(r"[^a-z]+", function.removeprefix(_EXPORTED).lower()))
     return bool(words & _INFERENCE and not words & _TRAINING) or _KERAS_INFERENCE in function
 
 
 def infer_steps(trace: Trace, ignored_rows: Indices) -> Steps:
-    """Find the repeated call; `ignored_rows` are mark rows that must not be looked at."""
+    """Return the steps of the repeated call; `ignored_rows` are rows of marks, which are hidden
+    from the search.
+    """
     decisions: list[LimitCheck] = []
     steps = _inferred(trace, ignored_rows, decisions)
     return replace(steps, limit_checks=(*decisions, *steps.limit_checks))
@@ -102,9 +104,10 @@ def _inferred(trace: Trace, hidden: Indices, decisions: list[LimitCheck]) -> Ste
 
 
 def infer_launch_steps(trace: Trace, ignored_rows: Indices) -> Steps | None:
-    """Steps of the calls that let devices work; None where it is not known which did. A device's
-    own step line tells less: its first step begins with a kernel, and its last ends with whatever
-    ran before the capture was over.
+    """Return steps of the calls that launch the devices' work; None where these calls are unknown.
+
+    They are more exact than a device's step line, whose first step begins with a kernel and whose
+    last step ends with the last event of the capture.
     """
     calls, rows = _step_calls(trace, ignored_rows)
     if not len(rows) or not len(_launched(trace, rows, rows, _NEVER)[0]):
@@ -116,13 +119,13 @@ def infer_launch_steps(trace: Trace, ignored_rows: Indices) -> Steps | None:
 
 
 def _visible(hidden: Indices, rows: Indices) -> Indices:
-    """Those of the rows that are not hidden."""
+    """Return the rows that are not hidden."""
     return rows[find_positions(distinct(hidden), rows) < 0]
 
 
 def _step_calls(trace: Trace, hidden: Indices) -> tuple[Indices, Indices]:
-    """(calls of functions, those of them that are the step's): of functions that compute gradients,
-    where these repeat.
+    """Return (all calls of functions, those of the step's function). A function that computes
+    gradients is preferred where its calls repeat.
     """
     calls = _function_calls(trace, hidden)
     rows = _most_repeated(trace, calls[training_mask(trace, calls)])
@@ -130,14 +133,16 @@ def _step_calls(trace: Trace, hidden: Indices) -> tuple[Indices, Indices]:
 
 
 def _outermost(trace: Trace, rows: Indices) -> Indices:
-    """Those of the events (rows in order) that lie in no other of them on their line."""
+    """Return the events (sorted rows) that are nested in no other of them on their line."""
     parent, _ = trace.compute_nesting(rows)
     outer: Indices = rows[parent < 0]
     return outer
 
 
 def _function_calls(trace: Trace, hidden: Indices, *, jitted: bool = False) -> Indices:
-    """Rows of the outermost calls of functions; `jitted`: of those alone that JAX jitted."""
+    """Return the rows of the outermost calls of functions; `jitted`: only functions that JAX
+    jitted. Calls of primitives count only where there are no other calls.
+    """
     rows = event_names(trace).rows(EventFlag.JIT_CALL)
     if not jitted:
         rows = union_rows(rows, trace.stat(dialect.TF_FUNCTION_CALL).rows)
@@ -153,10 +158,10 @@ def _off_input_threads(trace: Trace, rows: Indices) -> Indices:
 
 
 def _most_repeated(trace: Trace, rows: Indices) -> Indices:
-    """Of the calls, those of the function and thread with the most time; one that repeats is
-    preferred to one that does not.
+    """Return the calls of the function and thread with the most total time; a function with several
+    calls is preferred to one with a single call.
 
-    JAX compiles one function once per shape: a loop over shapes is one function still, named alike.
+    JAX compiles a function once per shape, under one name: a loop over shapes has one function.
     """
     if len(rows) == 0:
         return rows
@@ -169,10 +174,11 @@ def _most_repeated(trace: Trace, rows: Indices) -> Indices:
 
 
 def _between_ends(trace: Trace, rows: Indices, hidden: Indices, heads: Indices | None = None) -> Steps:
-    """Steps that end where the work of each of the calls is known to be done, and start where the
-    one before ended.
+    """Return steps that end where the work of a call is complete, and start where the previous step
+    ends.
 
-    `heads`: the first call of every step, where a step makes several.
+    rows: the last call of every step.
+    heads: the first call of every step, where a step has several.
     """
     heads = rows if heads is None else heads
     line = int(trace.line[rows[0]])
@@ -194,11 +200,11 @@ def _between_ends(trace: Trace, rows: Indices, hidden: Indices, heads: Indices |
 
 
 def refine_marked_steps(trace: Trace, marks: Steps, ignored_rows: Indices) -> Steps:
-    """The marked steps, or, where a mark lasts no longer than handing a program over does, those of
-    the program's runs, with the marks' numbers; `ignored_rows`: rows of the marks.
+    """Return the marked steps, or, where a mark lasts no longer than the dispatch of a program, the
+    steps of the program's runs, with the marks' numbers. `ignored_rows`: rows of the marks.
 
-    The last mark is taken to be the last run's, unless there are more marks than runs: what the
-    capture finds running was handed over before.
+    The last mark is assigned to the last run, unless there are more marks than runs: a program that
+    runs at the begin of the capture was dispatched before it.
     """
     calls = _function_calls(trace, ignored_rows, jitted=True)
     step = np.searchsorted(marks.start, trace.start[calls], side="right") - 1
@@ -224,12 +230,12 @@ def refine_marked_steps(trace: Trace, marks: Steps, ignored_rows: Indices) -> St
 
 
 def refine_async_steps(trace: Trace, steps: Steps, ignored_rows: Indices) -> Steps:
-    """The steps, or, where the program has gone on to others before a device has done its work,
-    those of that work, with the steps' numbers.
+    """Return the steps, or, where the program goes on to later steps before a device has completed
+    the work of a step, the steps of that work, with the same numbers.
 
     A host that launches faster than devices compute is one step ahead, then two, then dozens: its
-    own steps tell how long launching takes, and those whose work begins when the capture is over
-    are none of it. `ignored_rows`: rows of the marks.
+    own steps last as long as launching, and steps whose work begins after the capture are left out.
+    `ignored_rows`: rows of the marks.
     """
     if steps.async_dispatch or steps.groups or steps.source is StepSource.DEVICE_LINE or len(steps) <= TOO_FEW_EXECUTIONS:
         return steps
@@ -265,8 +271,8 @@ def refine_async_steps(trace: Trace, steps: Steps, ignored_rows: Indices) -> Ste
 
 
 def _work_of(trace: Trace, calls: Indices, steps: Steps, hidden: Indices, decisions: list[LimitCheck]) -> Steps:
-    """The steps of the calls, or, where the calls only hand work over and tell another step time
-    than its runs do, the steps of the runs.
+    """Return the steps of the calls, or, where the calls only dispatch work and have another step
+    time than the program's runs, the steps of the runs.
     """
     name = trace.names[trace.name[calls[0]]]
     ran = find_executions(trace, name)
@@ -281,8 +287,10 @@ def _work_of(trace: Trace, calls: Indices, steps: Steps, hidden: Indices, decisi
 
 
 def _between_runs(trace: Trace, calls: Indices, function: str, ran: ModuleExecutions, hidden: Indices, why: str) -> Steps:
-    """Steps that end where the runs of a program do; `calls`: rows of calls on the training thread,
-    if any; `why`: not those of calls.
+    """Return steps that end where the runs of a program end.
+
+    calls: rows of calls on the training thread, if any.
+    why: reason for not using the calls, for the explanation.
     """
     line = int(trace.line[calls[0]]) if len(calls) else -1
     thread = trace.lines.row_numbers(line) if len(calls) else np.zeros(0, np.int64)
@@ -295,10 +303,13 @@ def _between_runs(trace: Trace, calls: Indices, function: str, ran: ModuleExecut
 
 
 def _up_to(trace: Trace, end: Picoseconds, first: int, whole: bool, top: Indices, line: int, name: str, how: str) -> Steps:
-    """Steps of the calls called `name`, each from the end of the one before; `top`: rows of the
-    program's events on the thread, `line`.
+    """Return steps that end at `end`, each from the end of the one before.
 
-    `first`: start of the first step; `steady_rows`: whether the capture holds all of it.
+    first: start of the first step, ps.
+    whole: whether the capture has all of the first step.
+    top: rows of the program's events on the thread `line`.
+    name: name of the repeated call.
+    how: the explanation.
     """
     complete = np.ones(len(end), bool)
     complete[0] = whole
@@ -325,12 +336,12 @@ def _what(number: int, name: str, several: bool) -> str:
 
 
 def _first_start(trace: Trace, top: Indices, rows: Indices, end: Picoseconds) -> int:
-    """Start of the first step: of its call, or of what leads to it as it leads to the other calls
-    (the input that they fetch).
+    """Return the start of the first step, ps: the start of its call, or of events that lead to it
+    as in other steps (such as the input that they fetch).
 
-    What stands before is no step: the profiler's own start, set-up, the construction of a data set.
-    Of the events before the first call, those count that the other steps have before their calls
-    too, no further back than twice the longest of these leads.
+    Earlier events are no part of a step: the profiler's own start, set-up, the construction of a
+    data set. Of the events before the first call, those count that other steps also have before
+    their calls, up to twice the longest lead of the other steps.
     """
     call = int(trace.start[rows[0]])
     leads = trace.start[rows[1:]] - end[:-1]
@@ -353,7 +364,7 @@ def _first_start(trace: Trace, top: Indices, rows: Indices, end: Picoseconds) ->
 
 
 def _outermost_of(trace: Trace, rows: Indices) -> Indices:
-    """Of sorted rows of one thread, those that lie in no other of them."""
+    """Return those of one thread's sorted rows that are nested in no other of them."""
     if len(rows) == 0:
         return rows
     reach = np.maximum.accumulate(trace.end[rows])
@@ -362,13 +373,16 @@ def _outermost_of(trace: Trace, rows: Indices) -> Indices:
 
 
 def _program_events(trace: Trace, rows: Indices) -> Indices:
-    """Without Python frames: they wrap the whole program and belong to no step."""
+    """Return the rows without Python frames, which enclose the whole program and belong to no
+    step.
+    """
     return rows[~event_names(trace).mask(EventFlag.PYTHON_FRAME)[trace.name[rows]]]
 
 
 def _awaited(trace: Trace, heads: Indices, rows: Indices, thread: Indices) -> Picoseconds:
-    """End of each step's last call, of the last wait for its result before the next step's first
-    call; and the last of what a device did for the last call: what follows that is no step's.
+    """Return the end of each step, ps: the end of its last call, or of the last wait for its result
+    before the next step's first call. The last step ends with the devices' work for its last call,
+    less the time by which the host runs ahead.
     """
     end = trace.end[rows].copy()
     over = _goodbye(trace, rows, thread)
@@ -381,18 +395,18 @@ def _awaited(trace: Trace, heads: Indices, rows: Indices, thread: Indices) -> Pi
     call, ran = _launched(trace, heads, rows, over)
     if (last := trace.end[ran[call == len(rows) - 1]]).size:
         before = trace.end[ran[call == len(rows) - 2]]
-        behind = max(int(before.max()) - int(end[-2]), 0) if before.size else 0  # so far the host ran ahead
+        behind = max(int(before.max()) - int(end[-2]), 0) if before.size else 0  # time by which the host runs ahead, ps
         end[-1] = max(int(end[-1]), int(last.max()) - behind)
     return end
 
 
 def _launched(trace: Trace, heads: Indices, calls: Indices, over: int) -> tuple[Indices, Indices]:
-    """(index of the call, row of what it let a device do): a launch is the call's that began last;
-    those from `is_over` on are nobody's.
+    """Return (index of the call, row of its execution on a device) of the launches. A launch
+    belongs to the latest call that began before it; launches from `over` on belong to none.
 
-    `heads`: the first call of each step. A call that the capture's end cut off left no event, but
-    what it launched before is there: behind the last call a launch is its own only as long as the
-    launches of other calls come behind them, and the next one is not due.
+    heads: the first call of each step. A call that the end of the capture cut off left no event,
+    but its first launches are in the profile. So a launch after the last call belongs to it only
+    with a delay that launches of other calls have too, and before the next call is due.
     """
     host, device = find_launches(trace)
     at = np.searchsorted(trace.start[calls], trace.start[host], side="right") - 1
@@ -415,9 +429,9 @@ def _launched(trace: Trace, heads: Indices, calls: Indices, over: int) -> tuple[
 
 
 def _goodbye(trace: Trace, calls: Indices, thread: Indices) -> int:
-    """When the thread's first op behind the last call begins, if logs are written there: what a
-    callback does that ends its capture is no part of a step, and nothing shows which of it the
-    program would do without. Else the end of time.
+    """Return the start of the thread's first op after the last call, if logs are written there,
+    else the maximum of int64. A callback that ends its capture is no part of a step, and nothing
+    shows which of its work the program would do without it.
     """
     later = thread[trace.start[thread] >= trace.end[calls[-1]]]
     known = event_names(trace)
@@ -429,20 +443,20 @@ def _goodbye(trace: Trace, calls: Indices, thread: Indices) -> int:
 
 def _begins_late(durations: Picoseconds) -> bool:
     """Whether the first step, which begins with the first event of its thread, is so short that the
-    capture began in it.
+    capture must have begun within it.
     """
     return len(durations) > TOO_FEW_EXECUTIONS and int(durations[0]) < _HALF * median(durations[1:])
 
 
 def _is_stretched(durations: Picoseconds) -> bool:
-    """Whether the last step, which no call ends, takes much longer than the others: then the end of
-    the capture is in it.
+    """Whether the last step, which no call ends, takes much longer than the others, so that it
+    includes the end of the capture.
     """
     return len(durations) > TOO_FEW_EXECUTIONS and int(durations[-1]) > outlier_limit(durations[:-1].astype(np.float64))
 
 
 def _looks_whole(trace: Trace, top: Indices, start: Picoseconds, end: Picoseconds, decisions: list[LimitCheck]) -> bool:
-    """Whether the first step holds what the others hold: its events are of nearly as many kinds."""
+    """Whether the first step is complete: it has nearly as many kinds of events as the others."""
     if len(start) < 3:
         return len(start) == 1
     begun = trace.start[top]
@@ -452,13 +466,15 @@ def _looks_whole(trace: Trace, top: Indices, start: Picoseconds, end: Picosecond
 
 
 def _holds(size: int, usual: float, what: str, decisions: list[LimitCheck]) -> bool:
-    """Whether a step at the capture's edge holds as much as the others do."""
+    """Whether a step at the capture's edge has nearly as much content as the other steps."""
     decisions.append(check_share(what, size, usual, _WHOLE, ("counted as whole", "counted as cut off")))
     return not decisions[-1].is_over
 
 
 def _eager_loop(trace: Trace, ops: Indices, hidden: Indices, decisions: list[LimitCheck]) -> Steps | None:
-    """Steps that start at the input call, or at the start of each repetition of the op sequence."""
+    """Return steps that start at the input call, or at each repetition of the op sequence; None
+    where neither repeats.
+    """
     if len(ops) == 0:
         return None
     line = Counter(trace.line[ops].tolist()).most_common(1)[0][0]
@@ -478,15 +494,17 @@ def _eager_loop(trace: Trace, ops: Indices, hidden: Indices, decisions: list[Lim
 
 
 def _eager_names(trace: Trace, ops: Indices) -> list[str]:
-    """Op of each EagerExecute event: its `eager_op` stat, or its own name in old profiles."""
+    """Return the op of each EagerExecute event: its `eager_op` stat, or its name in old
+    profiles.
+    """
     stat = trace.stat(dialect.EAGER_OP)
     known = dict(zip(stat.rows.tolist(), stat.texts(), strict=True))
     return [known.get(row, trace.names[trace.name[row]]) for row in ops.tolist()]
 
 
 def _period(names: list[str], decisions: list[LimitCheck]) -> int | None:
-    """Smallest p with names[i] == names[i + p] nearly everywhere, for at least three
-    repetitions.
+    """Return the smallest p with names[i] == names[i + p] nearly everywhere, for at least three
+    repetitions; None where there is none.
     """
     codes = np.unique(names, return_inverse=True)[1]
     return find_recurrence_lag(codes, range(1, min(len(codes) // 3, _LONGEST_PERIOD) + 1), _PERIODIC, decisions)
@@ -521,8 +539,8 @@ def _from_starts(trace: Trace, heads: Indices, thread: Indices, hidden: Indices,
 
 
 def _enclosing_starts(trace: Trace, thread: Indices, heads: Indices) -> Picoseconds:
-    """Start of the outermost of the eight events of `thread` before each head that holds it (the
-    Python call that dispatched the op).
+    """Return the start of the outermost of the eight events of `thread` before each head that
+    contain it (the Python call that dispatched the op).
     """
     at = np.searchsorted(thread, heads)
     start, end = trace.start[heads], trace.end[heads]
@@ -534,8 +552,8 @@ def _enclosing_starts(trace: Trace, thread: Indices, heads: Indices) -> Picoseco
 
 
 def _device_programs(trace: Trace) -> Steps | None:
-    """Runs of the program that took most time on the first device that lists its programs (XLA
-    Modules).
+    """Return steps of the program that took most time on the first device that lists its programs
+    (on a line XLA Modules); None where no device does.
     """
     for plane in trace.find_planes(dialect.DEVICE_PREFIX):
         for line in plane.lines:

@@ -1,4 +1,4 @@
-"""`Steps`: the training steps of one host, how each was found, and how sure that is."""
+"""`Steps`: the training steps of one host, how they were found, and with what confidence."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from outpace.timeline.steady_state import Exclusion, find_exclusions, find_trend
 
 
 class StepSource(str, Enum):
-    """How steps were found, most trusted first."""
+    """Method by which steps were found, most trusted first."""
 
     MARKED = "marked"
     DEVICE_LINE = "device line"
@@ -27,7 +27,7 @@ class StepSource(str, Enum):
 
 
 class Confidence(str, Enum):
-    """How sure the boundaries of a step are."""
+    """Confidence in the boundaries of steps."""
 
     CERTAIN = "certain"
     HIGH = "high"
@@ -39,18 +39,24 @@ _NONE = np.zeros(0, np.int64)
 
 @dataclass(frozen=True, eq=False)
 class Steps:
-    """Steps of one host in order of time.
+    """Steps of one host in order of time, one row per step.
 
-    number: int64 step number as the program counts it (or 0, 1, ...); start, end: int64 ps; line:
-    int32 row of the training thread (or -1); complete: whether the capture holds the whole step;
-    `root_row[i]` is an event row that belongs to step `root_step[i]`: what happens below it, or is
-    caused by it, belongs to the step. `steps_per_execution` is how many training steps one row
-    stands for (Keras' `steps_per_execution`). `groups` maps the `group_id` stat of a file that was
-    saved grouped to the step. `explanation` says in a sentence how the steps were found; `kind` is
-    "training" or "prediction". `async_dispatch`: the program hands work over long before it runs,
-    and the steps are those of the work: what runs in a step's time belongs to it, whichever call
-    handed it over. `limit_checks`: what was held against limits to find them. `first_builds`:
-    (start, end) of the first builds of functions, ps, sorted by start.
+    source, confidence: how the steps were found, and how sure their boundaries are.
+    explanation: sentence on how the steps were found.
+    number: step number as the program counts it (or 0, 1, ...); int64.
+    start, end: int64 ps.
+    line: row of the training thread in `Trace.lines`, or -1; int32.
+    complete: whether the capture has the whole step.
+    root_row, root_step: `root_row[i]` is an event row that belongs to step `root_step[i]`; events
+        below it or caused by it belong to that step too.
+    steps_per_execution: training steps per row (Keras' `steps_per_execution`).
+    kind: "training" or "prediction".
+    groups: step by `group_id` stat, in a file that was saved after grouping.
+    async_dispatch: whether the program dispatches work long before it runs, and the steps are those
+        of the work. An event then belongs to the step in whose time it runs, whichever call
+        dispatched it.
+    limit_checks: decisions by limits in finding the steps.
+    first_builds: (start, end) of the first builds of functions, ps, sorted by start.
     """
 
     source: StepSource
@@ -75,23 +81,23 @@ class Steps:
 
     @once
     def duration(self) -> Picoseconds:
-        """Length of every step, ps."""
+        """Duration of every step, ps."""
         return self.end - self.start
 
     @once
     def exclusions(self) -> list[Exclusion]:
-        """Why each step is no part of the steady state; `Exclusion.NO` for those that are."""
+        """Why each step is excluded from the steady state; `Exclusion.NO` for steady steps."""
         return find_exclusions(self.duration, self.complete, [], self._build_time)
 
     @once
     def _build_time(self) -> Picoseconds:
-        """Of each step how long functions were built for the first time in it, ps."""
+        """Time in each step in which functions were built for the first time, ps."""
         return covered_time(self.first_builds, self.start, self.end)
 
     @once
     def borderline(self) -> list[str]:
-        """What would have been found otherwise with a limit that is a little higher or lower, a
-        sentence for each.
+        """Sentences on results that would differ with a limit that is a little higher or lower, one
+        per limit.
         """
         decisions = list(self.limit_checks)
         find_exclusions(self.duration, self.complete, decisions, self._build_time)
@@ -99,28 +105,30 @@ class Steps:
 
     @once
     def trend(self) -> tuple[float, float] | None:
-        """How long steps take at the begin and at the end of a capture in which they grow, ps; None
-        where they do not.
+        """(step time at the begin, step time at the end), ps, of a capture in which steps grow
+        longer; None where they do not.
         """
         return find_trend(self.duration[self.complete_rows])
 
     @once
     def complete_rows(self) -> Indices:
-        """Indices of the steps that the capture holds whole, steady or not; all if none is."""
+        """Indices of the complete steps, steady or not; all steps if none is complete."""
         rows = np.flatnonzero(self.complete)
         return rows if len(rows) else np.arange(len(self))
 
     @once
     def steady_rows(self) -> Indices:
-        """Indices of the steps that statistics are made of: complete ones of the steady state, or
-        all if none is.
+        """Indices of the steps that statistics use: complete and steady ones, or all steps if there
+        are none.
         """
         steady = np.fromiter((not reason.value for reason in self.exclusions), bool, len(self))
         rows = np.flatnonzero(self.complete & steady)
         return rows if len(rows) else np.arange(len(self))
 
     def number_mask(self, first: int | None, last: int | None) -> Mask:
-        """Whether each step's number is from `first` to `last`, both included; None is no bound."""
+        """Return a boolean per step: whether its number is from `first` to `last`, both included;
+        None means no bound.
+        """
         chosen = np.ones(len(self), bool)
         if first is not None:
             chosen &= self.number >= first
@@ -130,12 +138,12 @@ class Steps:
 
     @property
     def range_text(self) -> str:
-        """Which steps there are, for a message: "steps 3 to 9", or "no steps"."""
+        """Range of the step numbers for a message: "steps 3 to 9", or "no steps"."""
         return f"steps {self.number.min()} to {self.number.max()}" if len(self) else "no steps"
 
     def select(self, mask: Mask, new_row: Indices | None = None) -> Steps:
-        """Some of the steps; of a trace that holds some of the events: `new_row` says for each
-        event its row there, -1 for none.
+        """Return the steps of a mask. `new_row` is needed for a trace with some of the events: it
+        maps each event row to its row there, -1 for none.
         """
         number = np.cumsum(mask) - 1
         rows = self.root_row if new_row is None else new_row[self.root_row].astype(self.root_row.dtype)
@@ -153,19 +161,19 @@ class Steps:
         )
 
     def select_nonzero(self) -> Steps:
-        """Those that take time: what takes none is no step, and nothing is a share of it."""
+        """Return the steps without those of duration 0, of which nothing can be a share."""
         chosen = self.duration > 0
         if chosen.all():
             return self
         return self.select(chosen) if chosen.any() else empty_steps(f"{self.explanation}, and none of them takes any time")
 
     def with_steps_per_execution(self, steps: int) -> Steps:
-        """The same rows, each standing for `steps` training steps."""
+        """Return the same rows with `steps` training steps per row."""
         return replace(self, steps_per_execution=steps)
 
 
 def empty_steps(explanation: str) -> Steps:
-    """The value for a host on which nothing repeats."""
+    """Return `Steps` without rows, for a host without a repetition; `explanation` is the reason."""
     empty = np.zeros(0, np.int64)
     rows = np.zeros(0, np.int32)
     return Steps(StepSource.NONE, Confidence.LOW, explanation, empty, empty, empty, rows, np.zeros(0, bool), rows, rows)

@@ -1,4 +1,4 @@
-"""`Timeline`: one host's trace with its steps, ops and threads understood."""
+"""`Timeline`: one host's trace with its steps, ops and threads."""
 
 from __future__ import annotations
 
@@ -28,8 +28,8 @@ from outpace.timeline.steps import Steps, StepSource, empty_steps
 from outpace.trace import EventColumn, Plane, Trace, dialect, store_column
 from outpace.trace.algorithms import distinct
 
-_UNIX = 10**17  # ns: 1973; times since the start of a capture are far below
-_WANTED = (  # what metrics ask for, decoded in one pass over the file: what it lacks costs nothing
+_UNIX = 10**17  # time in ns (1973) above which a time is since 1970; times since the start of a capture are far below
+_WANTED = (  # stats that metrics use, decoded in one pass over the file; a stat that the file lacks costs nothing
     dialect.IS_ROOT,
     dialect.STEP_NUM,
     dialect.TF_FUNCTION_CALL,
@@ -52,8 +52,8 @@ _WANTED = (  # what metrics ask for, decoded in one pass over the file: what it 
 
 
 class StepAssignment(NamedTuple):
-    """What is known of the steps of a part of a trace, from the whole of it: `Timeline`'s `steps`,
-    `step_index` and `dispatch_steps`.
+    """Steps of a part of a trace, known from the whole trace: `Timeline`'s `steps`, `step_index`
+    and `dispatch_steps`.
     """
 
     steps: Steps
@@ -63,9 +63,12 @@ class StepAssignment(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class Timeline:
-    """Steps and op instances of one host. `use_marks=False` hides marks and step lines, to see what
-    inference alone finds; what is `assignment` is not looked for. `cell_names`: what a notebook's
-    cells are called, by the file that they were compiled under.
+    """Steps and op instances of one host.
+
+    trace: the host's events.
+    use_marks: False hides marks and step lines, so that steps come from inference alone.
+    assignment: steps that are known already, for a part of a trace.
+    cell_names: names of a notebook's cells, by the file under which each was compiled.
     """
 
     trace: Trace
@@ -76,8 +79,8 @@ class Timeline:
 
     @property
     def host(self) -> str:
-        """Name of the host: the profile's file name, which is unique where the name
-        inside is not.
+        """Name of the host: the profile's file name, which is unique where the host name inside the
+        file is not.
         """
         return self.trace.host
 
@@ -95,7 +98,7 @@ class Timeline:
             return self.assignment.steps
         if self.trace.is_partial:
             return empty_steps("a part of the profile is lost")
-        find_context_links(self.trace)  # while little else is in memory
+        find_context_links(self.trace)  # computed first, while little else is in memory
         self.trace.load_stats((*_WANTED, *LINK_STATS))
         return replace(
             refine_async_steps(self.trace, *self._of_host).select_nonzero(), first_builds=find_first_builds(self.trace)
@@ -103,8 +106,8 @@ class Timeline:
 
     @once
     def _of_host(self) -> tuple[Steps, Indices]:
-        """The steps as the host, or a device's step line, tells them, and the rows of marks that
-        are no work of theirs.
+        """(steps as the host's clock or a device's step line has them, rows of marks, which are no
+        work of the steps).
         """
         if self.use_marks:
             if len(marks := find_step_marks(self.trace)):
@@ -126,19 +129,19 @@ class Timeline:
         if self.assignment is not None:
             return self.assignment.step_index
         found = store_column(assign_steps(self.trace, self._found, self._hidden))
-        if not self._found.async_dispatch:  # else `dispatch_steps` asks again
+        if not self._found.async_dispatch:  # otherwise `dispatch_steps` needs the links again
             self.trace.cache.discard(find_context_links)
         return found
 
     @once
     def steps(self) -> Steps:
-        """The host's steps."""
+        """The host's steps; empty where a part of the profile is lost."""
         return self._found if self.assignment is not None else self._found.with_steps_per_execution(self._executions_per_row())
 
     @once
     def dispatch_steps(self) -> tuple[Steps, EventColumn]:
-        """(the steps by the host's clock, the step of each event): not when devices work, but when
-        the work is handed over to them, which is when memory for it is allocated.
+        """(steps by the host's clock, step of each event): the times at which work is dispatched,
+        not those at which devices run it. Memory for the work is allocated at dispatch.
         """
         if self.assignment is not None:
             return self.assignment.dispatch_steps
@@ -148,9 +151,9 @@ class Timeline:
         return steps, store_column(assign_steps(self.trace, steps, self._hidden))
 
     def _executions_per_row(self) -> int:
-        """Keras' `steps_per_execution`: how often one call asks its busiest iterator for input. A
-        loop of Python asks for itself, as often as it likes: of a validation in the step it reads
-        every batch.
+        """Return Keras' `steps_per_execution`: how often one call requests input from its busiest
+        iterator. Input calls of an eager loop in Python are left out, because it may make any
+        number of them: a validation within the step reads every batch.
         """
         steps = self._found
         requests = event_names(self.trace).rows(EventFlag.INPUT_REQUEST)
@@ -159,9 +162,8 @@ class Timeline:
             return 1
         ids, step = self.trace.stat(dialect.ID), self.step_index[requests]
         requests, step = requests[step >= 0], step[step >= 0]
-        below = np.searchsorted(
-            ids.rows, requests.astype(np.int32), side="right"
-        )  # the first event with an id below: the iterator asked
+        # The first event with an id after the request is nested in it: it is the iterator
+        below = np.searchsorted(ids.rows, requests.astype(np.int32), side="right")
         below = np.minimum(below, max(len(ids) - 1, 0))
         if len(requests) == 0 or len(ids) == 0:
             return 1
@@ -171,7 +173,7 @@ class Timeline:
         return max(1, round(median(busiest[busiest > 0])))
 
     def _within(self, rows: Indices, what: EventFlag) -> Mask:
-        """Whether each event lies in another one of its thread that is such."""
+        """Return a boolean per event: whether it is nested in an event with one of these flags."""
         trace, outer = self.trace, event_names(self.trace).mask(what)
         found, at = np.zeros(len(rows), bool), trace.parent[rows]
         while (at >= 0).any():
@@ -181,33 +183,33 @@ class Timeline:
 
     @property
     def ops(self) -> tuple[Op, ...]:
-        """The op that each event name says, one entry per row of `trace.event_names`."""
+        """Op of each event name, one entry per row of `trace.names`."""
         return self.event_names.ops
 
     @property
     def event_names(self) -> EventNames:
-        """What each event name says."""
+        """Classification of the trace's event names."""
         return event_names(self.trace)
 
     def op_kind_mask(self, *kinds: OpKind) -> Mask:
-        """Boolean over `trace.event_names`: is the name an op of these kinds."""
+        """Return a boolean over `trace.names`: whether the name is an op of these kinds."""
         return self.event_names.op_kind_mask(*kinds)
 
     @property
     def launches(self) -> tuple[Indices, Indices]:
-        """(rows of the host's calls, rows of what each launched on a device); the latter are
-        sorted, and each has one call at most.
+        """(rows of the host's calls, rows of what each launched on a device). The latter are
+        sorted, and each has at most one call.
         """
         return find_launches(self.trace)
 
     @once
     def hlo_modules(self) -> HloModules:
-        """The XLA programs that the profile carries."""
+        """The XLA programs in the profile."""
         return HloModules(self.trace, self.cell_names)
 
     @once
     def host_planes(self) -> tuple[Plane, ...]:
-        """The planes with the host's threads."""
+        """Planes of the host's threads."""
         return tuple(p for p in self.trace.planes if p.name == dialect.HOST_PLANE)
 
     @once
@@ -218,8 +220,8 @@ class Timeline:
         )
 
     def device_lines(self, plane: Plane) -> list[int]:
-        """A device's own lines: streams or XLA ops, without those that the profiler derived from
-        them.
+        """Return a device's own lines, streams or XLA ops, without the lines that the profiler
+        derived from them.
         """
         lines = [i for i in plane.lines if self.trace.lines.names[i] not in dialect.DERIVED_LINES]
         xla = [i for i in lines if self.trace.lines.names[i] == "XLA Ops"]
@@ -227,10 +229,8 @@ class Timeline:
 
     @once
     def unix_origin_ns(self) -> int | None:
-        """Unix time at which the trace's zero lies on the host's clock, ns; None where the profile
-        does not tell.
-        """
-        if self.trace.origin_ns > _UNIX:  # lines that carry absolute time
+        """Unix time of the trace's time zero on the host's clock, ns; None where it is unknown."""
+        if self.trace.origin_ns > _UNIX:  # the file's lines have absolute times
             return self.trace.origin_ns
         environment = self.trace.find_plane(dialect.ENVIRONMENT_PLANE)
         began = environment.stats.get(dialect.PROFILE_START_TIME) if environment else None
@@ -238,12 +238,12 @@ class Timeline:
 
     @once
     def zero_ps(self) -> int:
-        """Where times are counted from for a reader: the start of the host's earliest event, ps,
-        also where only a window's events are here.
+        """Time that is shown as 0 to a reader, ps: the start of the host's earliest event, also
+        where the trace has only the events of a window.
         """
         return self.span_ps[0] if self.trace.earliest_ps is None else self.trace.earliest_ps
 
     @property
     def span_ps(self) -> tuple[int, int]:
-        """First start and last end of all events, ps."""
+        """(first start, last end) of all events, ps."""
         return self.trace.span_ps

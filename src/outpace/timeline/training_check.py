@@ -1,11 +1,11 @@
-"""Is what a program repeats the step of its training? Set-up repeats calls too: one for each
-layer's first weights, one for each array.
+"""Check whether the repetition that was found is the step of a training. Set-up repeats calls too:
+one for each layer's first weights, one for each array.
 
-A training that has begun goes on until the capture is over: from its first step on, steps fill most
-of what was captured. A function that computes gradients is the training's, whatever comes behind
-it; one whose name says so predicts. What fills less than half and computes none is a call that
-happened to come more than once. And of a call or two, and of primitives that ran by themselves,
-only that they fill the capture says that they are the training's.
+A training that has begun continues until the end of the capture: from its first step on, steps fill
+most of the time. A function that computes gradients is the training's, whatever follows it; a
+function whose name says so predicts. A call that fills less than half of the time and computes no
+gradients is a chance repetition. One or two calls, and primitives that run by themselves, count as
+the training's only where they fill the capture.
 """
 
 from __future__ import annotations
@@ -25,17 +25,17 @@ from outpace.timeline.steady_state import Exclusion
 from outpace.timeline.steps import Confidence, Steps, empty_steps
 from outpace.trace import Trace, dialect
 
-_MOST = 0.5  # of the time from the first step to the end of the capture
-_FEWEST = 3  # whole steps: of fewer nothing shows that they come again
-_UNIX = 10**17  # ns: 1973; times since the start of a capture are far below
+_MOST = 0.5  # minimum share of the time from the first step to the end of the capture that steps fill
+_FEWEST = 3  # minimum number of whole steps; fewer do not show a repetition
+_UNIX = 10**17  # time in ns (1973) above which a time is since 1970; times since the start of a capture are far below
 _PS_PER_NS = 1000
 
 
 def verify_training(trace: Trace, calls: Indices, steps: Steps, function: str) -> Steps:
-    """The steps, and how sure it is that they are the training's; none where they are a repetition
-    of something else.
+    """Return the steps with the confidence that they are the training's; empty steps where they are
+    a repetition of something else.
 
-    `calls`: the repeated calls (event rows), if the capture holds any, of `function`.
+    calls: event rows of the repeated calls of `function`, if the capture has any.
     """
     trained = bool(training_mask(trace, calls).any()) or parse_jitted_function(function) in find_training_functions(trace)
     if why := _no_training(trace, calls, steps, function, trained):
@@ -46,13 +46,15 @@ def verify_training(trace: Trace, calls: Indices, steps: Steps, function: str) -
 
 
 def _no_training(trace: Trace, calls: Indices, steps: Steps, function: str, trained: bool) -> str:
-    """Why the steps are none of a training; "" where nothing says so."""
+    """Return why the steps are not those of a training; "" where nothing contradicts it."""
     few = int(steps.complete.sum()) < _FEWEST
     if (trained or steps.kind == "prediction") and not few:
         return ""
     primitives = len(calls) > 0 and bool(event_names(trace).mask(EventFlag.JAX_PRIMITIVE)[trace.name[calls]].all())
     begin, until = _capture_span(trace)
-    least = min(_MOST, len(steps) / (len(steps) + 2))  # calls that the capture's begin and end cut off left no event
+    least = min(
+        _MOST, len(steps) / (len(steps) + 2)
+    )  # allows for two calls, cut off at the capture's edges, that left no event
     if few or primitives:
         took = int(steps.duration.sum()) - (0 if trained else _build_time(trace, steps))
         span = until - begin
@@ -73,8 +75,8 @@ def _no_training(trace: Trace, calls: Indices, steps: Steps, function: str, trai
 
 
 def _steady(steps: Steps, until: int) -> tuple[int, int]:
-    """(how long steps take, of how long a time), ps: from the first that is no warm-up, without
-    first builds and steps that hold them.
+    """Return (time of steps, time that they should fill), ps, from the end of the warm-up on and
+    without first builds.
     """
     usual = np.array([why not in (Exclusion.WARM_UP, Exclusion.FIRST_BUILD) for why in steps.exclusions], bool)
     begin = int(steps.start[usual].min()) if usual.any() else int(steps.start[0])
@@ -83,14 +85,14 @@ def _steady(steps: Steps, until: int) -> tuple[int, int]:
 
 
 def _build_time(trace: Trace, steps: Steps) -> int:
-    """How long functions were built within steps, ps, the first time or again."""
+    """Return the time of builds within steps, first or repeated, in ps."""
     spans = sorted((build.start, build.end) for build in find_jax_builds(trace))
     start, end = np.array(spans, np.int64).reshape(-1, 2).T
     return int(covered_time((start, end), steps.start, steps.end).sum())
 
 
 def _capture_span(trace: Trace) -> tuple[int, int]:
-    """When the capture began and was over, ps: it may record nothing for long."""
+    """Return (begin, end) of the capture, ps. It may contain long times without events."""
     environment = trace.find_plane(dialect.ENVIRONMENT_PLANE)
     stats = environment.stats if environment else {}
     began, ended = stats.get(dialect.PROFILE_START_TIME), stats.get(dialect.PROFILE_STOP_TIME)
@@ -102,6 +104,6 @@ def _capture_span(trace: Trace) -> tuple[int, int]:
 
 
 def _build_each(trace: Trace, calls: Indices) -> bool:
-    """Whether most of the calls build what they call: no step is then like the next one."""
+    """Whether most of the calls build a program, so that no step is like the next one."""
     built = np.isin(calls, [build.row for build in find_jax_builds(trace)])
     return bool(built.sum() > _MOST * len(calls))

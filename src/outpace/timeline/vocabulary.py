@@ -1,5 +1,5 @@
-"""Words by which names of events are told apart: where one of them is taken away, an event is
-something else.
+"""Words by which `event_names` recognises events: an event name without such a word would be
+classified differently.
 """
 
 from __future__ import annotations
@@ -29,4 +29,4 @@ EVENT_NAME_WORDS = frozenset(
     for text in _texts(value)
     for word in re.findall(r"[^\W_]+(?:_[^\W_]+)*", text)
 )
-"""All words in what `names` knows."""
+"""All words in the constants of `event_names`."""

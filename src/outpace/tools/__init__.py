@@ -1,4 +1,4 @@
-"""The analysis tools, one folder each. They are discovered, never named elsewhere."""
+"""The analysis tools, one folder each; they are discovered and listed nowhere."""
 
 from __future__ import annotations
 
@@ -20,14 +20,16 @@ if TYPE_CHECKING:
 __all__ = ["ENTRY_POINTS", "Tool", "discover_tools", "find_tool", "require_tool"]
 
 ENTRY_POINTS = "outpace.tools"
-"""Group of the entry points by which other distributions add tools."""
+"""Group of the entry points with which other distributions add tools."""
 
-_LAST = 1000  # where in a report a tool stands that cannot say it itself
+_LAST = 1000  # `order` of an added tool that cannot be loaded: the end of the report
 
 
 def discover_tools() -> tuple[Tool, ...]:
-    """All tools, in the order in which a report shows them. Of two with one id Outpace's own
-    stands, and the first of others.
+    """Return all tools in the order in which a report shows them.
+
+    Where two tools have the same id, Outpace's own tool wins; among tools of other distributions,
+    the first one found does.
     """
     found: dict[str, Tool] = {}
     for tool in (*_own(), *_added()):
@@ -36,13 +38,18 @@ def discover_tools() -> tuple[Tool, ...]:
 
 
 def find_tool(name: str) -> Tool | None:
-    """The tool with this id, or this name in TensorBoard or XProf; None where there is none."""
+    """Return the tool with this id or alias (its name in TensorBoard or XProf); None where there is
+    none.
+    """
     tools = {t.id: t for t in discover_tools()}
     return tools.get(name) or next((tool for tool in tools.values() if name.rstrip("@^") in tool.aliases), None)
 
 
 def require_tool(tool_id: str) -> Tool:
-    """The same; UsageError, which names those there are, where there is none."""
+    """Return the tool with this id or alias.
+
+    Raises UsageError, which lists the existing tools, where there is none.
+    """
     tool = find_tool(tool_id)
     if tool is None:
         tools = [t.id for t in discover_tools()]
@@ -54,6 +61,7 @@ def require_tool(tool_id: str) -> Tool:
 
 
 def _own() -> Iterator[Tool]:
+    """Yield the tools that Outpace itself brings."""
     for module in pkgutil.iter_modules(__path__):
         if module.ispkg:
             package = importlib.import_module(f"{__name__}.{module.name}")
@@ -63,22 +71,26 @@ def _own() -> Iterator[Tool]:
 
 @functools.cache
 def _added() -> tuple[Tool, ...]:
-    """Tools of other distributions, looked for once."""
+    """Return the tools of other distributions; they are searched for only once."""
     if not _declared():
         return ()
-    from importlib.metadata import entry_points  # brings e-mail and zip along: 2 MB and 30 ms that few reports need
+    # Imported late: it loads e-mail and zip modules, 2 MB and 30 ms that few reports need.
+    from importlib.metadata import entry_points
 
     return tuple(_tool_of(point) for point in entry_points(group=ENTRY_POINTS))
 
 
 def _declared() -> bool:
-    """Whether anything that is installed may declare a tool."""
+    """Whether an installed distribution may declare a tool, judged by its `entry_points.txt`."""
     files = (file for folder in sys.path for file in Path(folder or ".").glob("*-info/entry_points.txt"))
     return any(ENTRY_POINTS.encode() in file.read_bytes() for file in files)
 
 
 def _tool_of(point: EntryPoint) -> Tool:
-    """The tool that an entry point names; where that fails, one whose page will say why."""
+    """Return the tool that an entry point names.
+
+    Where it cannot be loaded, or is not a `Tool`, return a tool whose page reports the failure.
+    """
     try:
         tool = point.load()
     except Exception:

@@ -1,4 +1,4 @@
-"""What a tool is."""
+"""The `Tool` object that describes one analysis."""
 
 from __future__ import annotations
 
@@ -16,14 +16,19 @@ if TYPE_CHECKING:
 class Tool:
     """One analysis: a package (one folder) whose `__init__` defines `TOOL = Tool(__name__, ...)`.
 
-    The folder's name is the tool's `id`, on the command line and in JSON; `aliases` are names that
-    others have for it (TensorBoard, XProf) and that mean it where a tool is asked for; `order` is
-    its place in a report (smaller first). The folder's `page` module holds the work and is loaded
-    when it is asked for: its `analyse` turns a run into a page (`TOOL.page(...)`) and may take
-    options by name, all with defaults; where a tool also speaks `of_models`, its `of_model` makes a
-    page of a Keras model alone (`outpace.<id>(model)`). Command line, HTML, JSON, CSV and notebooks
-    follow from this object alone. Another distribution adds a tool by an entry point of the group
-    `outpace.tools` that names its `TOOL`.
+    package: full name of the tool's package; its last part is the tool's `id` on the command line
+        and in JSON
+    title: heading of the tool's page
+    question: the question that the page answers
+    order: place in a report, smaller first
+    of_models: whether the tool can also analyse a Keras model alone (`outpace.<id>(model)`)
+    aliases: names of the tool in TensorBoard and XProf, accepted wherever a tool is asked for
+
+    The folder's `page` module does the work and is imported on first use. Its `analyse` turns a run
+    into a page (built with `TOOL.page(...)`) and may take keyword options, all with defaults; where
+    `of_models` is set, its `of_model` turns a Keras model into a page. Command line, HTML, JSON,
+    CSV and notebooks follow from this object alone. Another distribution adds a tool by an entry
+    point of the group `outpace.tools` that names its `TOOL`.
     """
 
     package: str
@@ -35,23 +40,25 @@ class Tool:
 
     @property
     def id(self) -> str:
-        """Name of the tool's folder."""
+        """Name of the tool's folder, which identifies the tool."""
         return self.package.rpartition(".")[2]
 
     def page(self, *values: Any, **named: Any) -> Page:
-        """A page of this tool: what `Page` takes behind its id, title and question."""
+        """Return a page of this tool; the arguments are those of `Page` after id, title and
+        question.
+        """
         from outpace.model import Page
 
         return Page(self.id, self.title, self.question, *values, **named)
 
     def analyse(self, run: Run, **options: Any) -> Page:
-        """What the tool says of a run."""
+        """Return the tool's page about a run."""
         return cast("Page", self.load().analyse(run, **options))
 
     def of_model(self, model: Any, **options: Any) -> Page:
-        """What the tool says of a Keras model, if it speaks `of_models`."""
+        """Return the tool's page about a Keras model; only for tools with `of_models`."""
         return cast("Page", self.load().of_model(model, **options))
 
     def load(self) -> Any:
-        """The module that does the work; its import is what takes time."""
+        """Import and return the tool's `page` module; the import is what takes time."""
         return importlib.import_module(f"{self.package}.page")

@@ -1,5 +1,7 @@
-"""Every tool as a method. Editors and type checkers read `every.pyi` instead, which names the tools
-that Outpace brings.
+"""A base class with every tool as a method.
+
+Editors and type checkers read the stub of this module instead, which names the tools that Outpace
+brings.
 """
 
 from __future__ import annotations
@@ -15,7 +17,9 @@ if TYPE_CHECKING:
 
 
 class ToolMethods:
-    """What makes the `page` of any tool has a method for each, those of other distributions too."""
+    """Gives a class that has `page(tool_id)` one method per tool, tools of other distributions
+    included.
+    """
 
     page: Callable[..., Page]
 

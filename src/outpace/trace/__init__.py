@@ -1,7 +1,7 @@
-"""Decoding: from the bytes of a profile to typed columns that nobody can write to. The one door to
-the native core.
+"""Decoding: from the bytes of a profile to read-only typed columns. No other package may call the
+native core.
 
-The names load on first use: `outpace.trace.formats` is asked for in training processes too.
+The names load on first use, because training processes import `outpace.trace.formats` too.
 """
 
 from __future__ import annotations

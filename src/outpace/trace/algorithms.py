@@ -1,4 +1,4 @@
-"""Algorithms on event columns, for the layers above: the core's, and set algebra."""
+"""Algorithms on event columns for the layers above: those of the core, and set operations."""
 
 from __future__ import annotations
 
@@ -33,14 +33,14 @@ __all__ = [
     "take_codes",
     "union_rows",
 ]
-_BLOCK = 1 << 16  # rows: what fits into a cache
+_BLOCK = 1 << 16  # rows per block, chosen to fit into a processor's cache
 _Whole = TypeVar("_Whole", bound=np.integer[Any])
 _Any = TypeVar("_Any", bound=np.generic)
 
 
 def take_codes(values: npt.NDArray[_Any], codes: Codes) -> npt.NDArray[_Any]:
-    """`values[codes]`, in blocks: at once NumPy copies the code into 64 bits first, eight bytes an
-    event that leave every cache.
+    """Return `values[codes]`, computed in blocks. In one pass, NumPy would first convert all codes
+    to 64 bits, which takes eight bytes per event and fits into no cache.
     """
     found = np.empty(len(codes), values.dtype)
     for at in range(0, len(codes), _BLOCK):
@@ -49,23 +49,25 @@ def take_codes(values: npt.NDArray[_Any], codes: Codes) -> npt.NDArray[_Any]:
 
 
 def distinct(values: npt.NDArray[_Whole]) -> npt.NDArray[_Whole]:
-    """Sorted distinct values. (`np.unique` without options imports masked arrays: 10 ms in every
-    fresh process.)
+    """Return the sorted distinct values.
+
+    `np.unique` without options is not used because it imports masked arrays, 10 ms in every fresh
+    process.
     """
     ordered = np.sort(values)
     return ordered[_first(ordered)]
 
 
 def _first(ordered: npt.NDArray[_Whole]) -> Mask:
-    """Whether each of some sorted values is the first of its kind."""
+    """Return a boolean per sorted value: whether it differs from the one before."""
     found = np.ones(len(ordered), bool)
     np.not_equal(ordered[1:], ordered[:-1], out=found[1:])
     return found
 
 
 def find_positions(sorted_rows: Indices, rows: Indices) -> Indices:
-    """Where each of `rows` (in any order) stands among some rows, which are sorted, at last where
-    it does several times; -1 for those that are none of them. int32.
+    """Return the index in `sorted_rows` of each of `rows`, which may be in any order: int32, the
+    last match where there are several, -1 where there is none.
     """
     found = np.full(len(rows), -1, np.int32)
     for begin in range(0, len(rows) if len(sorted_rows) else 0, _BLOCK):
@@ -76,19 +78,21 @@ def find_positions(sorted_rows: Indices, rows: Indices) -> Indices:
 
 
 def find_slice(rows: Indices, block: slice) -> slice:
-    """Which of some rows (sorted) lie in a part of all: `rows[find_slice(rows, block)]`."""
+    """Return the slice of `rows` (sorted) that lies in `block`, for `rows[find_slice(rows,
+    block)]`.
+    """
     return slice(*np.searchsorted(rows, (block.start, block.stop)).tolist())
 
 
 def union_rows(*rows: Indices) -> Indices:
-    """The rows that any of these hold, sorted, each once; int64."""
+    """Return the sorted distinct rows of several arrays; int64."""
     joined = np.concatenate([np.zeros(0, np.int64), *rows])
     return joined if (joined[1:] > joined[:-1]).all() else distinct(joined)
 
 
 def intersect_indices(first: Indices, second: Indices) -> tuple[Indices, Indices]:
-    """Positions in `first` and in `second` of the values that both hold; both are sorted, and
-    `second` holds a value once.
+    """Return the positions in `first` and in `second` of the values that both contain. Both are
+    sorted, and the values of `second` are distinct.
     """
     at = np.minimum(np.searchsorted(second, first), max(len(second) - 1, 0))
     found = np.flatnonzero(second[at] == first) if len(second) else np.zeros(0, np.int64)

@@ -1,5 +1,5 @@
-"""Columns of events that give values of the rows that are asked for: computed there and then, or
-kept in few bytes.
+"""Columns of events that return the values of requested rows: computed on access, or stored in
+little memory.
 """
 
 from __future__ import annotations
@@ -17,20 +17,22 @@ from outpace.model.arrays import Codes, Column, Indices, Numbers, Picoseconds
 
 Side: TypeAlias = Literal["left", "right"]
 MIN_PACKED_ROWS = 1 << 23
-"""Fewer numbers are held as they are, which is faster: all columns of so many events take some
-hundred megabytes.
+"""Number of rows from which columns are packed. Smaller columns are stored unpacked, which is
+faster: with fewer events, all columns together take some hundred megabytes.
 """
-_WIDTHS = (1, 2, 4)  # bytes of an entry that numbers are packed into
-_BLOCK = 256  # entries that share a base
-_ASIDE = 256  # bytes that a number which stands aside is worth: it takes 16, and time whenever it is looked up
+_WIDTHS = (1, 2, 4)  # possible sizes of a packed entry, bytes
+_BLOCK = 256  # number of entries that share a base
+# Cost of a number that does not fit into a packed entry, in bytes: it takes 16, and time whenever
+# it is looked up
+_ASIDE = 256
 
 
 class EventColumn(ABC):
-    """A column of events that gives values of the rows that are asked for: no table needs all of it
-    at once.
+    """Column of events that returns the values of requested rows, because no table needs the whole
+    column at once.
     """
 
-    __iter__ = None  # it is no sequence: one row at a time takes a hundred times as long
+    __iter__ = None  # iteration is disabled: access row by row takes a hundred times as long
 
     @overload
     def __getitem__(self, rows: int) -> np.int64: ...
@@ -46,7 +48,7 @@ class EventColumn(ABC):
 
 
 class ComputedColumn(EventColumn):
-    """A column that is computed when it is asked for."""
+    """Column that is computed on access."""
 
     def __init__(self, compute: Callable[[Any], Any]) -> None:
         self._compute = compute
@@ -56,17 +58,17 @@ class ComputedColumn(EventColumn):
 
 
 class StoredColumn(EventColumn):
-    """A column of whole numbers, int32 or int64, that is held in memory; nobody can write to it."""
+    """Read-only column of whole numbers, int32 or int64, in memory."""
 
     @abstractmethod
     def searchsorted(self, block: slice, targets: Picoseconds, side: Side = "left") -> Indices:
-        """`np.searchsorted` in some rows, in which numbers are sorted; what is found is a row of
-        all.
+        """Return the rows of the trace found by `np.searchsorted` within `block`, where the column
+        is sorted.
         """
 
 
 def store_column(values: Codes | Numbers) -> StoredColumn:
-    """Hold numbers, from then on read-only: few as they are, many in as few bytes as it takes."""
+    """Store numbers as a read-only column; long columns are packed where that saves memory."""
     return (_packed(values) if len(values) >= MIN_PACKED_ROWS else None) or _Plain(values)
 
 
@@ -83,7 +85,7 @@ class _Plain(StoredColumn):
 
 
 def _packed(values: Codes | Numbers) -> StoredColumn | None:
-    """The same in fewer bytes; None where that is not possible."""
+    """Return the packed column; None where packing saves no memory."""
     count = len(values)
     base, unit = np.empty(-(-count // _BLOCK), np.int64), ctypes.c_int64()
     asides = np.empty(len(_WIDTHS), np.uint64)
@@ -99,7 +101,7 @@ def _packed(values: Codes | Numbers) -> StoredColumn | None:
 
 
 class _Packed(StoredColumn):
-    """See `ox_packed`. It gives copies."""
+    """Packed column (see `ox_packed`). Access returns copies."""
 
     def __init__(
         self, dtype: np.dtype[Any], unit: int, small: Column, base: Numbers, aside_row: Indices, aside: Numbers

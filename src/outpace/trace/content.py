@@ -1,8 +1,8 @@
-"""`Content`: the bytes of a profile, in memory, or in its file, of which blocks are read where they
-are asked for.
+"""`Content`: the bytes of a profile, in memory or in its file, from which blocks are read when they
+are needed.
 
-Never mapped: the file may change while it is open, and a mapping of what is cut off ends the
-process.
+The file is never mapped: it may change while it is open, and access to a mapped part that was cut
+off would end the process.
 """
 
 from __future__ import annotations
@@ -16,18 +16,22 @@ from outpace.model import ProfileError
 from outpace.model.arrays import Bytes, Column
 
 _BLOCK = 1 << 20
-_SHOWN = 64 << 10  # bytes of a file that are read for one text: others stand beside it
+_SHOWN = 64 << 10  # bytes that are read from the file for one text, because further texts are close to it
 
 
 FileState = tuple[int, int]
-"""What tells a file from what it was: its size and the time of its last change, ns."""
+"""State of a file, which differs after a change: its size, and the time of its last change in ns.
+"""
 
 
 class Content:
-    """The uncompressed bytes of a profile: `memory`, or those of the file with this descriptor,
-    which is closed in the end.
+    """The uncompressed bytes of a profile.
 
-    A file is the same as long as its state is: what reads of it raises ProfileError otherwise.
+    memory: the bytes, or None where they are in a file.
+    state: state of the file when it was opened. Every read raises ProfileError once the file has
+        another state.
+    descriptor: the open file, which the object closes in the end.
+    name: of the file, for messages.
     """
 
     def __init__(self, memory: Bytes | None, state: FileState, descriptor: int = -1, name: str = "") -> None:
@@ -36,19 +40,19 @@ class Content:
 
     @classmethod
     def from_bytes(cls, data: Bytes) -> Content:
-        """Bytes in memory."""
+        """Return content in memory."""
         return cls(data, (len(data), 0))
 
     def __len__(self) -> int:
         return self._state[0]
 
     def require_unchanged(self) -> None:
-        """Raise ProfileError where the file is not what it was when it was opened."""
+        """Raise ProfileError where the file's state differs from the one at its opening."""
         if self.memory is None:
             self._require_same()
 
     def bytes_at(self, offset: int, size: int) -> bytes:
-        """The bytes [offset, offset + size), as far as there are any."""
+        """Return the bytes [offset, offset + size), fewer at the end of the content."""
         if self.memory is not None:
             return self.memory[offset : offset + size].tobytes()
         begin, shown = self._shown
@@ -58,19 +62,19 @@ class Content:
         return shown[offset - begin : offset - begin + size]
 
     def text_at(self, offset: int, size: int) -> str:
-        """A text; bytes that are no UTF-8 become U+FFFD."""
+        """Return one text; bytes that are no UTF-8 become U+FFFD."""
         return self.bytes_at(offset, size).decode("utf-8", "replace")
 
     def texts_at(self, offsets: Column, sizes: Column) -> list[str]:
-        """Several texts."""
+        """Return the texts at several places."""
         return list(map(self.text_at, offsets.tolist(), sizes.tolist()))
 
     def load_all(self) -> Bytes:
-        """All bytes, in memory from here on."""
+        """Return all bytes, which are kept in memory from now on."""
         if self.memory is None:
             memory = np.empty(len(self), np.uint8)
             self._read_into(memory.data, 0)
-            self.memory = memory  # the file stays open: others may be reading it
+            self.memory = memory  # the file stays open because other threads may be reading it
         return self.memory
 
     def _read(self, offset: int, size: int) -> bytes:
@@ -80,7 +84,7 @@ class Content:
 
     def _read_into(self, block: memoryview, offset: int) -> None:
         got = 0
-        if sys.platform != "win32":  # there, all is in memory
+        if sys.platform != "win32":  # on Windows all content is in memory
             try:
                 while got < len(block) and (part := os.pread(self.descriptor, min(len(block) - got, _BLOCK), offset + got)):
                     block[got : got + len(part)] = part
@@ -108,11 +112,11 @@ class Content:
 
 
 def read_file_state(descriptor: int) -> FileState:
-    """The state of the file now."""
+    """Return the present state of an open file."""
     found = os.fstat(descriptor)
     return found.st_size, found.st_mtime_ns
 
 
 def changed_error(source: str) -> ProfileError:
-    """The sentence for bytes that are not the same any more."""
+    """Return the error for a file that changed while it was read."""
     return ProfileError(f"{source} changed while it was read. Open it again once whatever writes it is done.")

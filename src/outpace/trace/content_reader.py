@@ -1,4 +1,4 @@
-"""Getting at the bytes of a profile: those of a large file stay there, all others are read or
+"""Reading of a profile's bytes: a large file is read later, block by block; all others are read or
 decompressed into memory.
 """
 
@@ -25,17 +25,20 @@ from outpace.trace.formats import InMemoryProfile
 
 _GZIP_MAGIC = b"\x1f\x8b"
 _BLOCK, _PACKED = 1 << 20, 1 << 12
-_UNPACKED, _UNPACKED_PER_BYTE = 4 << 20, 64  # profiles unpack to 2 to 7 times their size; what is small may unpack to anything
-_TICK = 20_000_000  # ns: two writes that are closer may give a file the same time
-_AT_ONCE = 8 << 20  # bytes: what is smaller is read whole, and is then what it was, whatever becomes of its file
+_UNPACKED, _UNPACKED_PER_BYTE = (
+    4 << 20,
+    64,
+)  # maximum unpacked size, bytes: a constant, plus this per byte; profiles need 2 to 7
+_TICK = 20_000_000  # resolution of file times, ns: two writes that are closer may give a file the same time
+_AT_ONCE = 8 << 20  # size in bytes below which a file is read whole, so that later changes of the file have no effect
 
 
 def read_content(source: Path | InMemoryProfile) -> tuple[Content, str]:
-    """Return the uncompressed bytes of a profile and a remark about what was lost on the way (""
-    when nothing was).
+    """Return (the uncompressed bytes of a profile, a remark on lost data, "" where nothing is
+    lost).
 
-    Raises NotFoundError when the file is missing or unreadable, and ProfileError when it is empty,
-    changes meanwhile, or unpacks to more than a profile of its size does.
+    Raises NotFoundError where the file is missing or unreadable, and ProfileError where it is
+    empty, changes while it is read, or unpacks to more than a profile of its size does.
     """
     if isinstance(source, InMemoryProfile):
         data, remark = _held(source)
@@ -59,16 +62,16 @@ def _is_fresh(changed_ns: int) -> bool:
 
 
 def _stays(file: BufferedReader, path: Path) -> bool:
-    """Whether the bytes are read from the file where they are asked for: of a large one that is not
-    packed.
+    """Whether the bytes are read from the file later, when they are needed: for large uncompressed
+    files.
     """
     found = os.fstat(file.fileno())
     return sys.platform != "win32" and found.st_size >= _AT_ONCE and not _packed(file.read(2), path)
 
 
 def _settled(file: BufferedReader, path: Path) -> FileState:
-    """The state of a file once it has not just changed. Raises ProfileError where it changes
-    meanwhile.
+    """Return the state of a file after waiting until its last change is not recent. Raises
+    ProfileError where it changes meanwhile.
     """
     found = read_file_state(file.fileno())
     while _is_fresh(found[1]):
@@ -79,14 +82,16 @@ def _settled(file: BufferedReader, path: Path) -> FileState:
 
 
 def _held(place: InMemoryProfile) -> tuple[Bytes, str]:
-    """What is in memory already is not copied."""
+    """Return the content of a profile in memory, without a copy unless it is compressed."""
     if _packed(place.data[:2], place):
         return _decompress(BytesIO(place.data), len(place.data), place)
     return np.frombuffer(place.data, np.uint8), ""
 
 
 def _packed(magic: bytes, place: Path | InMemoryProfile) -> bool:
-    """Whether what begins so is a gzip file; ProfileError where nothing begins."""
+    """Whether `magic`, the first bytes, are those of gzip. Raises ProfileError where it is
+    empty.
+    """
     if not magic:
         raise ProfileError(f"{place} is empty (0 bytes): the capture was interrupted or the disk was full. Capture again.")
     return magic == _GZIP_MAGIC
@@ -95,8 +100,8 @@ def _packed(magic: bytes, place: Path | InMemoryProfile) -> bool:
 def _unchanged(
     path: Path, file: BufferedReader, reader: Callable[[BufferedReader, int, Path], tuple[Bytes, str]]
 ) -> tuple[Bytes, str]:
-    """What `reader` makes of a file that is the same before and after; again where a write may have
-    gone unseen.
+    """Return the result of `reader` for a file whose state is equal before and after. The file is
+    read again where a recent write may have gone unnoticed.
     """
     while True:
         before = read_file_state(file.fileno())
@@ -143,10 +148,10 @@ def _decompress(file: BinaryIO, size: int, path: Path | InMemoryProfile) -> tupl
 
 
 def _blocks(file: BinaryIO) -> Iterator[bytes]:
-    """The content of a gzip file's members, block by block: all that stands before damage, and then
-    the error that it is.
+    """Yield the content of a gzip file's members in blocks. At damage, first all content before it
+    is yielded, then the error is raised.
 
-    Not by `gzip`, which reads the zeros that may follow a member byte by byte.
+    The module `gzip` is not used because it reads the zeros that may follow a member byte by byte.
     """
     packed = file.read(_PACKED)
     while packed:
@@ -160,21 +165,21 @@ def _blocks(file: BinaryIO) -> Iterator[bytes]:
             before = member.copy()
             try:
                 yield member.decompress(packed)
-            except zlib.error:  # of a block that has damage in it, zlib gives nothing
+            except zlib.error:  # zlib returns nothing of a block with damage, so the block is repeated byte by byte
                 yield from (before.decompress(bytes((byte,))) for byte in packed)
             packed = member.unused_data or file.read(_PACKED)
         packed = _past_zeros(file, packed)
 
 
 def _past_zeros(file: BinaryIO, block: bytes) -> bytes:
-    """What follows the zeros that a block and what stands behind it begin with. Of a hole none is
-    read.
+    """Return the first bytes after the zeros at the end of a member, starting with `block`. Holes
+    of the file are skipped without reading.
     """
     while block and block.count(0) == len(block):
         if isinstance(file, BufferedReader) and sys.platform != "win32":
             try:
                 file.seek(file.tell(), os.SEEK_DATA)
-            except OSError as error:  # a hole is last, or the file system knows of none
+            except OSError as error:  # the file ends in a hole, or the file system does not report holes
                 file.seek(0, os.SEEK_END if error.errno == errno.ENXIO else os.SEEK_CUR)
         block = file.read(_PACKED)
     return block.lstrip(b"\0")

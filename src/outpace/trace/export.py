@@ -1,5 +1,5 @@
-"""Writing a trace file for a viewer: tracks, the events of lines, computed slices, counters. The
-core does the writing.
+"""Writing of a trace file for a viewer: tracks, events of lines, computed slices, counters. The
+native core writes the bytes.
 """
 
 from __future__ import annotations
@@ -22,14 +22,14 @@ _DOUBLE, _INT, _TEXT = 2, 4, 5
 
 
 class ExportFormat(IntEnum):
-    """File formats of the core."""
+    """File formats that the core writes."""
 
     PERFETTO = 1
     JSON = 2
 
 
 class TrackKind(IntEnum):
-    """What a track is: a section, a row of slices, or a counter."""
+    """Kind of a track: a section, a row of slices, or a counter (bytes or plain)."""
 
     SECTION = 1
     SLICES = 2
@@ -39,8 +39,11 @@ class TrackKind(IntEnum):
 
 @dataclass(frozen=True, eq=False)
 class Flows:
-    """Arrows of one host, sorted by event row. id: uint64, one per arrow; ends: whether it ends (1)
-    or begins (0) at the event.
+    """Flow arrows between events of one host, sorted by event row.
+
+    rows: event row of each end of an arrow.
+    id: uint64, one number per arrow.
+    is_end: 1 where the arrow ends at the event, 0 where it begins.
     """
 
     rows: Indices
@@ -49,8 +52,8 @@ class Flows:
 
     @classmethod
     def from_pairs(cls, cause: Indices, effect: Indices, first_id: int = 1) -> Flows:
-        """An arrow from each of `cause` to the event at the same position of `effect`
-        (event rows).
+        """Return an arrow from each event row of `cause` to the event row at the same position of
+        `effect`.
         """
         row = np.concatenate((cause, effect)).astype(np.int32)
         identity = np.tile(np.arange(first_id, first_id + len(cause), dtype=np.uint64), 2)
@@ -64,9 +67,14 @@ NO_FLOWS = Flows(np.zeros(0, np.int32), np.zeros(0, np.uint64), np.zeros(0, np.u
 
 @dataclass(frozen=True, eq=False)
 class Slices:
-    """Which events of a trace go to a track: those of `line` that `mask` selects (bool over all
-    events of the trace, None: all), `shift_ns` later than the file says. arguments: bool over
-    `trace.stat_names`, which stats are written (None: none).
+    """Selection of a trace's events for one track.
+
+    track: number of the track.
+    line: line whose events are written.
+    shift_ns: added to their times.
+    mask: boolean over all events of the trace; None selects all events of the line.
+    argument_mask: boolean over `trace.stat_names` of the stats to write; None writes none.
+    flows: arrows of these events.
     """
 
     track: int
@@ -78,14 +86,18 @@ class Slices:
 
     @staticmethod
     def to_flags(chosen: Mask | None, rows: slice = slice(None)) -> Bytes | None:
-        """A choice (some rows of it) as bytes, which the core reads."""
+        """Return a boolean mask, or some rows of it, as the bytes that the core reads."""
         return None if chosen is None else np.ascontiguousarray(chosen[rows], np.uint8)
 
 
 @dataclass(frozen=True, eq=False)
 class ComputedSlices:
-    """Slices that are no event of the file: start, duration (int64 ps), names and argument columns
-    (ints, floats or texts, one per slice).
+    """Slices that are not events of the file.
+
+    start, duration: int64 ps.
+    names: one per slice.
+    arguments: columns of ints, floats or texts, one value per slice.
+    category: of all slices.
     """
 
     start: Picoseconds
@@ -96,7 +108,7 @@ class ComputedSlices:
 
 
 class TraceWriter:
-    """A trace file being written to an open file descriptor, which stays open. Use it as a context
+    """Writer of a trace file to an open file descriptor, which stays open. Use it as a context
     manager.
 
     Leaving the block finishes the file, and raises the OSError of the first write that failed.
@@ -122,8 +134,8 @@ class TraceWriter:
             raise OSError(number.value, os.strerror(number.value))
 
     def add_track(self, name: str, kind: TrackKind, *, parent: int = 0, rank: int = 0, description: str = "") -> int:
-        """Add a track below `parent` (0: none) and return its number; siblings are
-        ordered by rank.
+        """Add a track below the track `parent` (0: none) and return its number. Siblings are
+        ordered by `rank`.
         """
         self._tracks += 1
         title, more = (text.encode("utf-8", "replace") for text in (name, description))
@@ -131,7 +143,7 @@ class TraceWriter:
         return self._tracks
 
     def write_slices(self, track: int, slices: ComputedSlices, *, shift_ns: int = 0) -> int:
-        """Write computed slices; returns how many. They may overlap and come in any order."""
+        """Write computed slices and return their number. They may overlap and be in any order."""
         order = np.lexsort((-slices.duration, slices.start))
         texts = _Texts()
         start, duration = (np.ascontiguousarray(column[order], np.int64) for column in (slices.start, slices.duration))
@@ -148,19 +160,19 @@ class TraceWriter:
         return self.write_job("ox_export_made", job)
 
     def write_counter(self, track: int, times: Picoseconds, value: Numbers, *, shift_ns: int = 0) -> None:
-        """Write a counter's values (integers) at times (ps) in order."""
+        """Write the integer values of a counter at sorted times (ps)."""
         columns = [np.ascontiguousarray(column, np.int64) for column in (times, value)]
         _native.call("ox_export_counter", self._out, track, len(times), *columns, shift_ns)
 
     def write_job(self, function: str, job: ctypes.Structure) -> int:
-        """Let the core write a job; returns how many slices it was."""
+        """Call a core function that writes slices; return the number of slices written."""
         written = ctypes.c_uint64()
         _native.call(function, self._out, job, written)
         return written.value
 
 
 class _Texts:
-    """Distinct texts with their numbers."""
+    """Numbering of distinct texts."""
 
     def __init__(self) -> None:
         self._number: dict[str, int] = {}
@@ -169,14 +181,14 @@ class _Texts:
         return self._number.setdefault(text, len(self._number))
 
     def joined(self) -> tuple[Bytes, Ids]:
-        """All texts as UTF-8 bytes, and where each begins."""
+        """Return all texts as UTF-8 bytes, and the offset of each."""
         parts = [text.encode("utf-8", "replace") for text in self._number]
         at = np.cumsum([0, *map(len, parts)]).astype(np.uint64)
         return np.frombuffer(b"".join(parts) or b"\0", np.uint8), at
 
 
 def _column(values: Sequence[Any] | Column, texts: _Texts) -> tuple[int, Ids]:
-    """Kind and bits of an argument column."""
+    """Return (kind, bits) of an argument column."""
     if len(values) and isinstance(values[0], str):
         return _TEXT, np.array([texts.number(value) for value in values], np.uint64)
     column = np.asarray(values)

@@ -1,4 +1,4 @@
-"""What of a profile is wanted, and how much memory it may take."""
+"""Limits of reading: the part of a profile to decode, and the memory that its events may take."""
 
 from __future__ import annotations
 
@@ -25,21 +25,24 @@ _BYTES = {
     "TIB": 1 << 40,
 }
 _SIZE = re.compile(r"(\d{1,12}(?:\.\d*)?|\.\d+)\s*([KMGT]?I?B)", re.IGNORECASE)
-_BEYOND = (1 << 63) - 1  # ps: no event ends later
-_EVENT_BYTES = 75  # what an event takes until all tools have run (measured: 68 to 72)
-_OF_MANY = 64  # the same where columns are packed (measured: 51 to 56; 4 more where times are sparse picoseconds)
-_MOMENT = 2_000_000  # events, which are decoded in one
-_ROOM = 0.9  # of the memory, for the stretch of time that is offered instead
+_BEYOND = (1 << 63) - 1  # upper limit of all times, ps
+_EVENT_BYTES = 75  # memory per event until all tools have run, bytes (measured: 68 to 72)
+_OF_MANY = (
+    64  # memory per event where columns are packed, bytes (measured: 51 to 56; 4 more where times are sparse picoseconds)
+)
+_MOMENT = 2_000_000  # number of events that are decoded quickly enough to ignore an optional window
+_ROOM = 0.9  # share of the memory limit that a suggested window should fill
 
 
 @dataclass(frozen=True)
 class Window:
-    """A part of a capture's time: ps from its host's earliest event, [begin, end), None for no
-    bound.
+    """Part of a capture's time, [begin, end) in ps after the earliest event of its host.
 
-    An event counts that lies in it, as a capture of that time would hold it, or
-    (`include_overlapping`) that reaches into it, as a viewer shows it. `optional`: it is taken only
-    where the whole has many events, or more than memory holds.
+    begin, end: None for no bound.
+    include_overlapping: whether events count that only reach into the window, as a viewer shows
+        them; by default an event must lie inside of it, as in a capture of that time.
+    optional: whether the window applies only where the whole profile has many events, or more than
+        the memory limit allows.
     """
 
     begin: int | None = None
@@ -48,37 +51,39 @@ class Window:
     optional: bool = False
 
     def can_skip(self, events: int) -> bool:
-        """Whether all of so many events count nevertheless."""
+        """Whether an optional window is ignored because the profile has few events."""
         return self.optional and events <= _MOMENT
 
     def __str__(self) -> str:
-        """As `parse_window` reads it."""
+        """Return the window in the format of `parse_window`."""
         return ":".join("" if at is None else _exact(at) for at in (self.begin, self.end))
 
     def bounds(self, earliest_ps: int) -> tuple[int, int]:
-        """Begin and end, where the earliest event starts at `earliest_ps`; without a bound, one
-        beyond all times.
+        """Return (begin, end) as times of the trace, ps, for an earliest event at `earliest_ps`; a
+        missing bound is a limit beyond all times.
         """
         begin = -_BEYOND - 1 if self.begin is None else min(earliest_ps + self.begin, _BEYOND)
         return begin, _BEYOND if self.end is None else min(earliest_ps + self.end, _BEYOND)
 
     def event_mask(self, start: Picoseconds, duration: Picoseconds, earliest_ps: int) -> Mask:
-        """Which of these events count, where the earliest of all starts at `earliest_ps`."""
+        """Return a boolean per event: whether it counts, for an earliest event at `earliest_ps`."""
         begin, end = self.bounds(earliest_ps)
         if self.include_overlapping:
             return overlap_mask(start, duration, (begin, end))
         return (start >= begin) & (start < end) & (start + duration <= end)
 
     def empty_error(self, source: str, length_ps: int) -> UsageError:
-        """The sentence for a window without an event of a source whose events take
-        `length_ps` ps.
+        """Return the error for a window without events; `length_ps` is the duration of the source's
+        events.
         """
         return UsageError(f"{source} has no event that lies in the window {self}: it is {humanize(length_ps, Unit.PS)} long.")
 
 
 class MemoryLimit:
-    """What the events of all hosts of a run may take together, in bytes beside those of their
-    files; without a limit, anything.
+    """Memory that the events of all hosts of a run may take together.
+
+    limit: bytes, without those of the files; None for no limit. `hosts`: number of hosts. Raises
+    UsageError for a limit that is not positive.
     """
 
     def __init__(self, limit: int | None = None, hosts: int = 1) -> None:
@@ -87,19 +92,23 @@ class MemoryLimit:
         self._limit, self._hosts, self._taken = limit, hosts, 0
 
     def reserve(self, events: int) -> bool:
-        """Whether there is room for so many events, which is then taken."""
+        """Reserve memory for `events` events; False, without reserving, where it does not
+        suffice.
+        """
         if self._limit is not None and self._taken + _needed(events) > self._limit:
             return False
         self._taken += _needed(events)
         return True
 
     def exceeded_error(self, source: str, events: int, begin: int, length: int) -> TooLargeError:
-        """The sentence for a source whose events, of the `length_ps` ps from `begin` on, find no
-        room. A window that fits is offered as if events came evenly, and all hosts had as many.
+        """Return the error for a source whose events, in the `length` ps from `begin` on, exceed
+        the limit. It suggests a window that fits if events are spread evenly and hosts have equally
+        many.
         """
         limit, needed = self._limit or 0, _needed(events)
         most = max(self._taken + needed, needed * self._hosts)
-        part = _written(begin, int(length * _ROOM * limit / most * needed / (events * _EVENT_BYTES)))  # of few each takes more
+        # A window with few events takes more memory per event: the suggested length is scaled down
+        part = _written(begin, int(length * _ROOM * limit / most * needed / (events * _EVENT_BYTES)))
         held = f"; all {self._hosts} hosts, if they are like it, about {humanize(most, Unit.BYTES)}" if self._hosts > 1 else ""
         return TooLargeError(
             f"{source} holds {format_count(events, 'event')} in {humanize(length, Unit.PS)}: all of them need about "
@@ -110,28 +119,28 @@ class MemoryLimit:
 
 
 def _needed(events: int) -> int:
-    """Bytes that so many events of a host take."""
+    """Return the bytes that `events` events of one host take."""
     return events * (_OF_MANY if events >= columns.MIN_PACKED_ROWS else _EVENT_BYTES)
 
 
 @dataclass(frozen=True, eq=False)
 class ReadLimits:
-    """What of a profile is wanted: all of it, or what a window holds, in a given memory."""
+    """Limits of reading a profile: the window to decode (None: all of it), and the memory limit."""
 
     window: Window | None = None
     memory: MemoryLimit = field(default_factory=MemoryLimit)
 
 
 def overlap_mask(start: Picoseconds, duration: Picoseconds, span: tuple[int, int]) -> Mask:
-    """Whether each slice reaches into the half-open span; one without duration belongs to the
-    instant at which it stands.
+    """Return a boolean per slice: whether it reaches into the half-open `span`. A slice without
+    duration belongs to the instant of its start.
     """
     return (start < span[1]) & ((start + duration > span[0]) | (start >= span[0]))
 
 
 def parse_window(text: str, name: str = "--window") -> Window:
-    """The window of `1.2s:1.5s`, `800ms:` or `:2s`. Raises UsageError for anything else; `name`:
-    what the user calls it.
+    """Return the window of a text such as `1.2s:1.5s`, `800ms:` or `:2s`. Raises UsageError for
+    anything else; `name` is the option's name in its message.
     """
 
     def moment(given: str) -> int | None:
@@ -150,8 +159,8 @@ def parse_window(text: str, name: str = "--window") -> Window:
 
 
 def parse_size(text: str, name: str = "--memory") -> int:
-    """The number of bytes of `4GB`, `500MB` or `2GiB`. Raises UsageError for anything else; `name`:
-    what the user calls it.
+    """Return the number of bytes of a text such as `4GB`, `500MB` or `2GiB`. Raises UsageError for
+    anything else; `name` is the option's name in its message.
     """
     match = _SIZE.fullmatch(text.strip())
     if match is None or not (size := int(float(match[1]) * _BYTES[match[2].upper()])):
@@ -160,14 +169,14 @@ def parse_size(text: str, name: str = "--memory") -> int:
 
 
 def _exact(at: int) -> str:
-    """A moment as `parse_window` reads it."""
+    """Return a time (ps) in the format of `parse_window`, without rounding."""
     unit, size = next((unit, size) for unit, size in _PICOSECONDS.items() if at % size == 0 or unit == "ns")
     return f"{at // size}{unit}"
 
 
 def _written(begin: int, length: int) -> str:
-    """A window as `parse_window` reads it, begin and length cut off behind the third digit of the
-    length.
+    """Return a window in the format of `parse_window`; begin and length are truncated to about
+    three digits of the length.
     """
     unit, size = next((unit, size) for unit, size in _PICOSECONDS.items() if length >= 100 * size or unit == "ns")
     first = begin // size
@@ -175,6 +184,6 @@ def _written(begin: int, length: int) -> str:
 
 
 def _amount(size: int) -> str:
-    """An amount of memory as `parse_size` reads it, rounded up."""
+    """Return an amount of memory in the format of `parse_size`, rounded up."""
     unit = "GB" if size >= _BYTES["GB"] else "MB"
     return f"{-(-10 * size // _BYTES[unit]) / 10:g}{unit}"

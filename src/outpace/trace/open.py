@@ -1,4 +1,4 @@
-"""Opening a profile: from a path, or from what is held in memory, to a `Trace`."""
+"""Opening of a profile: from a path, or from bytes in memory, to a `Trace`."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ _NAMELESS = "host"
 
 
 def open_trace(source: str | Path | InMemoryProfile, host: str | None = None, limits: ReadLimits | None = None) -> Trace:
-    """Decode the profile at a path, or one that is held in memory, in whatever format its name
-    says.
+    """Decode the profile at a path, or one in memory, in the format that its name indicates.
 
-    `host` defaults to the file's name without its endings: in a remote capture all files claim the
-    same host inside. Where there is no name, the profile itself says it. `limits`: how much of it;
-    all by default. Raises NotFoundError, ProfileError where nothing of it can be read,
-    TooLargeError where there is no room for it, and UsageError for a window in which it has no
-    event.
+    host: by default the file's name without its ending, because in a remote capture all files
+        contain the same host name; the name inside the profile is used where the file has no name.
+    limits: part of the time and memory; no limits by default.
+
+    Raises NotFoundError, ProfileError where nothing can be read, TooLargeError where its events
+    exceed the memory, and UsageError for a window without events.
     """
     source = source if isinstance(source, InMemoryProfile) else Path(source)
     name = Path(source.name).name

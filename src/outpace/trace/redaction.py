@@ -1,5 +1,5 @@
-"""A trace without paths, hosts and users: stand-ins in all of its texts, those in its file's bytes
-included.
+"""Redaction of a trace: stand-ins for paths, hosts and users in all of its texts, also in the bytes
+of its source.
 """
 
 from __future__ import annotations
@@ -14,13 +14,15 @@ from outpace.trace.stats import Value
 from outpace.trace.trace import Trace
 
 DIALECT_WORDS = frozenset(re.findall(r"\w+", " ".join(text for text in vars(dialect).values() if isinstance(text, str))))
-"""Words of the dialect: a host that is called `redact_host` is no secret, and `/redact_host:CPU`
-stays.
+"""Words of the dialect, which are never redacted: a host that is called `host` is no secret, and
+`/host:CPU` must stay.
 """
 
 
 def learn_names(trace: Trace, redaction: Redaction) -> None:
-    """Let a redaction see the names in a trace, so that it knows them in what it redacts first."""
+    """Show a redaction all names in a trace, so that it recognises them in traces redacted
+    first.
+    """
     for host in (trace.host, *trace.hostnames):
         redaction.redact_host(host.rpartition(":")[0] or host)
         redaction.redact_name(host)
@@ -32,8 +34,8 @@ def learn_names(trace: Trace, redaction: Redaction) -> None:
 
 
 def redact_trace(trace: Trace, redaction: Redaction, host: str) -> Trace:
-    """The trace under another host's name, with stand-ins. Its file's bytes in memory are changed:
-    the one that was given is void.
+    """Return the redacted trace, under the host name `host`. The bytes of the given trace's source
+    are changed in memory, so that it must not be used any more.
     """
     text = redaction.redact_text
     trace.rewrite(redaction.redact_bytes, redaction.redact_message)
@@ -54,7 +56,7 @@ def redact_trace(trace: Trace, redaction: Redaction, host: str) -> Trace:
 
 
 def _values(trace: Trace) -> Iterator[Value]:
-    """All texts and messages of a trace but for those of events."""
+    """Yield all texts and messages of a trace except those of event stats."""
     yield from (plane.name for plane in trace.planes)
     yield from (*trace.lines.names, *trace.names, *trace.display_names.values(), *trace.stat_names, *trace.messages)
     for stats in (*(plane.stats for plane in trace.planes), *trace.name_stats.values()):

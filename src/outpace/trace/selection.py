@@ -1,5 +1,5 @@
-"""A part of a trace: some of its events as a trace of their own, whose stats still come from the
-whole one's file.
+"""Selection of some events of a trace as a trace of their own, whose stats are still read from the
+whole trace's source.
 """
 
 from __future__ import annotations
@@ -23,8 +23,8 @@ if TYPE_CHECKING:
 
 
 def select_rows(trace: Trace, rows: Indices) -> Trace:
-    """The trace with the events in these rows (ascending) alone. Planes, lines and names stay, also
-    those without an event.
+    """Return the trace with only the events in `rows` (sorted). All planes, lines and names stay,
+    also those without an event.
     """
     bounds = np.searchsorted(rows, trace.lines.first_event)
     lines = LineTable(
@@ -49,7 +49,7 @@ def select_rows(trace: Trace, rows: Indices) -> Trace:
 
 
 def select_window(trace: Trace, window: Window) -> Trace:
-    """The trace with the events of a window alone. Raises UsageError where it has none of them."""
+    """Return the trace with only a window's events. Raises UsageError where the window is empty."""
     first, last = trace.span_ps
     rows = np.flatnonzero(trace.compute_mask(lambda start, duration: window.event_mask(start, duration, first)))
     if not len(rows):
@@ -58,18 +58,18 @@ def select_window(trace: Trace, window: Window) -> Trace:
 
 
 class _Part:
-    """The source of a part: see `Source`."""
+    """Source of a selection: see `TraceSource`."""
 
     def __init__(self, whole: Trace, rows: Indices) -> None:
         self._whole, self._rows = whole, rows
 
     def read_stats(self, names: Sequence[str]) -> dict[str, StatColumn]:
-        """The whole trace's values, of the part's events, by their rows in it."""
+        """Return the stats of the selected events, by their rows in the selection."""
         self._whole.load_stats(names)
         return {name: _taken(self._whole.stat(name), self._rows) for name in names}
 
     def write_line(self, out: TraceWriter, trace: Trace, slices: Slices) -> int:
-        """The part's events of a line, as the whole trace writes them."""
+        """Write the selected events of a line through the whole trace; return their number."""
         from outpace.trace.export import NO_FLOWS
 
         mask = np.zeros(len(self._whole), bool)
@@ -77,12 +77,12 @@ class _Part:
         return self._whole.write_line(out, replace(slices, mask=mask, flows=NO_FLOWS))
 
     def rewrite(self, text: BytesTransform, blob: BytesTransform) -> None:
-        """See `Source`: in the whole trace."""
+        """Rewrite the source of the whole trace: see `TraceSource`."""
         self._whole.rewrite(text, blob)
 
 
 def _taken(column: StatColumn, rows: Indices) -> StatColumn:
-    """The values of the events in `rows`, by their places there."""
+    """Return the values of the events in `rows`, by their positions in `rows`."""
     at = np.searchsorted(rows, column.rows)
     kept = np.flatnonzero(np.append(rows, -1)[at] == column.rows)
     row = at[kept].astype(column.rows.dtype)

@@ -1,4 +1,4 @@
-"""What a trace asks of the format that its profile came in."""
+"""Interface between a trace and the format of its profile."""
 
 from __future__ import annotations
 
@@ -18,37 +18,37 @@ BytesTransform = Callable[[bytes], bytes]
 
 
 class TraceSource(Protocol):
-    """Where the stats of a trace are, and how its events get into the file of a viewer."""
+    """Access to the file of a trace: its stats, the export of its events, and redaction."""
 
     def read_stats(self, names: Sequence[str]) -> dict[str, StatColumn]:
-        """The named stats, one column per name (empty when the profile has none), sorted by row, at
-        most one value each.
+        """Return the named stats, one column per name (empty where the profile has none), sorted by
+        row, with at most one value per event.
         """
         ...
 
     def write_line(self, out: TraceWriter, trace: Trace, slices: Slices) -> int:
-        """Write events of one line of the trace; returns how many."""
+        """Write events of one line of the trace; return their number."""
         ...
 
     def rewrite(self, text: BytesTransform, blob: BytesTransform) -> None:
-        """Put what `text` makes of each text, and `blob` of each value of bytes, in its place, in
-        all that it holds. Sizes stay.
+        """Replace each text by `text(bytes)` and each value of bytes by `blob(bytes)`, in all that
+        the source contains. Sizes must not change.
         """
         ...
 
 
 class InMemorySource:
-    """A source whose stats are columns already: what a format needs that has no core of its own."""
+    """Source whose stats are columns in memory, for formats without a core of their own."""
 
     def __init__(self, stats: Mapping[str, StatColumn]) -> None:
         self._stats = dict(stats)
 
     def read_stats(self, names: Sequence[str]) -> dict[str, StatColumn]:
-        """See `TraceSource`."""
+        """Return the named stats: see `TraceSource`."""
         return {name: self._stats.get(name, StatColumn.from_values(name, (), ())) for name in names}
 
     def write_line(self, out: TraceWriter, trace: Trace, slices: Slices) -> int:
-        """See `TraceSource`: as slices that no file holds. Arrows between events are left out."""
+        """Write events as computed slices, without flow arrows: see `TraceSource`."""
         from outpace.trace.export import ComputedSlices
 
         rows = trace.lines.row_numbers(slices.line)
@@ -69,7 +69,7 @@ class InMemorySource:
         return out.write_slices(slices.track, made, shift_ns=slices.shift_ns)
 
     def rewrite(self, text: BytesTransform, blob: BytesTransform) -> None:
-        """See `TraceSource`."""
+        """Replace texts and byte values of the columns: see `TraceSource`."""
 
         def rewritten(value: Value) -> Value:
             if isinstance(value, str):

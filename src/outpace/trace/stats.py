@@ -1,4 +1,4 @@
-"""Values of stats: typed columns, decoded from the bits that the core hands over."""
+"""Values of stats: typed columns, decoded from the raw bits that the core returns."""
 
 from __future__ import annotations
 
@@ -20,7 +20,9 @@ _DOUBLE, _UINT, _INT, TEXT, BYTES, _REF = 2, 3, 4, 5, 6, 7
 
 
 def decode_value(kind: int, value: int, length: int, content: Content, names: tuple[str, ...]) -> Value:
-    """One stat value as a Python object; None for a value that is missing or refers to nothing."""
+    """Return one stat value as a Python object; None where it is missing or a dangling
+    reference.
+    """
     if kind == _DOUBLE:
         number: float = struct.unpack("<d", struct.pack("<Q", value))[0]
         return number
@@ -41,8 +43,11 @@ def _as_text(value: Value) -> str:
 
 @dataclass(frozen=True, eq=False)
 class StatColumn:
-    """All values of one event stat, sorted by event row, of which each has one at most. `rows`:
-    int32 event rows; the rest are the core's raw columns, `bits` in 32 bits where all fit.
+    """All values of one event stat, sorted by event row; an event has at most one value.
+
+    name: of the stat.
+    rows: event rows, int32.
+    kind, bits, length: the core's raw columns; `bits` is uint32 where all values fit, else uint64.
     """
 
     name: str
@@ -55,8 +60,8 @@ class StatColumn:
 
     @classmethod
     def from_values(cls, name: str, rows: Sequence[int], values: Sequence[Value]) -> StatColumn:
-        """A column from Python values (numbers, texts, bytes), at most one per event row, sorted by
-        row.
+        """Return a column of Python values (numbers, texts, bytes) for event rows, which are sorted
+        and distinct.
         """
         texts: dict[str, int] = {}
         content = bytearray()
@@ -88,14 +93,14 @@ class StatColumn:
         return len(self.rows)
 
     def slice(self, low: int, high: int) -> StatColumn:
-        """The values at positions [low, high)."""
+        """Return the column of the values at positions [low, high)."""
         part = slice(low, high)
         return StatColumn(
             self.name, self.rows[part], self.kind[part], self.bits[part], self.length[part], self._content, self._names
         )
 
     def replace_texts(self, rows: Indices, texts: Sequence[str]) -> StatColumn:
-        """The same column with other texts for some of its event rows."""
+        """Return the column with the texts of some event rows replaced."""
         known = {text: len(self._names) + i for i, text in enumerate(dict.fromkeys(texts))}
         kind, bits, at = self.kind.copy(), self.uints.copy(), np.searchsorted(self.rows, rows)
         kind[at], bits[at] = _REF, [known[text] for text in texts]
@@ -103,36 +108,35 @@ class StatColumn:
 
     @property
     def ints(self) -> Numbers:
-        """Values as int64; unsigned ones of 2^63 and more wrap, which keeps ids distinct and
+        """Values as int64. Unsigned values from 2^63 on wrap, which keeps ids distinct and
         comparable.
         """
         return self.uints.view(np.int64)
 
     @property
     def uints(self) -> Ids:
-        """Values as uint64: what ids are."""
+        """Values as uint64, the type of ids."""
         return self.bits.astype(np.uint64, copy=False)
 
     def floats(self) -> Values:
-        """Values as float64, whatever number kind they were written as."""
+        """Return the values as float64, whatever number type the file stores."""
         as_double = self.uints.view(np.float64)
         return np.where(self.kind == _DOUBLE, as_double, np.where(self.kind == _INT, self.ints, self.uints))
 
     def value(self, index: int) -> Value:
-        """One value as a Python object."""
+        """Return the value at position `index` as a Python object."""
         return decode_value(int(self.kind[index]), int(self.bits[index]), int(self.length[index]), self._content, self._names)
 
     def texts(self) -> list[str]:
-        """Values as text; each distinct reference is looked up, each inline string decoded."""
+        """Return the values as texts, decoded one by one."""
         cells = zip(self.kind.tolist(), self.bits.tolist(), self.length.tolist(), strict=True)
         return [_as_text(decode_value(*cell, self._content, self._names)) for cell in cells]
 
     def encode_texts(self, positions: Indices) -> tuple[Codes, list[str]]:
-        """The values at positions `at` as texts: (index of each into the texts, int64; the distinct
-        texts, in no special order).
+        """Return (code of each value, distinct texts) of the values at `positions`.
 
-        Interned texts are compared by reference and decoded once; texts written in place are
-        decoded once per place.
+        The codes are int64 indices into the texts, which have no special order. Interned texts are
+        compared by reference and decoded once; inline texts are decoded once per place in the file.
         """
         if len(positions) == 0:
             return np.zeros(0, np.int64), []
@@ -150,7 +154,7 @@ class StatColumn:
         return found, list(known)
 
     def take_ints(self, rows: Indices, missing: int = -1) -> Numbers:
-        """Values of these events as int64, `missing` where the stat is absent."""
+        """Return the values of these events as int64, `missing` where an event lacks the stat."""
         place = np.searchsorted(self.rows, rows, side="right") - 1
         known = np.flatnonzero(place >= 0)
         known = known[self.rows[place[known]] == rows[known]]
@@ -159,13 +163,13 @@ class StatColumn:
         return found
 
     def has_rows(self, rows: Indices) -> Mask:
-        """Whether each of these events carries the stat."""
+        """Return a boolean per event: whether it has the stat."""
         return find_positions(self.rows, rows) >= 0
 
 
 def compact_columns(columns: Mapping[str, StatColumn]) -> dict[str, StatColumn]:
-    """The same columns, to be kept: 32 bits a value where all fit, and the rows once where the same
-    events carry several of the stats.
+    """Return the columns in less memory: 32 bits per value where all values fit, and one shared
+    array of rows for stats of the same events.
     """
     known: list[Indices] = []
     kept = {}

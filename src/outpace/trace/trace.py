@@ -1,4 +1,4 @@
-"""`Trace`: one host's profile as columns."""
+"""`Trace`: the events of one host's profile as columns."""
 
 from __future__ import annotations
 
@@ -24,14 +24,17 @@ if TYPE_CHECKING:
     from outpace.trace.export import Slices, TraceWriter
 
 BLOCK_EVENTS = 1 << 18
-"""Events that are looked at together, where all are."""
-_POOL = re.compile(r"(.+)/-?\d{10,}")  # longer than any system's number of a thread
+"""Minimum number of events that are processed together in passes over all events."""
+_POOL = re.compile(r"(.+)/-?\d{10,}")  # thread name with a number longer than any system's thread id
 
 
 @dataclass(frozen=True)
 class Plane:
-    """One processing element: the host, a device, or metadata. `lines` are rows of
-    `Trace.lines`.
+    """One plane: the host, a device, or metadata.
+
+    index, id, name: its position in the trace, and its id and name in the file.
+    lines: its rows of `Trace.lines`.
+    stats: stats of the plane itself.
     """
 
     index: int
@@ -43,7 +46,14 @@ class Plane:
 
 @dataclass(frozen=True, eq=False)
 class LineTable:
-    """Threads and streams. Events of line i are rows `first_event[i]:first_event[i + 1]`."""
+    """Lines (threads and streams) of a trace, one row per line.
+
+    plane: index of the line's plane.
+    id, timestamp_ns: as in the file.
+    first_event: row of the line's first event, with one more entry at the end: the events of line i
+        are the rows `first_event[i]:first_event[i + 1]`.
+    names: names of the lines.
+    """
 
     plane: Codes
     id: Numbers
@@ -55,16 +65,16 @@ class LineTable:
         return len(self.names)
 
     def row_slice(self, line: int) -> slice:
-        """Event rows of one line."""
+        """Return the event rows of one line as a slice."""
         return slice(int(self.first_event[line]), int(self.first_event[line + 1]))
 
     def row_numbers(self, line: int) -> Indices:
-        """The same, as numbers."""
+        """Return the event rows of one line as an array."""
         return np.arange(self.first_event[line], self.first_event[line + 1])
 
     def iter_blocks(self) -> Iterator[slice]:
-        """Event rows of whole lines, in order, of as many as hold so many events: what is made of
-        all events goes block by block.
+        """Yield slices of event rows of whole lines, in order, with at least `BLOCK_EVENTS` events
+        each but for the last. Passes over all events work on one block at a time.
         """
         begin, last = 0, int(self.first_event[-1])
         for end in self.first_event[1:].tolist():
@@ -74,8 +84,8 @@ class LineTable:
 
     @once
     def titles(self) -> tuple[str, ...]:
-        """The names for a reader. The threads of a pool whose ids tell nothing, being addresses,
-        are counted: `tf_Compute 3`.
+        """Names of the lines for a reader. Threads of a pool whose names end in an address are
+        numbered instead: `tf_Compute 3`.
         """
         numbers: dict[tuple[int, str], int] = {}
         found = []
@@ -90,8 +100,12 @@ class LineTable:
 
 @dataclass(frozen=True)
 class Damage:
-    """Something of the file that could not be read. `offset` and `size` are bytes in the
-    (uncompressed) file; without an offset nothing is missing, but something in the file cannot be.
+    """Something in the file that could not be read.
+
+    description: what is damaged.
+    offset, size: in bytes of the uncompressed file; `offset` is None where the damage has no single
+        place, such as impossible values.
+    plane: name of the plane.
     """
 
     description: str
@@ -102,15 +116,21 @@ class Damage:
 
 @dataclass(frozen=True, eq=False)
 class Trace:
-    """One host's events as columns, sorted by (line, start, longer first).
+    """The events of one host as columns, sorted by (line, start, longer first).
 
-    name: int32 row of `names`; start, duration: int64 ps, start counted from `origin_ns` (ns, as
-    the file writes it). They give values of rows (`start[row_slice]`); where there are many, each
-    is kept in few bytes. `is_truncated`: whether the end of the file, or of something in it, is
-    missing; `unnamed_stats`: how many stats lost their name in damage. `window`: the part of the
-    time that was asked for, whose events alone are here; `earliest_ps`: then the start of the
-    earliest event of all, ps. `occurrences` maps the row of an aggregated event to how many it
-    stands for. Columns cannot be written to; stats are decoded when first asked for.
+    host, source, size: name of the host, path of the file, and its uncompressed size in bytes.
+    name: row in `names`, int32.
+    start, duration: int64 ps; start is counted from `origin_ns` (ns, as the file writes it). These
+        columns return values of rows (`start[row_slice]`); large ones are compressed in memory.
+    display_names, name_plane, name_stats: display name, plane and stats of event names, by row of
+        `names`.
+    occurrences: maps the row of an aggregated event to the number of events it stands for.
+    is_truncated: whether the end of the file, or of a message in it, is missing.
+    unnamed_stats: number of stats whose name was lost in damage.
+    window: the requested part of the time; the trace then has only its events.
+    earliest_ps: with a window, the start of the earliest event of the whole profile, ps.
+
+    Columns are read-only; stats are decoded on first access.
     """
 
     host: str
@@ -149,20 +169,20 @@ class Trace:
 
     @property
     def end(self) -> EventColumn:
-        """End of events, ps: `end[row_slice]`."""
+        """End of events, ps: `end[rows]`."""
         return ComputedColumn(lambda rows: self.start[rows] + self.duration[rows])
 
     @property
     def line(self) -> EventColumn:
-        """Line of events: `line[row_slice]`."""
+        """Line of events: `line[rows]`."""
         return ComputedColumn(lambda rows: np.searchsorted(self.lines.first_event, rows, side="right") - 1)
 
     @once
     def parent(self) -> EventColumn:
-        """Row of the innermost event around events on their line, -1 for none:
-        `parent[row_slice]`.
+        """Row of the innermost event that contains an event on its line, -1 for none:
+        `parent[rows]`.
         """
-        above = np.zeros(len(self), np.int32)  # how many rows further up it stands: mostly a few, which take little room
+        above = np.zeros(len(self), np.int32)  # distance to the parent's row: mostly small, so that it is compressed well
         for block, bounds in self._nested_blocks():
             found = _native.compute_parents(bounds, self.start[block], self.duration[block])
             np.subtract(np.arange(len(found), dtype=np.int32), found, out=above[block], where=found >= 0)
@@ -176,8 +196,8 @@ class Trace:
         return ComputedColumn(compute)
 
     def compute_subtree_ends(self, rows: Indices) -> Indices:
-        """One past the last row below each of these events (rows in order). It is made anew, by
-        blocks: kept, it would be 4 bytes an event.
+        """Return one past the last row below each event of `rows` (sorted), int32. Nothing is
+        cached, because that would take 4 bytes per event.
         """
         found = np.empty(len(rows), np.int32)
         for block, bounds in self._nested_blocks():
@@ -188,7 +208,9 @@ class Trace:
         return found
 
     def compute_masked_subtree_ends(self, mask: Mask | None = None) -> Indices:
-        """The same of all events, as if there were none but those of the mask, int32."""
+        """Return one past the last row below each event of the trace, int32, counting only the
+        events of `mask` (all by default).
+        """
         found = np.empty(len(self), np.int32)
         for block, bounds in self._nested_blocks():
             part = None if mask is None else mask[block]
@@ -200,23 +222,23 @@ class Trace:
         return found
 
     def _nested_blocks(self) -> Iterator[tuple[slice, Indices]]:
-        """Blocks of whole lines, and where in each its lines begin and end."""
+        """Yield blocks of whole lines, each with the bounds of its lines, relative to the block."""
         bounds = self.lines.first_event
         for block in self.lines.iter_blocks():
             lines = bounds[np.searchsorted(bounds, block.start) : np.searchsorted(bounds, block.stop, side="right")]
             yield block, lines - block.start
 
     def compute_nesting(self, rows: Indices) -> tuple[Indices, Picoseconds]:
-        """(parent row or -1, self time) of each of these events (rows in order), as if there were
-        no others.
+        """Return (row of the parent or -1, self time in ps) of the events of `rows` (sorted), as if
+        the trace had no other events.
         """
         bounds = np.searchsorted(rows, self.lines.first_event)
         place, own = _native.compute_nesting(bounds, self.start[rows], self.duration[rows])
         return np.where(place >= 0, rows[place], -1) if len(rows) else place, own
 
     def compute_mask(self, predicate: Callable[[Picoseconds, Picoseconds], Mask]) -> Mask:
-        """Which of all events pass a test, which is given starts and durations of a block of them
-        at a time.
+        """Return a boolean per event of the trace. `predicate` is called with starts and durations
+        of one block of events at a time.
         """
         found = np.empty(len(self), bool)
         for at in range(0, len(self), BLOCK_EVENTS):
@@ -226,49 +248,49 @@ class Trace:
 
     @once
     def span_ps(self) -> tuple[int, int]:
-        """First start and last end of all events, ps; twice 0 where there is none."""
+        """(first start, last end) of all events, ps; (0, 0) without events."""
         if not len(self):
             return 0, 0
         bounds = self.lines.first_event
-        begins = self.start[bounds[:-1][np.diff(bounds) > 0]]  # a line is sorted
+        begins = self.start[bounds[:-1][np.diff(bounds) > 0]]  # events of a line are sorted by start
         return int(begins.min()), max(int(self.end[at : at + BLOCK_EVENTS].max()) for at in range(0, len(self), BLOCK_EVENTS))
 
     @once
     def unnamed_events(self) -> int:
-        """How many events have lost their name: names stand behind the events, so that a cut file
-        lacks them first.
+        """Number of events whose name is lost. The file stores names after the events, so that a
+        truncated file lacks names first.
         """
         return len(self.find_rows_by_mask(np.arange(len(self.names)) == len(self.names) - 1))
 
     @property
     def is_partial(self) -> bool:
-        """Whether what is lost may decide which events are steps and what they did: the end of the
-        file, where names stand and perhaps other planes stood, or names that damage took.
+        """Whether the lost data may decide which events are steps and what they did: the end of the
+        file, with names and perhaps other planes, or names that damage destroyed.
         """
         return self.is_truncated or (bool(self.damages) and self.unnamed_events + self.unnamed_stats > 0)
 
     def find_plane(self, name: str) -> Plane | None:
-        """The first plane called `name`."""
+        """Return the first plane called `name`; None where there is none."""
         return next((p for p in self.planes if p.name == name), None)
 
     def find_planes(self, prefix: str) -> tuple[Plane, ...]:
-        """Planes whose name starts with `prefix`, in file order."""
+        """Return the planes whose name starts with `prefix`, in file order."""
         return tuple(p for p in self.planes if p.name.startswith(prefix))
 
     def rows_of(self, plane: Plane) -> slice:
-        """Event rows of one plane (a plane's lines stand together)."""
+        """Return the event rows of one plane, which are contiguous."""
         bounds = self.lines.first_event
         return slice(int(bounds[plane.lines.start]), int(bounds[plane.lines.stop]))
 
     def find_rows_by_name(self, predicate: Any) -> Indices:
-        """Rows of the events whose name passes `predicate` (a predicate on str, called once per
-        distinct name).
+        """Return the rows of the events whose name satisfies `predicate`, which is called once per
+        distinct name (str).
         """
         return self.find_rows_by_mask(np.fromiter((bool(predicate(n)) for n in self.names), bool, len(self.names)))
 
     def find_rows_by_mask(self, name_mask: Mask, block: slice | None = None) -> Indices:
-        """Rows of the events whose name is wanted (boolean over `names`), in order; `block`: of
-        these rows alone.
+        """Return the sorted rows of the events whose name is in `name_mask` (boolean over `names`),
+        within the slice `block` (all rows by default).
         """
         if not name_mask.any():
             return np.zeros(0, np.int64)
@@ -280,8 +302,8 @@ class Trace:
         return np.concatenate(found) if found else np.zeros(0, np.int64)
 
     def load_stats(self, names: Iterable[str]) -> None:
-        """Decode several stats in one pass over the file; `stat` then finds them
-        without another.
+        """Decode several stats in one pass over the file; `stat` then returns them without another
+        pass.
         """
         with self._loading:
             missing = [n for n in dict.fromkeys(names) if n not in self._stats]
@@ -289,23 +311,23 @@ class Trace:
                 self._stats.update(compact_columns(self.read_stats(missing)))
 
     def stat(self, name: str) -> StatColumn:
-        """All values of the event stat called `name` (empty when the profile has none), sorted by
-        event row.
+        """Return all values of the event stat `name`, sorted by event row; empty where the profile
+        has none.
         """
         self.load_stats((name,))
         return self._stats[name]
 
     def read_stats(self, names: Sequence[str]) -> dict[str, StatColumn]:
-        """Decode the named stats without keeping them."""
+        """Decode the named stats without caching them."""
         return self._source.read_stats(names)
 
     def write_line(self, out: TraceWriter, slices: Slices) -> int:
-        """Write events of one line into the file of a viewer; returns how many."""
+        """Write events of one line into a viewer's file; return their number."""
         return self._source.write_line(out, self, slices)
 
     def rewrite(self, text: BytesTransform, blob: BytesTransform) -> None:
-        """Change the texts and the bytes that the source holds (see `TraceSource`). What was
-        decoded before stays as it was.
+        """Replace texts and byte values of the source (see `TraceSource`). Values that were decoded
+        before are not changed.
         """
         self._source.rewrite(text, blob)
         self._stats.clear()

@@ -1,3 +1,3 @@
-"""The workbench: all runs below some folders in a browser, their reports and timelines, from this
-machine to this machine's user.
+"""The workbench (`outpace ui`): a local web site that lists all runs below some folders and shows
+their reports and timelines to this machine's user.
 """

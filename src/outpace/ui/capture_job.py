@@ -1,5 +1,5 @@
-"""Captures that are asked for in the workbench: one at a time, into the first of its folders, as
-long as a page looks on.
+"""Captures that a user starts from the workbench: one at a time, saved in the first of the
+workbench's folders, and only as long as a page polls for the progress.
 """
 
 from __future__ import annotations
@@ -18,16 +18,18 @@ from outpace.model.files import parse_json
 from outpace.model.text import clean_prose
 from outpace.model.units import Unit, humanize
 
-_UNSEEN = 10.0  # seconds after the last look of a page, in which a capture still goes on
+_UNSEEN = 10.0  # seconds without a poll from a page after which a capture is stopped
 _LEVELS = ("host_level", "device_level", "python_level")
 
 
 class _Stopped(Exception):
-    """Nobody waits for the capture any more."""
+    """Raised inside a capture to end it when no page waits for it any more."""
 
 
 class CaptureJob:
-    """What is captured now, or was last."""
+    """The workbench's current or last capture of running processes; `logdir` is the log directory
+    for its run.
+    """
 
     def __init__(self, logdir: str) -> None:
         self._logdir = logdir
@@ -37,8 +39,10 @@ class CaptureJob:
         self._state: dict[str, Any] = {"state": "none"}
 
     def begin(self, body: bytes) -> None:
-        """Begin what a page asks for, as JSON. Raises UsageError for what makes no sense, or where
-        a capture runs.
+        """Start the capture that a page requests; `body` is its JSON object of addresses and
+        options.
+
+        Raises UsageError where the request is not valid or another capture is running.
         """
         addresses, options = _asked(body)
         with self._lock:
@@ -52,14 +56,16 @@ class CaptureJob:
             self._thread.start()
 
     def poll(self) -> Mapping[str, Any]:
-        """How far it is: `state` (none, running, done, failed, stopped), `text`, `hosts`, and
-        `folder` of the run that was saved.
+        """Return the progress: `state` (none, running, done, failed, stopped), `text`, `hosts`,
+        and `folder` of the saved run.
         """
         self._seen = time.monotonic()
         return self._state
 
     def stop(self) -> None:
-        """End what runs; nothing is kept of it. Returns once it has ended."""
+        """Stop the running capture and discard its data; returns once it has ended, or
+        after 30 s.
+        """
         self._stop.set()
         thread = self._thread
         if thread is not None:
@@ -78,7 +84,7 @@ class CaptureJob:
             result = capture_addresses(addresses, self._logdir, options, watch)
         except _Stopped:
             self._state = {"state": "stopped", "text": "The capture was stopped; nothing of it is kept.", "hosts": []}
-        except Exception as error:  # also of gRPC, of a store: it must not look like a capture that goes on
+        except Exception as error:  # errors of gRPC or of a store, too: the page must not show a running capture
             said = str(error) if isinstance(error, OutpaceError) else f"{type(error).__name__}: {error}"
             self._state = {"state": "failed", "text": clean_prose(said), "hosts": self._state["hosts"]}
         else:
@@ -116,7 +122,7 @@ def _asked(asked: bytes) -> tuple[Addresses, RemoteOptions]:
 
 
 def _hosts(addresses: Addresses, outcomes: tuple[HostOutcome, ...]) -> list[dict[str, str]]:
-    """A line for each worker, in the order asked."""
+    """Return one row per worker, in the order of the requested addresses."""
     known = {outcome.address: outcome for outcome in outcomes}
     return [_host(str(address), known.get(str(address))) for address in addresses.addresses]
 

@@ -1,5 +1,5 @@
-"""The folders that somebody named to look into. Links may lead anywhere inside of them, and nothing
-outside of them is opened or shown.
+"""The folders that the user chose to serve. Links inside them may lead to other places inside
+them; nothing outside of them is opened or shown.
 """
 
 from __future__ import annotations
@@ -14,8 +14,8 @@ from outpace.store.tree import is_url, local_path
 
 
 def resolve_path(path: str) -> str:
-    """Where a path leads; empty, which is in no folder, where that cannot be told: a link is being
-    turned.
+    """Return the real path behind all links; "", which is in no folder, where resolving fails
+    because a link is being replaced.
     """
     try:
         return os.path.realpath(path)
@@ -24,7 +24,9 @@ def resolve_path(path: str) -> str:
 
 
 class Folders:
-    """Folders as they were given: paths and URLs. What is in a store has no links."""
+    """The served folders: paths and URLs, in the user's spelling. Stores behind URLs have no
+    links.
+    """
 
     def __init__(self, roots: Sequence[str]) -> None:
         self.roots = tuple((local_path(each) or each) if is_url(each) else each for each in roots)
@@ -32,12 +34,12 @@ class Folders:
 
     @property
     def real_paths(self) -> tuple[str, ...]:
-        """The local ones, wherever links lead that are in the paths as they were given."""
+        """The real paths of the local folders, with all links resolved."""
         return tuple(place for place in map(resolve_path, self._local) if place)
 
     def require_exists(self, advice: str) -> None:
-        """Raise NotFoundError, with some advice, where a local one is not there, or is
-        no folder.
+        """Raise NotFoundError, with `advice` as its second sentence, where a local folder does not
+        exist or is not a folder.
         """
         for given in self.roots:
             path = local_path(given)
@@ -48,20 +50,20 @@ class Folders:
 
     @contextlib.contextmanager
     def confined(self) -> Iterator[None]:
-        """Within the block, nothing outside of the folders is opened."""
+        """Return a context manager inside which no file outside of the folders can be opened."""
         with confine_reads(self.real_paths):
             yield
 
     def contains(self, path: str) -> bool:
-        """Whether a path leads to something below the folders."""
+        """Whether the real path of `path` is inside one of the folders."""
         return is_inside(resolve_path(path), self.real_paths)
 
     def find_escaping_link(self, folder: str) -> str:
-        """The first of a folder, and of what is directly in it, that a link leads out of the
-        folders for; empty where none is.
+        """Return the first path, of `folder` and its direct entries, that a link leads out of the
+        served folders; "" where there is none.
 
-        What is no link lies where its folder lies, so that most of a folder is not looked at twice.
-        Raises OSError where a link is being turned, so that nothing can be told for now.
+        Entries that are no links lie where their folder lies, so they are not resolved. Raises
+        OSError where a link is being replaced, so that no result is possible for now.
         """
         if is_url(folder):
             return ""
@@ -71,6 +73,6 @@ class Folders:
         try:
             with os.scandir(folder) as entries:
                 links = sorted(entry.path for entry in entries if entry.is_symlink())
-        except OSError:  # it has gone, or is not for us
+        except OSError:  # the folder was removed, or is not readable
             return ""
         return next((link for link in links if not is_inside(os.path.realpath(link), real)), "")

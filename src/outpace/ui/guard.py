@@ -1,9 +1,9 @@
-"""Who may ask: this machine's user, by a token, from this site's own pages. One guard stands before
-every handler.
+"""Access control of the workbench: requests must come from this machine's user, by a token, and
+from the site's own pages. One guard stands before every handler.
 
 A page of another site can send requests to this machine, and by a second name for it (DNS
-rebinding) read the answers: so the name that was asked for, where the request comes from and the
-token are looked at before anything else, and what has an effect takes a header that no form of
+rebinding) read the responses. So the requested host name, the origin of the request and the token
+are checked before anything else, and a request with an effect needs a header that no form of
 another site can send.
 """
 
@@ -20,18 +20,22 @@ from urllib.parse import quote, urlencode
 from outpace.ui import pages
 from outpace.ui.http import Request, Response, redirect, text_response
 
-TOKEN = "token"  # of the first address, and of the `Authorization` header
+TOKEN = "token"  # query parameter of the first address; the `Authorization` header carries the same token
 _HOST = re.compile(r"(?:\[([0-9A-Fa-f:.]+)\]|([\w.-]+))(?::\d{1,5})?", re.ASCII)
-_ACTS = "x-outpace"  # the header that a request with an effect carries
+_ACTS = "x-outpace"  # name of the header that every request with an effect must carry
 
 
 class Guard:
-    """`port` names the cookie, so that several workbenches on one machine do not forget each other;
-    `hosts` are further names of this one.
+    """Checks every request before it is served.
 
-    The token is for the address that is printed. A browser that is started gets a code instead,
-    which is good once: its arguments are seen by all users of the machine. And the cookie is a
-    secret of its own, since browsers send it to every port of this machine.
+    token: secret in the printed address and in the `Authorization` header.
+    port: part of the cookie's name, so that several workbenches on one machine do not overwrite
+    each other's cookie.
+    hosts: further host names under which this machine may be addressed.
+
+    A browser that Outpace starts gets a single-use code instead of the token, because all users of
+    the machine can see the browser's arguments. The cookie is a secret of its own, since browsers
+    send it to every port of this machine.
     """
 
     def __init__(self, token: str, port: int, hosts: Iterable[str] = ()) -> None:
@@ -42,18 +46,18 @@ class Guard:
 
     @classmethod
     def new(cls, port: int, hosts: Iterable[str] = ()) -> Guard:
-        """A guard with a token that nobody can guess."""
+        """Return a guard with a random token."""
         return cls(secrets.token_urlsafe(24), port, hosts)
 
     def issue_code(self) -> str:
-        """What may stand once in the place of the token."""
+        """Return a new code that is accepted once in place of the token."""
         code = secrets.token_urlsafe(24)
         self._codes.add(code)
         return code
 
     def check(self, request: Request) -> Response | None:
-        """The answer to a request that must not be served (or that brings the token, and goes on
-        without it in its address); else None.
+        """Return the response that refuses the request, or that sets the cookie and redirects to
+        the same address without its token; None where the request may be served.
         """
         return self._foreign(request) or self._unknown(request)
 
@@ -97,8 +101,8 @@ class Guard:
         return True
 
     def _is_own(self, host: str) -> bool:
-        """Whether a `Host` names this machine itself, by any port (a tunnel has its own), or is one
-        of the allowed names.
+        """Whether a `Host` header names this machine itself, with any port (a tunnel has its own),
+        or one of the allowed names.
         """
         found = _HOST.fullmatch(host)
         if found is None:
@@ -113,7 +117,9 @@ class Guard:
 
 
 def _followed_link(request: Request) -> bool:
-    """Whether the user came here by a link: the other site cannot read what its user then sees."""
+    """Whether the request is a navigation by a link: the other site cannot read what its user then
+    sees.
+    """
     headers = request.headers
     return request.method == "GET" and (headers.get("sec-fetch-mode"), headers.get("sec-fetch-dest")) == (
         "navigate",
@@ -122,8 +128,8 @@ def _followed_link(request: Request) -> bool:
 
 
 def _cookie(header: str, name: str) -> str:
-    """The cookie's value. Others, of programs at other ports, may be written in ways that no parser
-    takes.
+    """Return the value of the cookie `name`, "" without one. Cookies of programs at other ports
+    may have a syntax that standard parsers reject.
     """
     found = (part.strip().partition("=") for part in header.split(";"))
     return next((value for own, _, value in found if own == name), "")

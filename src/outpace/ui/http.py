@@ -1,5 +1,5 @@
-"""A request and its answer as plain values: what the workbench's handlers take and give, whatever
-server carries them.
+"""HTTP requests and responses as plain values, independent of the server in front of the
+workbench's handlers.
 """
 
 from __future__ import annotations
@@ -21,8 +21,8 @@ CONTENT_SECURITY_POLICY = (
     "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; connect-src 'self'; frame-src 'self'; "
     "base-uri 'none'; form-action 'none'; frame-ancestors 'self'"
 )
-"""What a page of the workbench may load: its own server's files, and nothing that stands inside the
-page.
+"""Content-Security-Policy of the workbench's pages: they may load files of their own server only,
+and nothing that is inline in the page.
 """
 
 _PROTECTION = {
@@ -35,8 +35,10 @@ _PROTECTION = {
 
 @dataclass(frozen=True)
 class Request:
-    """`path`: below the site's root, decoded, without a leading slash; `headers` by names in lower
-    case.
+    """An HTTP request.
+
+    path: below the site's root, decoded, without a leading slash.
+    headers: values by header name in lower case.
     """
 
     path: str = ""
@@ -48,7 +50,10 @@ class Request:
 
 @dataclass(frozen=True)
 class Response:
-    """`body`: all bytes, or a file to send from its beginning, which is closed afterwards."""
+    """An HTTP response.
+
+    body: all bytes, or a file that is sent from its beginning and closed afterwards.
+    """
 
     body: bytes | IO[bytes] = b""
     content_type: str = HTML
@@ -56,8 +61,8 @@ class Response:
     headers: Mapping[str, str] = field(default_factory=dict)
 
     def all_headers(self) -> dict[str, str]:
-        """The headers with what keeps the page from reaching out, and others from reaching in;
-        those of the response come last.
+        """Return the headers to send: first those that keep the page from loading from elsewhere
+        and other sites from embedding it, then the response's own, which take precedence.
         """
         return {
             "Content-Type": self.content_type,
@@ -68,10 +73,10 @@ class Response:
 
 
 def text_response(status: int, sentence: str) -> Response:
-    """A sentence in the place of a page."""
+    """Return a plain-text response with one sentence."""
     return Response(f"{sentence}\n".encode("utf-8", "replace"), TEXT, status)
 
 
 def redirect(location: str, headers: Mapping[str, str] | None = None) -> Response:
-    """The answer that leads to another address."""
+    """Return a response that redirects to another address."""
     return Response(status=303, content_type=TEXT, headers={"Location": location, **(headers or {})})

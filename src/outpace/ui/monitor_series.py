@@ -1,5 +1,5 @@
-"""What the lines of a monitor's file add up to, as they come: no more than a page shows of them is
-kept, however many they are.
+"""The curves and events of one monitor file, updated as lines are appended. Memory is bounded by
+what a page shows, however long the file is.
 """
 
 from __future__ import annotations
@@ -17,10 +17,10 @@ from outpace.model.text import ELLIPSIS, clean_prose, format_cell
 from outpace.model.units import format_count
 from outpace.ui.runs import path_id
 
-MAX_LINE_BYTES = 1 << 16  # bytes: a longer line is none of the monitor's
-_MOST_POINTS = 600  # of a curve: more than a picture has columns
+MAX_LINE_BYTES = 1 << 16  # maximum length of a line in bytes; the monitor writes no longer ones
+_MOST_POINTS = 600  # maximum number of points of a curve: more than a picture has columns
 _MOST_EVENTS = 100
-_MOST_CHARACTERS = 500  # of a text, or of a path
+_MOST_CHARACTERS = 500  # maximum length of a text or a path
 _MOST = 1e15  # steps, ms or MB: what is larger, or no number, was not measured
 _REMEMBERED = 1024  # bytes of the last lines, each with its time, by which a file is known again
 
@@ -30,8 +30,8 @@ _Group = tuple[
 
 
 class Curve:
-    """Numbers over steps. Neighbours are taken together where they are many: when there is no room,
-    all by two, and what comes as well.
+    """Numbers of the monitor's intervals over training steps. Once the maximum number of points is
+    reached, neighbouring groups are merged in pairs, and later intervals are grouped likewise.
     """
 
     def __init__(self) -> None:
@@ -39,7 +39,7 @@ class Curve:
         self._each = 1  # intervals of a group, but for the last one
 
     def add(self, step: float, values: tuple[float | None, ...]) -> None:
-        """Add an interval."""
+        """Append the numbers of one interval."""
         one = (1, step, tuple(number or 0.0 for number in values), tuple(int(number is not None) for number in values))
         if self._groups and self._groups[-1][0] < self._each:
             self._groups[-1] = _together(self._groups[-1], one)
@@ -50,11 +50,11 @@ class Curve:
         self._groups.append(one)
 
     def steps(self) -> list[float]:
-        """The last step of each group."""
+        """The last training step of each group."""
         return [group[1] for group in self._groups]
 
     def column_means(self, index: int) -> list[float | None]:
-        """One of the numbers, of each group; None where it was not measured."""
+        """Return the mean of one number in each group; None where it was not measured."""
         return [sums[index] / counts[index] if counts[index] else None for _, _, sums, counts in self._groups]
 
 
@@ -63,9 +63,13 @@ def _together(one: _Group, other: _Group) -> _Group:
 
 
 class MonitorSeries:
-    """A file as far as it was read. `offset`: where the next line begins; `tail`: the bytes before
-    it; `file_state`: size and time of change of the file when all of it was read; `step`, `step_ps`
-    and `input_share`: of the last interval; `slowdown_count`: how many slowdowns there were.
+    """A monitor file, up to the last line that was read.
+
+    offset: byte offset of the next line.
+    tail: the bytes before `offset`, by which the file is recognised.
+    file_state: size and modification time of the file when all of it was read.
+    step, step_ps, input_share: values of the last interval.
+    slowdown_count: number of slowdowns.
     """
 
     def __init__(self) -> None:
@@ -79,8 +83,8 @@ class MonitorSeries:
         self._count = 0  # events, also those for which there was no room
 
     def feed(self, data: bytes) -> None:
-        """Add the lines of what follows `tail`, with which the data begin. The last line, while it
-        is written, is left for the next time; what is no line of the monitor is passed over.
+        """Add the lines of `data`, which begins with `tail`. An incomplete last line is left for
+        the next call; lines that are not the monitor's are skipped.
         """
         lines = io.BytesIO(data)  # one at a time: there may be millions
         end = lines.seek(len(self.tail))
@@ -97,13 +101,13 @@ class MonitorSeries:
         self.tail = data[max(0, end - _REMEMBERED) : end]
 
     def format_last(self) -> str:
-        """The last interval in words."""
+        """Return the last interval in words."""
         waits = f", {self.input_share:.0%} of it waiting for input" if self.input_share is not None else ""
         return f"{format_cell(self.step_ps, Unit.PS)} per step{waits}" if self.step_ps is not None else ""
 
     def events(self) -> list[dict[str, Any]]:
-        """The last events, each with its step, its text, and the run of a capture; how many came
-        before them stands first.
+        """Return the last events, each with its step, its text and the run of its capture, after
+        an entry with the number of earlier events.
         """
         found = [{**event, "run": path_id(event["run"])} if "run" in event else event for event in self._events]
         before = self._count - len(found)
@@ -131,7 +135,9 @@ class MonitorSeries:
 
 
 def _annotation(event: Mapping[str, Any]) -> dict[str, Any] | None:
-    """What an event says beside the curves; None of one that is in them."""
+    """Return the text of an event for the list beside the curves; None for an event that the
+    curves show.
+    """
     kind = event.get("event")
     if kind not in ("slowdown", "capture", "note", "end"):
         return None
@@ -155,17 +161,19 @@ def _inner(event: Mapping[str, Any], outer: str, name: str) -> Any:
 
 
 def _number(value: Any, most: float = _MOST) -> Any:
-    """A number that is finite and not negative, as it is; None for everything else."""
+    """Return the value unchanged where it is a finite number that is not negative; else None."""
     return value if isinstance(value, (int, float)) and not isinstance(value, bool) and 0 <= value <= most else None
 
 
 def _time(milliseconds: Any) -> float | None:
-    """A step's time in ps; None for what no step can take."""
+    """Return a step time in ps; None for a value that no step time can have."""
     number = _number(milliseconds)
     return number * 1e9 if number else None
 
 
 def _share(event: Mapping[str, Any]) -> float | None:
-    """The share of a step that waits for input; None for what is no share."""
+    """Return the share of a step that waits for input; None for a value outside of a share's
+    range.
+    """
     share: float | None = _number(event.get("input_share"), 1.0)
     return share

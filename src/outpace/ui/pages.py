@@ -1,5 +1,5 @@
-"""The workbench's own pages: the list of runs, and two of them side by side. Texts of runs are
-cleaned here; templates escape them.
+"""Renders the workbench's own pages: the list of runs, and two runs side by side. Texts of runs
+are cleaned here; templates escape them.
 """
 
 from __future__ import annotations
@@ -26,31 +26,32 @@ if TYPE_CHECKING:
     from jinja2 import Environment
 
 _ASSETS = Path(__file__).parent / "assets"
-_PROGRAMS = 30  # that ran last: among these the run before is looked for
-_SAME = 0.01  # a step that is so much longer or shorter is called the same
+_PROGRAMS = 30  # number of recent programs among which a run's previous run is searched
+_SAME = 0.01  # fraction of the step time below which a difference is reported as the same
 
 
 def render_run_list(roots: Sequence[str], can_capture: bool) -> str:
-    """The list of runs, whose lines come from `build_run_lines`; with a dialog that
-    `can_capture`.
+    """Render the list of runs, whose lines come from `build_run_lines`; with a capture dialog
+    where `can_capture` is set.
     """
     return _environment().get_template("runs.html.j2").render(roots=[clean(root) for root in roots], captures=can_capture)
 
 
 def render_side_by_side(left: ListedRun, right: ListedRun) -> str:
-    """Two runs side by side."""
+    """Render two runs side by side."""
     runs = [{"id": run.id, "name": _name(run)} for run in (left, right)]
     return _environment().get_template("side.html.j2").render(runs=runs)
 
 
 def render_training(training: TrainingFile) -> str:
-    """A training that is watched; its curves come by themselves."""
+    """Render the page of a monitored training; the page requests its curves itself."""
     return _environment().get_template("watch.html.j2").render(name=clean(training.name), place=clean(training.logdir))
 
 
 def render_sign_in(address: str) -> tuple[str, str]:
-    """(page, its content security policy) for a browser without the token: what to do, and on to
-    what it `address` for. It loads nothing, since nothing else is given to it.
+    """Return (page, its content security policy) for a browser without the token: it explains how
+    to sign in, and leads to the requested `address`. The page loads no files, since a browser
+    without the token may load none.
     """
     from markupsafe import Markup
 
@@ -60,8 +61,8 @@ def render_sign_in(address: str) -> tuple[str, str]:
 
 
 class RunLines:
-    """The list's lines, as the page reads them. One is made again where its run, the verdict on it,
-    or the run before it is another.
+    """Cache of the list's lines. A line is built again where its run, the run's summary, or the
+    previous run of the program has changed.
     """
 
     def __init__(self, cache: SummaryCache) -> None:
@@ -70,8 +71,8 @@ class RunLines:
         self._last: tuple[Sequence[ListedRun], object, bytes] = ((), None, b"[]")
 
     def encode(self, runs: Sequence[ListedRun], unread: Mapping[str, str]) -> bytes:
-        """The lines of all runs, which come newest first, and of the folders that cannot be read
-        (`build_failure_lines`), as JSON.
+        """Return as JSON the lines of all runs, which are passed newest first, and of the folders
+        that cannot be read (`build_failure_lines`).
         """
         with self._lock:
             state = self._cache.version, dict(unread)
@@ -87,7 +88,7 @@ class RunLines:
             known = self._known.get(run.info.folder)
             if known is None or any(one is not other for one, other in zip(known[0], of, strict=True)):
                 known = of, _json(_line(run, verdict, before))
-            made[run.info.folder] = known  # two links to one run are two lines with one id
+            made[run.info.folder] = known  # two links to one run are two lines with the same id
         self._known = made
         return [text for _, text in made.values()][::-1]
 
@@ -97,7 +98,7 @@ def _json(line: Mapping[str, Any]) -> str:
 
 
 def build_run_lines(runs: Sequence[ListedRun], cache: SummaryCache) -> list[dict[str, Any]]:
-    """What the list shows of each run; they come newest first."""
+    """Return the list's line of each run; `runs` are newest first."""
     return [_line(*each) for each in _in_turn(runs, cache)][::-1]
 
 
@@ -105,8 +106,8 @@ _Before = tuple[ListedRun, RunSummary]
 
 
 def _in_turn(runs: Sequence[ListedRun], cache: SummaryCache) -> Iterator[tuple[ListedRun, RunSummary | None, _Before | None]]:
-    """The runs from the oldest on, with the verdict on each, and with the last one of the same
-    program before it that has steps.
+    """Yield the runs, oldest first, each with its summary and with the last earlier run of the
+    same program that has steps.
     """
     latest: dict[str, _Before] = {}  # of each program the last run so far, by its id
     for run in reversed(runs):
@@ -122,8 +123,8 @@ def _in_turn(runs: Sequence[ListedRun], cache: SummaryCache) -> Iterator[tuple[L
 
 
 def _program(latest: dict[str, _Before], run: ListedRun, verdict: RunSummary) -> str:
-    """The id of the last run of the same program, among those of programs that ran last; "" where
-    there is none.
+    """Return the id of the last run of the same program, among the programs that ran last; ""
+    where there is none.
     """
     keys = itertools.islice(reversed(latest), _PROGRAMS)
     return next((key for key in keys if _same_program((run, verdict), latest[key])), "")
@@ -146,13 +147,15 @@ def _same_program(one: tuple[ListedRun, RunSummary], other: tuple[ListedRun, Run
 
 
 def format_outside(run: ListedRun) -> str:
-    """Why a run is not opened that a link leads out of the folders for."""
+    """Return the sentence that explains why a run with a link out of the folders is not opened."""
     place = resolve_path(run.escaping_link) or "another place"
     return f"Not opened: {run.escaping_link} leads to {place}, out of the folders that this workbench was started with. Name that one, too."
 
 
 def build_failure_lines(reasons: Mapping[str, str]) -> list[dict[str, Any]]:
-    """Lines for folders that cannot be read, each by how it was given, with the reason."""
+    """Return a line for each folder that cannot be read: the user's spelling of its path, and the
+    reason.
+    """
     lines = ({"name": clean(root), "error": clean_prose(f"This folder cannot be read: {why}")} for root, why in reasons.items())
     return [{"id": "", "place": "", "when": 0, "hosts": 1, **line} for line in lines]
 
@@ -185,7 +188,7 @@ def _name(run: ListedRun) -> str:
 
 @cache
 def read_asset(name: str) -> str | None:
-    """A file of the pages; None where there is none of that name."""
+    """Return a static file of the pages; None where there is none with that name."""
     if name == "report.js":
         return html.all_scripts(_own("timeline.js"), _own("chips.js"), _own("rest.js")) + "\n" + _own("whole.js")
     if name == "report.css":

@@ -1,5 +1,5 @@
-"""Which part of a run a page shows: its hosts, device and steps, as the page's address asks, and
-what there is to choose from.
+"""The part of a run that a page shows: its hosts, device and steps, selected by the query of the
+page's address, and the parts that can be selected.
 """
 
 from __future__ import annotations
@@ -19,13 +19,13 @@ if TYPE_CHECKING:
     from outpace.timeline import Run
 
 _ASKED = ("hosts", "device", "steps")
-_MOST_STEPS = 2_000  # columns of the strip; of more steps it shows the first
+_MOST_STEPS = 2_000  # maximum number of columns in the strip of steps; it shows the first ones
 
 
 @dataclass(frozen=True)
 class PartChoices:
-    """What there is to choose from: hosts, programs (indices of their hosts), devices, and (number,
-    ps, whether set aside) of the steps.
+    """The parts that can be selected: hosts, programs (indices of their hosts), devices, and
+    (number, ps, whether set aside) of the steps.
     """
 
     hosts: tuple[str, ...]
@@ -34,7 +34,7 @@ class PartChoices:
     steps: tuple[tuple[int, int, bool], ...]
 
     def parse_part(self, query: Mapping[str, str]) -> RunPart:
-        """The part that an address asks for. Raises UsageError where that makes no sense."""
+        """Return the part that a query selects. Raises UsageError where the query is not valid."""
         chosen = query.get("hosts", "")
         if chosen and not re.fullmatch(r"\d{1,6}(,\d{1,6})*", chosen):
             raise UsageError(f"hosts={chosen!r} names no hosts: write their numbers, as in hosts=0,2.")
@@ -50,16 +50,18 @@ def _steps(query: Mapping[str, str]) -> StepRange | None:
 
 
 NO_CHOICES = PartChoices((), (), (), ())
-"""Of what cannot be divided."""
+"""The choices of a report that has no parts."""
 
 
 def part_query(query: Mapping[str, str]) -> str:
-    """What of an address says which part it shows, to go on with; "" for all of the run."""
+    """Return the part of a query string that selects what is shown, for links; "" for the whole
+    run.
+    """
     return urlencode({name: query[name] for name in _ASKED if query.get(name)})
 
 
 def build_choices(run: Run) -> PartChoices:
-    """What there is to choose from of a run."""
+    """Return the parts of a run that can be selected."""
     hosts = tuple(t.host for t in run.hosts)
     programs = tuple(tuple(hosts.index(host) for host in group) for group in program_groups(run).groups)
     devices = tuple(dict.fromkeys(plane.name for t in run.hosts for plane in t.device_planes))
@@ -73,7 +75,7 @@ def _lengths(steps: Steps) -> tuple[tuple[int, int, bool], ...]:
 
 
 def build_part_view(choices: PartChoices, query: Mapping[str, str]) -> dict[str, Any]:
-    """What the head of a page draws: the choices, and what is chosen."""
+    """Return the data for a page's head: the choices, and the selected part."""
     hosts, (first, last) = query.get("hosts", ""), _steps(query) or (None, None)
     every = [(str(at), name) for at, name in enumerate(choices.hosts)]
     programs = [
@@ -96,6 +98,6 @@ def build_part_view(choices: PartChoices, query: Mapping[str, str]) -> dict[str,
 
 
 def _options(chosen: str, options: list[tuple[str, str]]) -> list[dict[str, Any]]:
-    """Entries of a list, each once: a program of one host is that host."""
+    """Return the entries of a list, each once: a program of one host is that host."""
     texts = dict(reversed(options))
     return [{"value": value, "text": texts[value], "chosen": value == chosen} for value in reversed(texts)]

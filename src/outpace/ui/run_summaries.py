@@ -1,5 +1,5 @@
-"""What a run's line says: its bottleneck in a sentence, its step, and what to change first. Kept in
-the user's cache.
+"""Summaries of runs for the list: the bottleneck as a sentence, the step time, and what to change
+first. Stored in the user's cache.
 """
 
 from __future__ import annotations
@@ -29,17 +29,20 @@ if TYPE_CHECKING:
     from outpace.store.profiles import RunInfo
     from outpace.timeline import Run
 
-_SAMPLE = 16  # numbers of a sample of names; a digest of BLAKE2b has room for no more
-_FEWEST = 8  # names, below which two programs may have the same ones by chance
-_HALF, _EQUAL = 0.5, 15 / 16  # of what two runs execute
+_SAMPLE = 16  # size of a sample of names; a BLAKE2b digest has room for no more
+_FEWEST = 8  # minimum number of names; with fewer, two programs may have the same ones by chance
+_HALF, _EQUAL = 0.5, 15 / 16  # shares of what two runs execute
 
 
 @dataclass(frozen=True)
 class RunSummary:
-    """`step_ps`: the steady step in ps, 0 where there is none; `script`: what was captured, with
-    its arguments, "" where that is not known; `op_ps`: a sample of the names of what it executes
-    (see `same_program`), empty where that is little; `error`: why the run could not be read, and
-    then all else is empty.
+    """The summary of a run.
+
+    step: the steady step in ps, 0 where there is none.
+    script: the captured script with its arguments, "" where it is not known.
+    ops: a sample of the names of what the run executes (see `same_program`), empty where that is
+    little.
+    error: why the run could not be read; all other fields are then empty.
     """
 
     headline: str = ""
@@ -52,15 +55,15 @@ class RunSummary:
 
     @once
     def program(self) -> str:
-        """The script without its arguments, "" where that is not known."""
+        """The script without its arguments; "" where it is not known."""
         try:
             return next(iter(shlex.split(self.script)), "")
-        except ValueError:  # a quote that does not end
+        except ValueError:  # the text has an unclosed quote
             return self.script
 
 
 def build_summary(profile: Profile, report: Report) -> RunSummary:
-    """What the line of an opened run says."""
+    """Return the summary of an opened run."""
     screen, run = build_first_screen(report), profile.run
     first = screen.changes[0] if screen.changes else None
     change, saves = (first.action or first.sentence, format_saving(first, screen.step_ps)) if first is not None else ("", "")
@@ -68,10 +71,12 @@ def build_summary(profile: Profile, report: Report) -> RunSummary:
 
 
 def same_program(one: RunSummary, other: RunSummary, *, same_logdir: bool) -> bool:
-    """Whether two runs are of one program, so that the difference of their steps says something: of
-    one script, where both say theirs, and then at least half of what they execute is the same, or
-    the arguments are and both lie `same_logdir` in one log directory; else nearly all that they
-    execute is the same.
+    """Whether two runs are of one program, so that their step times can be compared.
+
+    Where both scripts are known, they must be the same, and either at least half of what the runs
+    execute is, or the runs lie in one log directory (`same_logdir`) and have the same arguments or
+    too few samples to compare. Where a script is unknown, at least 15/16 of what the runs execute
+    must be the same.
     """
     share = _share(one.ops, other.ops)
     if one.script and other.script:
@@ -82,8 +87,8 @@ def same_program(one: RunSummary, other: RunSummary, *, same_logdir: bool) -> bo
 
 
 def _share(one: Sequence[int], other: Sequence[int]) -> float | None:
-    """The share of what two runs execute that both do, by their samples; None where one executes
-    too little to tell.
+    """Return the share of executed ops and functions that two runs have in common, estimated from
+    their samples; None where one executes too little for an estimate.
     """
     if not one or not other:
         return None
@@ -91,8 +96,8 @@ def _share(one: Sequence[int], other: Sequence[int]) -> float | None:
 
 
 def compute_op_sketch(run: Run) -> tuple[int, ...]:
-    """A sample of what a run executes: of the names of the ops in which it spends time, and of the
-    functions that it calls.
+    """Return a sample of the names of the ops in which a run spends time, and of the functions
+    that it calls.
     """
     facts = [digest.signature for digest in host_summaries(run)]
     executed = {name for each in facts for name in (*each.op_ps, *each.functions)}
@@ -100,8 +105,8 @@ def compute_op_sketch(run: Run) -> tuple[int, ...]:
 
 
 def _sample(names: Iterable[str]) -> tuple[int, ...]:
-    """Of each of some orders of all names the first: two sets have as many of these in common as
-    they have names (MinHash, Broder 1997).
+    """Return the first name in each of several orders of all names: two sets have as large a share
+    of these in common as of their names (MinHash, Broder 1997).
     """
     keys = [name.encode("utf-8", "surrogateescape") for name in names]
     orders = (hashlib.blake2b(key, digest_size=4 * _SAMPLE).digest() for key in keys)
@@ -110,7 +115,9 @@ def _sample(names: Iterable[str]) -> tuple[int, ...]:
 
 
 def summarize_run(folder: str) -> RunSummary:
-    """In a worker: the verdict of a run that nobody looks at; nothing of it stays open."""
+    """Return the summary of a run that nobody has opened; runs in a worker process, and leaves no
+    profile open.
+    """
     from outpace import api
 
     with api.open(folder) as profile:
@@ -118,17 +125,17 @@ def summarize_run(folder: str) -> RunSummary:
 
 
 class SummaryCache:
-    """Verdicts on disk, by run, state of its files, and version of Outpace. A cache that cannot be
-    written is none.
+    """Summaries on disk, by run, state of its files, and version of Outpace. Where the cache
+    cannot be written, summaries stay in memory only.
     """
 
     def __init__(self, folder: Path | None = None) -> None:
         self._folder = folder or _user_cache() / "outpace" / "verdicts"
         self._known: dict[tuple[str, str], RunSummary | None] = {}
-        self.version = 0  # grows with each verdict
+        self.version = 0  # incremented with each summary
 
     def get(self, run: RunInfo) -> RunSummary | None:
-        """The verdict; None where there is none yet."""
+        """Return the summary of a run; None where there is none yet."""
         key = (run.folder, run.state)
         if key not in self._known:
             self._known[key] = None  # who puts one says so here
@@ -137,8 +144,8 @@ class SummaryCache:
         return self._known[key]
 
     def put(self, run: RunInfo, verdict: RunSummary) -> None:
-        """Keep a verdict. An error is kept as long as the server runs: another try may find it
-        gone.
+        """Store a summary. Errors are stored in memory only, as long as the server runs, because
+        another try may succeed.
         """
         self._known[run.folder, run.state] = verdict
         self.version += 1
@@ -154,6 +161,6 @@ def _key(run: RunInfo) -> str:
 
 
 def _user_cache() -> Path:
-    """The folder for caches that the XDG Base Directory Specification names."""
+    """Return the user's cache folder as the XDG Base Directory Specification defines it."""
     named = os.environ.get("XDG_CACHE_HOME", "")
     return Path(named) if os.path.isabs(named) else Path(os.path.expanduser("~")) / ".cache"

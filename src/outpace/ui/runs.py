@@ -1,4 +1,4 @@
-"""The runs below the workbench's folders, newest first, each under an id that its address keeps."""
+"""The runs below the workbench's folders, newest first, each with an id for its address."""
 
 from __future__ import annotations
 
@@ -18,9 +18,12 @@ from outpace.store.tree import is_url
 
 @dataclass(frozen=True)
 class ListedRun:
-    """A run and where it was found: `root` as the user gave it, `logdir` the log directory below it
-    ("" for the root itself); `outside`: what of it a link leads out of the folders for, so that it
-    is not opened.
+    """A run below the served folders.
+
+    root: the folder in the user's spelling.
+    logdir: the log directory below `root` ("" for the root itself).
+    escaping_link: a path of the run that a link leads out of the folders, so that the run is not
+    opened; "" without one.
     """
 
     info: RunInfo
@@ -30,17 +33,17 @@ class ListedRun:
 
     @once
     def id(self) -> str:
-        """What the run's addresses contain: the same as long as it lies where it does."""
+        """The id in the run's addresses; it depends only on where the run lies."""
         return path_id(self.info.folder)
 
 
 def path_id(folder: str) -> str:
-    """The id of the run in a folder, a path or a URL, however the path is written."""
+    """Return the id of the run in a folder, a path or a URL, in whatever spelling."""
     place = folder
     if not is_url(folder):
         with contextlib.suppress(
             OSError, ValueError
-        ):  # what cannot be resolved, or is no path at all, is none of the runs here
+        ):  # a path that cannot be resolved, or is not valid, is not a run of these folders
             place = os.path.realpath(os.path.expanduser(folder))
     return hashlib.sha256(place.encode("utf-8", "surrogatepass")).hexdigest()[:12]
 
@@ -60,8 +63,8 @@ class RunList:
         self.failures: dict[str, str] = {}
 
     def refresh(self) -> tuple[ListedRun, ...]:
-        """All runs, newest first; the same tuple as before where none has changed. A folder that is
-        not there, or not yet, has none.
+        """Return all runs, newest first; the same tuple as before where none has changed. A folder
+        that does not exist has none.
         """
         with self._lock:
             self._looks.begin_scan()
@@ -72,7 +75,7 @@ class RunList:
                 for info in self._runs_at(root, failures):
                     known = before.get((info.folder, root))
                     same = known is not None and known.info is info
-                    with contextlib.suppress(OSError):  # a link is being turned: it is not there for now
+                    with contextlib.suppress(OSError):  # a link is being replaced: the run is skipped for now
                         found.setdefault(info.folder, known if same and known else self._listed(root, info))
             self.failures = failures
             runs = tuple(sorted(found.values(), key=lambda run: run.info.sort_key, reverse=True))
@@ -86,7 +89,7 @@ class RunList:
     def _runs_at(self, root: str, failures: dict[str, str]) -> tuple[RunInfo, ...]:
         try:
             return find_runs(root, self._looks)
-        except NotFoundError:  # nothing is there yet
+        except NotFoundError:  # the folder does not exist yet
             return ()
         except Exception as error:  # every store has errors of its own
             failures[root] = str(error) or type(error).__name__
@@ -94,7 +97,7 @@ class RunList:
 
 
 def scan_folders(roots: Sequence[str]) -> tuple[ListedRun, ...]:
-    """The runs below some folders, newest first, for whoever asks once."""
+    """Return the runs below some folders, newest first, from a single scan."""
     return RunList(roots).refresh()
 
 

@@ -1,5 +1,5 @@
-"""The workbench's own server: this machine's loopback address, behind the guard, with bounded
-connections.
+"""The workbench's own HTTP server: on this machine's loopback address, behind the guard, with a
+limited number of connections.
 """
 
 from __future__ import annotations
@@ -18,16 +18,16 @@ from outpace.ui.worker_pool import MAX_WAITING
 from outpace.ui.wsgi import build_application
 
 ADDRESS = "127.0.0.1"
-_THREADS = MAX_WAITING + 8  # for all who wait for an analysis, and others beside them
-_CONNECTIONS = 900  # more are not accepted until one ends
-_OTHERS = 100  # descriptors for all else: profiles, the analysing processes
-_NEARLY = 0.9  # of them, from which on room is made
+_THREADS = MAX_WAITING + 8  # threads for all requests that wait for an analysis, and for others
+_CONNECTIONS = 900  # maximum number of connections; more are not accepted until one ends
+_OTHERS = 100  # file descriptors for everything else: profiles, the analysis processes
+_NEARLY = 0.9  # fraction of the maximum number of connections from which on connections are closed
 _SILENT = 15  # seconds after which a connection that says nothing is closed
-_LARGEST_HEAD = 1 << 15  # bytes of a request's headers
+_LARGEST_HEAD = 1 << 15  # maximum size of a request's headers, bytes
 
 
 class Server:
-    """Serves `handler` to whoever passes the guard, until `stop`."""
+    """Serves requests that pass the guard with `handler`, until `stop`."""
 
     def __init__(self, handler: Callable[[Request], Response], port: int = 0, hosts: frozenset[str] = frozenset()) -> None:
         from waitress.server import create_server
@@ -56,21 +56,21 @@ class Server:
 
     @property
     def address(self) -> str:
-        """Where the browser finds the site, with the token that lets it in."""
+        """The site's address, with the token that grants access."""
         return f"http://{ADDRESS}:{self.port}/?{TOKEN}={self.guard.token}"
 
     def one_time_address(self) -> str:
-        """The address for a browser that is started here: good once."""
+        """Return an address with a single-use code, for a browser that Outpace starts."""
         return f"http://{ADDRESS}:{self.port}/?{TOKEN}={self.guard.issue_code()}"
 
     def start(self) -> None:
-        """Serve beside what goes on."""
+        """Start serving in the background."""
         self._thread = threading.Thread(target=self._server.run, daemon=True)
         self._thread.start()
 
     def wait(self, idle_s: float = math.inf) -> bool:
-        """Until the server ends, or an exception (Ctrl-C, a signal), or nobody who may has asked
-        for anything in `idle_s` seconds: whether so.
+        """Block until the server ends, an exception is raised (Ctrl-C, a signal), or no request
+        has passed the guard for `idle_s` seconds; return whether the last was the reason.
         """
         while self._thread is not None and self._thread.is_alive():
             if time.monotonic() - self._looked >= idle_s:
@@ -83,9 +83,9 @@ class Server:
         self._server.close()
 
     def _make_room(self, now: float) -> None:
-        """Close connections that say nothing, or, where hardly any more are taken, the older half:
-        whoever is on them may come again, and whoever keeps them open to keep others out, by a byte
-        now and then, has to come again, too.
+        """Close connections that are silent, or, where hardly any more can be accepted, the older
+        half. Their users may connect again; so must a client that occupies connections by sending
+        a byte now and then.
         """
         self._close_silent(now)
         every = list(self._server.active_channels.values())
@@ -103,7 +103,9 @@ class Server:
 
 
 def _most_connections() -> int:
-    """As many as the process may have descriptors for."""
+    """Return the maximum number of connections that the process's limit of file descriptors
+    allows.
+    """
     if sys.platform == "win32":
         return _CONNECTIONS
     import resource

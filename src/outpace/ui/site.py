@@ -1,5 +1,5 @@
-"""The workbench's addresses and what stands there. Handlers are functions of a request; whoever
-serves them passed the guard already.
+"""The workbench's addresses and their handlers. Handlers are functions of a request that has
+already passed the guard.
 """
 
 from __future__ import annotations
@@ -30,13 +30,13 @@ from outpace.ui.worker import OpenedReport
 from outpace.ui.worker_pool import BusyError, SummaryFiller, WorkerPool
 from outpace.viewer.perfetto import find_interface
 
-_FRESH = 1.0  # seconds for which a list of runs is not read again
+_FRESH = 1.0  # seconds before the list of runs is read again
 _MOST_REPORTS = 4  # in memory
 
 
 class Site:
-    """The runs below `roots`, and `captures` into the first of them. `close` ends what it has
-    started.
+    """The site of the runs below `roots`; `captures` saves into the first of them. `close` ends
+    all processes that the site has started.
     """
 
     def __init__(self, roots: Sequence[str], cache: SummaryCache | None = None, *, captures: bool = True) -> None:
@@ -76,8 +76,8 @@ class Site:
         )
 
     def answer(self, request: Request) -> Response:
-        """The answer to a request; a sentence where something is in the way. What has an effect is
-        asked for by POST, and nothing else is.
+        """Return the response to a request; an error becomes a response with one sentence.
+        Requests with an effect must be POST, and only these may.
         """
         if request.method == "POST" and not request.path.startswith("capture"):
             return text_response(405, "There is nothing to do here.")
@@ -92,12 +92,12 @@ class Site:
                     return text_response(400, str(error))
                 except BusyError as error:
                     return replace(text_response(503, str(error)), headers={"Retry-After": "5"})
-                except Exception as error:  # of a store, of a profile: a sentence, and the server goes on
+                except Exception as error:  # any error of a store or a profile becomes a sentence, and the server goes on
                     return text_response(500, str(error) or type(error).__name__)
         return text_response(404, "There is nothing here.")
 
     def close(self) -> None:
-        """End the processes that analyse, and a capture that runs."""
+        """End the analysis processes and a running capture."""
         if self._captures is not None:
             self._captures.stop()
         self._analysts.close()
@@ -124,7 +124,7 @@ class Site:
             return _json(self._trainings.curves(one))
 
     def _capture(self, request: Request) -> Response:
-        """How far a capture is; by POST, begin one."""
+        """Return the progress of the capture; by POST, start one."""
         if self._captures is None:
             return text_response(404, "Nothing is captured from here.")
         if request.method == "POST":
@@ -154,7 +154,7 @@ class Site:
         return Response(pages.render_side_by_side(*both).encode("utf-8", "replace"))
 
     def _compare(self, request: Request, before: str, after: str) -> Response:
-        """Two runs, one verdict."""
+        """Return the page that compares two runs, with one verdict."""
         app = html.AppLinks(
             "../../../assets/", "view/", "../../../", "", "", part_choice.build_part_view(part_choice.NO_CHOICES, {})
         )
@@ -188,7 +188,7 @@ class Site:
         )
 
     def _rows(self, request: Request, run: str, table: str) -> Response:
-        """Further rows of a large table."""
+        """Return further rows of a large table."""
         begin = request.query.get("from", "")
         if not re.fullmatch(r"\d{1,9}", begin):
             raise UsageError("Which rows? 'from' is the number of the first one.")
@@ -196,7 +196,7 @@ class Site:
         return text_response(404, "This report has no such table.") if found is None else Response(found.encode(), JSON)
 
     def _file(self, request: Request, run: str) -> Response:
-        """The report as one file, to keep or to send."""
+        """Return the report as one self-contained file."""
         listed = self._run(run)
         name = re.sub(r"[^\w.-]", "_", listed.info.run, flags=re.ASCII)
         headers = {"Content-Disposition": f'attachment; filename="outpace-{name}.html"'}
@@ -234,7 +234,7 @@ class Site:
         return found
 
     def _run(self, wanted: str) -> ListedRun:
-        """The run of an id: only what was listed can be asked for."""
+        """Return the run with an id; only listed runs have one."""
         found = next((run for run in self._all() if run.id == wanted), None)
         if found is None:
             raise NotFoundError("This run is not, or no longer, below the workbench's folders.")
@@ -247,12 +247,12 @@ class Site:
             return (run.info.folder, run.info.state, part) in self._reports
 
     def _glimpsed(self, run: ListedRun) -> OpenedReport:
-        """What can be shown first, while the report is made."""
+        """Return the part of a report that can be shown first, while the rest is computed."""
         with self._analysts.reserve([run.info.folder]):
             return self._analysts.ask([run.info.folder], worker.open_preview, run.info.folder, run.info.state)
 
     def _compared(self, before: str, after: str) -> Report:
-        """The comparison of two runs, the one that was asked for first before."""
+        """Return the comparison of two runs, the first requested one as the earlier side."""
         both = self._run(before), self._run(after)
         key = tuple("\n".join(getattr(run.info, what) for run in both) for what in ("folder", "state"))
         sides = [(run.info.run, run.info.folder, run.info.state) for run in both]
@@ -271,7 +271,7 @@ class Site:
         return self._kept((folder, state, part), [folder], made)
 
     def _kept(self, key: tuple[str, str, str], runs: Sequence[str], make: Callable[[], OpenedReport]) -> OpenedReport:
-        """What was made of runs before, or is made now."""
+        """Return the stored result for some runs, or compute it now."""
         with self._lock:
             known = self._reports.get(key)
             if known is not None:

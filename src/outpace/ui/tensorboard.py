@@ -27,16 +27,16 @@ _ENTRY = "export function render() { document.location.replace(new URL('./app/',
 
 
 class Loader(base_plugin.TBLoader):  # type: ignore[misc]  # TensorBoard has no types
-    """Makes the tab, where there is a log directory."""
+    """Creates the tab where TensorBoard reads a log directory."""
 
     def load(self, context: base_plugin.TBContext) -> base_plugin.TBPlugin | None:
-        """The tab; None where TensorBoard reads no log directory."""
+        """Return the tab; None where TensorBoard reads no log directory."""
         roots = _roots(context)
         return Tab(roots) if roots else None
 
 
 class Tab(base_plugin.TBPlugin):  # type: ignore[misc]  # TensorBoard has no types
-    """The tab: an entry script that leads to the workbench's own pages."""
+    """The TensorBoard tab: an entry script that leads to the workbench's own pages."""
 
     plugin_name = _NAME
 
@@ -47,7 +47,7 @@ class Tab(base_plugin.TBPlugin):  # type: ignore[misc]  # TensorBoard has no typ
         self._look: threading.Thread | None = None
 
     def get_plugin_apps(self) -> Mapping[str, Callable[[Environment, Start], Iterable[bytes]]]:
-        """The addresses below TensorBoard's own."""
+        """Return the WSGI applications by address below TensorBoard's own."""
         pages = build_application(self._answer)
         entry = build_application(lambda _: Response(_ENTRY.encode(), "text/javascript; charset=utf-8"))
 
@@ -79,7 +79,7 @@ class Tab(base_plugin.TBPlugin):  # type: ignore[misc]  # TensorBoard has no typ
                 self._active = self._active or has_run(root)
 
     def frontend_metadata(self) -> base_plugin.FrontendMetadata:
-        """The tab's name and its script. The pages look for new runs themselves."""
+        """Return the tab's name and its script. The pages look for new runs themselves."""
         return base_plugin.FrontendMetadata(es_module_path="/index.js", tab_name="Outpace", disable_reload=True)
 
     def _answer(self, request: Request) -> Response:
@@ -95,8 +95,8 @@ class Tab(base_plugin.TBPlugin):  # type: ignore[misc]  # TensorBoard has no typ
 
 
 def _roots(context: Any) -> tuple[str, ...]:
-    """The folders that TensorBoard was started with: its log directory, or those of `--logdir_spec`
-    (`name:folder,folder,...`).
+    """Return the folders that TensorBoard was started with: its log directory, or those of
+    `--logdir_spec` (`name:folder,folder,...`).
     """
     if context.logdir:
         return (str(context.logdir),)

@@ -1,4 +1,4 @@
-"""The timeline of a run for the viewer inside the workbench, and of one profile alone for `outpace
+"""Serves the timeline viewer for a run in the workbench, and for a single profile in `outpace
 trace`.
 """
 
@@ -30,15 +30,15 @@ TYPES = {
     ".woff2": "font/woff2",
     ".png": "image/png",
 }
-_ALL = 400_000  # events that the viewer opens within a second or two
+_ALL = 400_000  # maximum number of events that the viewer opens within a second or two
 _AROUND = 3  # steps on either side, of a longer capture
 
 
 def select_view(
     folder: str, state: str, step: int | None, host: str | None, part: Mapping[str, str]
 ) -> tuple[ViewRange, tuple[int, int] | None]:
-    """In a worker: what is in sight, by default of the part that is shown; and the first and the
-    last step that the file needs to hold for it (None: all of the capture).
+    """Return the visible time range, by default that of the selected part, and the first and the
+    last step that the trace file needs for it (None: the whole capture). Runs in a worker process.
     """
     run = worker.load_profile(folder, state).run
     asked = build_choices(run).parse_part(part)
@@ -53,13 +53,13 @@ def select_view(
 
 
 def write_trace_file(folder: str, state: str, path: str, steps: tuple[int, int] | None) -> ExportSummary:
-    """In a worker: write the trace, or these steps of it, into a file."""
+    """Write the trace, or these steps of it, into a file. Runs in a worker process."""
     with open(path, "wb") as file:
         return write_trace(worker.load_profile(folder, state).run, file.fileno(), selection=Selection(steps=steps))
 
 
 def viewer_file(folder: Path, name: str) -> Response:
-    """A file of the viewer's build."""
+    """Return the response with a file of the viewer's build."""
     file = find_file(folder, name)
     if file is None:
         return text_response(404, "The viewer has no such file.")
@@ -69,7 +69,9 @@ def viewer_file(folder: Path, name: str) -> Response:
 
 
 class _Again(io.RawIOBase):
-    """An open file, read from its beginning, whatever others have read of it."""
+    """An open file that is read from its beginning, independently of other readers of the same
+    file.
+    """
 
     def __init__(self, file: int) -> None:
         self._file, self._at = file, 0
@@ -100,15 +102,15 @@ class _Again(io.RawIOBase):
 
 
 class TraceSite:
-    """One trace and the viewer, which opens it on what is to be seen."""
+    """Serves one trace and the viewer, which opens it at the selected range."""
 
     def __init__(self, folder: Path, trace: IO[bytes], sight: ViewRange) -> None:
         self._folder, self._trace, self._seen = folder, trace, sight
 
     def answer(self, request: Request) -> Response:
-        """The answer to a request."""
+        """Return the response to a request."""
         if request.path == "":
-            own = f"http://{request.headers['host']}/trace"  # the viewer takes whole addresses only
+            own = f"http://{request.headers['host']}/trace"  # the viewer accepts absolute addresses only
             return redirect("viewer/index.html" + build_url_fragment(own, self._seen, hideSidebar="true"))
         if request.path == "trace":
             return Response(io.BufferedReader(_Again(self._trace.fileno())), BYTES)

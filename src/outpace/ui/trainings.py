@@ -1,5 +1,5 @@
-"""What `outpace.Monitor` writes below the workbench's folders: the trainings that it watches or
-watched, and their numbers over time.
+"""The trainings whose numbers `outpace.Monitor` writes below the workbench's folders, and their
+curves over time.
 """
 
 from __future__ import annotations
@@ -28,8 +28,8 @@ _SILENT = 60.0  # seconds without a line, after which a training that did not sa
 
 @dataclass(frozen=True)
 class TrainingFile:
-    """One training's file: `logdir` is the log directory below its root, `size` and `modified`
-    change when it does.
+    """The monitor's file of one training. `logdir`: log directory below its root; `size` and
+    `modified`: they change when the file does.
     """
 
     path: str
@@ -40,13 +40,13 @@ class TrainingFile:
 
     @property
     def id(self) -> str:
-        """What its addresses contain."""
+        """The id in the training's addresses."""
         return path_id(self.path)
 
 
 class Trainings:
-    """The trainings below the folders, none that a link leads out of them for. Of their files is
-    read what was appended since the last look, and no more is kept than is shown.
+    """The trainings below the folders, without those that a link leads out of them. Each update
+    reads only what was appended to their files, and memory is limited to what is shown.
     """
 
     def __init__(self, folders: Folders) -> None:
@@ -55,8 +55,8 @@ class Trainings:
         self._lock = threading.Lock()
 
     def list_trainings(self, now: float) -> list[dict[str, Any]]:
-        """What the list shows of each training, the last that wrote first, and how many are left
-        out.
+        """Return the list's entry of each training, latest write first, and the number of omitted
+        trainings.
         """
         found, left_out = self._latest()
         with self._lock:
@@ -65,7 +65,9 @@ class Trainings:
             return [{**_line(one, self._known[one.path], now), "left_out": left_out} for one in found]
 
     def find(self, training_id: str) -> TrainingFile:
-        """The training of an id. Raises NotFoundError for one that the list does not show."""
+        """Return the training with an id. Raises NotFoundError for a training that is not in the
+        list.
+        """
         found = next((one for one in self._latest()[0] if one.id == training_id), None)
         if found is None:
             raise NotFoundError("This training is not, or no longer, below the workbench's folders.")
@@ -85,7 +87,7 @@ class Trainings:
             return {"name": clean(one.name), "step": series.curve.steps(), **numbers, "events": series.events()}
 
     def _latest(self) -> tuple[tuple[TrainingFile, ...], int]:
-        """The trainings that are shown, the last that wrote first, and the number of the others."""
+        """Return the listed trainings, latest write first, and the number of the others."""
         found: dict[str, TrainingFile] = {}
         for root in self._folders.roots:
             with contextlib.suppress(Exception):  # every store has errors of its own
@@ -102,8 +104,8 @@ class Trainings:
         return tuple(itertools.islice(inside, MAX_FILES)), sum(1 for _ in latest)
 
     def _read(self, found: Sequence[TrainingFile]) -> None:
-        """Read on in some files, first in those of which the least is left, so that a large one
-        keeps none waiting.
+        """Read further in some files, first in those with the fewest unread bytes, so that a large
+        file delays none.
         """
         left = MAX_READ_BYTES
         for one in sorted(found, key=self._left):
@@ -133,7 +135,7 @@ class Trainings:
 
 
 def _piece(one: TrainingFile, begin: int, most: int) -> bytes:
-    """Some bytes of a file, none beyond the size that it had when it was listed."""
+    """Return some bytes of a file, none beyond the size that it had when it was listed."""
     most = max(0, min(most, one.size - begin))
     if is_url(one.path):
         tree = open_tree(one.path)
@@ -144,7 +146,7 @@ def _piece(one: TrainingFile, begin: int, most: int) -> bytes:
 
 
 def _line(one: TrainingFile, series: MonitorSeries, now: float) -> dict[str, Any]:
-    """What the list shows of a training."""
+    """Return the list's entry of a training."""
     return {
         "id": one.id,
         "name": clean(one.name),

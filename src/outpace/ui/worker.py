@@ -1,4 +1,4 @@
-"""What the process that analyses for the workbench answers."""
+"""The functions that run inside the workbench's analysis process, and their results."""
 
 from __future__ import annotations
 
@@ -15,18 +15,18 @@ if TYPE_CHECKING:
     from outpace.ui.part_choice import PartChoices
     from outpace.ui.run_summaries import RunSummary
 
-_MOST_OPEN = 2  # profiles that a worker keeps open: a report's, and the one that was read before it
+_MOST_OPEN = 2  # maximum number of open profiles in one worker: the current report's and the previous one
 
 
 class Worker(process.WorkerProcess):
-    """The process that analyses for the workbench."""
+    """A process that analyses runs for the workbench."""
 
     def __init__(self, low_priority: bool = False) -> None:
         super().__init__(low_priority, __name__)
 
 
 def serve(connection: int, low_priority: int) -> None:
-    """The worker's process: answers until whoever asks has gone."""
+    """Run the analysis process: answer calls on `connection` until the parent process has gone."""
     from outpace import api
 
     api.load(None, "html")
@@ -37,8 +37,8 @@ _open: OrderedDict[tuple[str, str], Profile] = OrderedDict()  # in the worker's 
 
 
 def load_profile(folder: str, state: str) -> Profile:
-    """The opened profile of a run; `state` tells a folder whose files have changed from what it
-    was.
+    """Return the opened profile of a run, from the process's cache where possible; `state`
+    identifies the version of the folder's files.
     """
     from outpace import api
 
@@ -54,8 +54,11 @@ def load_profile(folder: str, state: str) -> Profile:
 
 
 class OpenedReport(NamedTuple):
-    """A report of a part of a run, what there is to choose from, and of all of a run
-    its verdict.
+    """The result of an analysis.
+
+    report: the report of a part of a run.
+    choices: the parts of the run that a user can choose.
+    summary: the run's summary, for a report of the whole run; else None.
     """
 
     report: Report
@@ -64,7 +67,9 @@ class OpenedReport(NamedTuple):
 
 
 def open_report(folder: str, state: str, query: Mapping[str, str]) -> OpenedReport:
-    """The report that an address asks for. Raises UsageError where the run has no such part."""
+    """Return the report of the part that an address's query selects. Raises UsageError where the
+    run has no such part.
+    """
     from outpace import api
     from outpace.ui.part_choice import build_choices
     from outpace.ui.run_summaries import build_summary
@@ -79,19 +84,19 @@ def open_report(folder: str, state: str, query: Mapping[str, str]) -> OpenedRepo
 
 
 def open_comparison(sides: Sequence[tuple[str, str, str]]) -> OpenedReport:
-    """The comparison of two runs, each by its name, its folder and its state."""
+    """Return the comparison of two runs; each side is (name, folder, state of its files)."""
     from outpace.compare import Side, build_report, compare
     from outpace.ui.part_choice import NO_CHOICES
 
     one, two = (Side.from_runs(name, load_profile(folder, state).run) for name, folder, state in sides)
     report = build_report(compare(one, two))
     short = f"{report.headline.split(': ')[0].rstrip('.')}."
-    return OpenedReport(replace(report, headline=short), NO_CHOICES, None)  # the page says it in full
+    return OpenedReport(replace(report, headline=short), NO_CHOICES, None)  # the page itself shows the whole sentence
 
 
 def open_preview(folder: str, state: str) -> OpenedReport:
-    """What is known first of a run: the picture of its step. What it costs, `open_report` then
-    finds done.
+    """Return the first part of a run's report, the picture of its step. `open_report` reuses the
+    work that this costs.
     """
     from outpace.ui.part_choice import build_choices
 

@@ -1,5 +1,5 @@
-"""Who analyses for the workbench: a few processes for what a person asks for, so that no run keeps
-another one waiting, and others, beside them, for the verdicts of runs that nobody has opened.
+"""The workbench's analysis processes: a few for requests of pages, so that no run delays another
+one, and others of low priority for the summaries of runs that nobody has opened.
 """
 
 from __future__ import annotations
@@ -20,20 +20,20 @@ from outpace.ui.worker import Worker
 
 _T = TypeVar("_T")
 ANALYSIS_TIMEOUT = 600.0  # seconds for the analysis of one run
-_MOST = 4  # processes for what is asked for: runs that are analysed at once
-_KEPT = 2  # of them that stay, with the profiles that they have open
-_MOST_OF_ONE = 6  # requests that wait for one run: as many as a browser has under way
-MAX_WAITING = 24  # requests that wait for any run
-_WATCHED = 30.0  # seconds after the last look at the list, in which verdicts still fill in
+_MOST = 4  # maximum number of processes for pages' requests: runs analysed at once
+_KEPT = 2  # number of these processes that stay when idle, with their open profiles
+_MOST_OF_ONE = 6  # maximum number of requests waiting for one run: a browser's limit of parallel requests
+MAX_WAITING = 24  # maximum number of requests waiting for any run
+_WATCHED = 30.0  # seconds after the last request for the list during which summaries are computed
 _FILLERS = 2
 
 
 class BusyError(OutpaceError):
-    """Too many requests wait for an analysis already."""
+    """Raised when too many requests are waiting for an analysis."""
 
 
 class _Desk:
-    """A process, with the runs that it was asked about last and those that it is busy with."""
+    """An analysis process, with the runs of its last request and the runs that it is working on."""
 
     def __init__(self) -> None:
         self.worker = Worker()
@@ -43,9 +43,8 @@ class _Desk:
 
 
 class WorkerPool:
-    """Answers what is asked of runs, each called by its folder, in as many processes as runs are
-    asked about, up to a few. A run never takes more than one of them, and its profile stays open
-    there.
+    """Runs functions about runs, each named by its folder, in a limited number of processes. A run
+    is processed by one of them at a time, and its profile stays open there.
     """
 
     def __init__(self, folders: Folders) -> None:
@@ -57,8 +56,8 @@ class WorkerPool:
 
     @contextlib.contextmanager
     def reserve(self, folders: Sequence[str]) -> Iterator[None]:
-        """A place among the requests that wait for runs. Raises BusyError where none is left:
-        whoever asks for something else needs threads, too.
+        """Return a context manager that counts a request among those waiting for runs. Raises
+        BusyError where too many are waiting, because requests for other things need threads, too.
         """
         with self._change:
             if max(self._waiting[run] for run in folders) >= _MOST_OF_ONE or self._waiting.total() >= MAX_WAITING:
@@ -69,11 +68,11 @@ class WorkerPool:
         finally:
             with self._change:
                 self._waiting.subtract(folders)
-                self._waiting += Counter()  # without those that nobody waits for
+                self._waiting += Counter()  # drops the entries that have become zero
 
     def ask(self, folders: Sequence[str], function: Callable[..., _T], *arguments: object) -> _T:
-        """What the function says in a process, which opens nothing outside of the folders. Raises
-        what it and `Worker.call` do.
+        """Return the result of the function, called in a process that can open nothing outside of
+        the folders. Raises the errors of the function and of `Worker.call`.
         """
         wanted = frozenset(folders)
         desk = self._taken(wanted)
@@ -84,7 +83,7 @@ class WorkerPool:
             self._give_back(desk)
 
     def close(self) -> None:
-        """End all processes, and start none any more."""
+        """End all processes; none are started afterwards."""
         with self._change:
             self._closed = True
             self._change.notify_all()
@@ -93,7 +92,7 @@ class WorkerPool:
             desk.worker.close()
 
     def _taken(self, runs: frozenset[str]) -> _Desk:
-        """A process that is free for some runs, once there is one."""
+        """Wait for a process that is free for some runs, and return it marked as busy."""
         with self._change:
             while not self._closed:
                 desk = None if any(runs & each.busy for each in self._desks) else self._free(runs)
@@ -105,8 +104,8 @@ class WorkerPool:
         raise OutpaceError("The processes that analyse are being closed.")
 
     def _free(self, runs: frozenset[str]) -> _Desk | None:
-        """The free process that was asked about these runs before, or the one that was not asked
-        for the longest time; else a new one.
+        """Return the free process whose last request was about these runs, or else the one that
+        has been idle longest; a new one where none is free; None at the maximum.
         """
         free = [desk for desk in self._desks if not desk.busy]
         if free:
@@ -128,9 +127,9 @@ class WorkerPool:
 
 
 class SummaryFiller:
-    """Fills in the verdicts of runs that nobody has opened, newest first, as long as somebody looks
-    at the list: in two processes on cores that nobody else wants, so that a run that takes long
-    keeps one of them.
+    """Computes the summaries of runs that nobody has opened, newest first, while a page shows the
+    list. Two processes of low priority do it, so that a run that takes long occupies only one of
+    them.
     """
 
     def __init__(self, runs: Callable[[], Sequence[ListedRun]], cache: SummaryCache, folders: Folders) -> None:
@@ -145,7 +144,7 @@ class SummaryFiller:
             threading.Thread(target=self._fill, args=(at,), daemon=True).start()
 
     def notify_viewed(self) -> None:
-        """Somebody looks at the list."""
+        """Record that a page has requested the list, and continue to compute summaries."""
         self._last_look = time.monotonic()
         self._wake()
 
@@ -170,7 +169,9 @@ class SummaryFiller:
             self._workers[at].stop()
 
     def _next(self) -> ListedRun | None:
-        """The newest run that has no verdict, and for which none is under way."""
+        """Return the newest run that has no summary and for which none is being computed; None
+        where there is none.
+        """
         found = self._runs()
         with self._lock:
             for run in found:

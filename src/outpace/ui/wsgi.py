@@ -1,6 +1,4 @@
-"""The site as a WSGI application: for the workbench's own server, and for hosts that take such
-applications.
-"""
+"""The site as a WSGI application, for the workbench's own server and for other WSGI hosts."""
 
 from __future__ import annotations
 
@@ -13,7 +11,7 @@ from urllib.parse import parse_qsl
 
 from outpace.ui.http import BYTES, Request, Response, text_response
 
-_LARGEST_BODY = 1 << 16  # bytes; requests say what to do, they bring no data
+_LARGEST_BODY = 1 << 16  # maximum size of a request's body, bytes; requests upload no data
 _WORTH_PACKING = 1 << 10
 _BLOCK = 1 << 18
 
@@ -22,7 +20,7 @@ Start = Callable[[str, list[tuple[str, str]]], Any]
 
 
 def build_application(handler: Callable[[Request], Response]) -> Callable[[Environment, Start], Iterable[bytes]]:
-    """A WSGI application that lets `handler` answer."""
+    """Return a WSGI application that responds with the results of `handler`."""
 
     def serve(environment: Environment, start: Start) -> Iterable[bytes]:
         request = _request(environment)
@@ -33,7 +31,7 @@ def build_application(handler: Callable[[Request], Response]) -> Callable[[Envir
 
 
 def _request(environment: Environment) -> Request | None:
-    """None where the body, or the query, is larger than any that is meant."""
+    """Return the request; None where its body or its query exceeds the limit."""
     try:
         size = int(environment.get("CONTENT_LENGTH") or 0)
     except ValueError:
@@ -84,7 +82,7 @@ def _send(environment: Environment, start: Start, response: Response) -> Iterabl
 
 
 def _packed(environment: Environment, headers: dict[str, str], body: bytes, kind: str) -> bytes:
-    """The body, compressed where that is worth its time and understood."""
+    """Return the body, gzip-compressed where it is large enough and the client accepts that."""
     if kind == BYTES or len(body) < _WORTH_PACKING or "gzip" not in environment.get("HTTP_ACCEPT_ENCODING", ""):
         return body
     headers |= {"Content-Encoding": "gzip", "Vary": "Accept-Encoding"}

@@ -1,4 +1,4 @@
-"""The timeline for a viewer: the profile as a trace file, and Perfetto's user interface served from
+"""Timeline viewer: export of a profile as a trace file, and Perfetto's user interface served from
 this machine.
 """
 

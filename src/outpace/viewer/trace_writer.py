@@ -1,4 +1,4 @@
-"""Writing a run as a trace file."""
+"""Export of a run as a trace file."""
 
 from __future__ import annotations
 
@@ -23,8 +23,12 @@ from outpace.viewer.selection import Selection
 
 @dataclass(frozen=True)
 class ExportSummary:
-    """What stands in the file: slices that are events of the profile, computed slices (steps,
-    tf.data stages), arrows, counter values.
+    """Numbers of items in an exported file.
+
+    events: slices that are events of the profile
+    steps, stages: computed slices of steps and of tf.data stages
+    flows: arrows between slices
+    counter_values: values of counters
     """
 
     events: int = 0
@@ -35,17 +39,17 @@ class ExportSummary:
 
     @property
     def slices(self) -> int:
-        """All slices."""
+        """Number of all slices."""
         return self.events + self.steps + self.stages
 
 
 def write_trace(
     run: Run, descriptor: int, file_format: ExportFormat = ExportFormat.PERFETTO, selection: Selection | None = None
 ) -> ExportSummary:
-    """Write the run to an open file descriptor; returns what was written.
+    """Write the run to an open file descriptor and return the numbers of items written.
 
-    Raises UsageError for a selection that no host can serve, and OSError when the file takes no
-    more.
+    Raises UsageError for a selection that no host contains, and OSError where the file cannot be
+    written.
     """
     chosen = selection or Selection()
     shift = corrected_shifts_ns(run)
@@ -68,7 +72,7 @@ def write_trace(
 
 
 class _Host:
-    """One host's part of the file; counts what it wrote."""
+    """Writer of one host's part of the file, with counts of the items written."""
 
     def __init__(self, timeline: Timeline, shift_ns: int, chosen: Selection, first_arrow: int) -> None:
         trace = timeline.trace
@@ -85,7 +89,7 @@ class _Host:
         self.events = self.steps = self.stages = self.counts = 0
 
     def write(self, out: TraceWriter, run: Run, section: Section, rank: int) -> None:
-        """One section with its tracks; computed tracks stand on top of the host's."""
+        """Write one section with its tracks; computed tracks come above the host's lines."""
         tracks = _Tracks(out, section.title, rank, self.chosen)
         if section.is_host:
             self._computed(out, run, tracks)
@@ -121,7 +125,7 @@ class _Host:
                 yield name, self._within(made)
 
     def _within(self, made: ComputedSlices) -> ComputedSlices:
-        """The slices that reach into the selected time."""
+        """Return the slices that overlap the selected time."""
         if self.span is None:
             return made
         kept = np.flatnonzero(overlap_mask(made.start, made.duration, self.span))
@@ -135,14 +139,14 @@ def _taken(values: Sequence[Any] | Column, kept: Indices) -> Sequence[Any] | Col
 
 
 class _Tracks:
-    """The tracks of one section, which is only declared when it has one."""
+    """Tracks of one section. The section is only declared when it has a track."""
 
     def __init__(self, out: TraceWriter, title: str, rank: int, chosen: Selection) -> None:
         self._out, self._title, self._rank, self._chosen = out, title, rank, chosen
         self._section = self._count = 0
 
     def add(self, name: str, kind: TrackKind = TrackKind.SLICES, description: str = "") -> int:
-        """Number of a new track; 0 when it was not selected."""
+        """Return the number of a new track; 0 where the selection does not include it."""
         if not self._chosen.includes_track(self._title, name):
             return 0
         if self._section == 0:

@@ -1,4 +1,4 @@
-"""What of a timeline is in sight when the viewer opens: one step, never the whole capture."""
+"""Time range that the viewer shows when it opens: one step, or the selection of the user."""
 
 from __future__ import annotations
 
@@ -9,13 +9,16 @@ from outpace.model import UsageError
 from outpace.timeline import Run
 from outpace.viewer.selection import Selection
 
-_MARGIN = 0.02  # of what is in sight, so that its ends are seen
+_MARGIN = 0.02  # margin at both ends, as a share of the range, so that its ends are visible
 
 
 @dataclass(frozen=True)
 class ViewRange:
-    """A stretch of time, in ns from the trace's beginning; `step` is its number, None for the whole
-    capture; `title` says what it is.
+    """A time range.
+
+    begin_ns, end_ns: ns from the beginning of the trace
+    step: number of the step; None for the whole capture
+    title: label of the range
     """
 
     begin_ns: int
@@ -25,8 +28,8 @@ class ViewRange:
 
 
 def find_step_view(run: Run, step: int | None = None, host: str | None = None) -> ViewRange:
-    """Where a step stands, by default the first of the steady ones; all of the capture where there
-    is none.
+    """Return the range of a step, by default the first steady one; the whole capture where there is
+    none.
 
     Raises UsageError where the host (by default the first with steps, of the program that the
     report is about) has no such step.
@@ -49,8 +52,8 @@ def find_step_view(run: Run, step: int | None = None, host: str | None = None) -
 
 
 def find_selection_view(run: Run, selection: Selection) -> ViewRange:
-    """What is in sight of a part of a run: the stretch or the steps that were selected, else what
-    `find_step_view` says.
+    """Return the range of a selection: its time window or its steps, or else the range of
+    `find_step_view`.
     """
     if selection.window_ps is not None:
         begin, end = selection.window_ps
@@ -64,6 +67,6 @@ def find_selection_view(run: Run, selection: Selection) -> ViewRange:
 
 
 def _end(run: Run) -> int:
-    """Where the last event of a run ends, ns from its beginning."""
+    """Return the end of the last event of a run, ns from the beginning of the trace."""
     shift = corrected_shifts_ns(run)
     return max((t.span_ps[1] // 1000 + shift[t.host] for t in run.hosts if len(t.trace)), default=0)

@@ -44,7 +44,7 @@ def test_a_server_that_died_at_its_start_is_asked_once_more(place: str, monkeypa
     assert ray.addresses == [f"ray://{place}"] * 2 + ["shutdown"]
 
 
-@pytest.mark.parametrize("errors", [[DIED, DIED], ["no such cluster"]], ids=["died twice", "another"])
+@pytest.mark.parametrize("errors", [[DIED, DIED], [DIED, "another"]], ids=["died twice", "and then another"])
 def test_what_stays_is_said(errors: list[str], place: str, monkeypatch: pytest.MonkeyPatch) -> None:
     ray = Ray(addresses=[], errors=list(errors))
     monkeypatch.setattr(ray_, "load_ray", lambda: ray)

@@ -21,9 +21,6 @@ SCHEME = "ray://"
 CLIENT_PORT = 10001  # where Ray's own client asks a head node
 _NAMESPACE = b"outpace"
 _REACHED = 10.0  # seconds
-_SERVER_LOG = (
-    "ray_client_server_"  # Ray's errors name this log where the process that its client server starts for each client has died
-)
 
 
 def load_ray() -> Any:
@@ -125,13 +122,15 @@ def _anywhere(ray: Any, function: Callable[[], Any]) -> Any:
 
 
 def _init(ray: Any, address: str) -> None:
-    """Connect to a cluster, once more where Ray's client server lost the process that it had
-    started for us: on a busy node it may.
+    """Connect to a cluster; through a Ray client server a second time where the first fails.
+
+    The server starts a process for each client, which may die at its start on a busy node, and
+    tells of that in several ways.
     """
     try:
         ray.init(address, log_to_driver=False, configure_logging=False)
-    except (OSError, RuntimeError) as error:
-        if _SERVER_LOG not in str(error):
+    except (OSError, RuntimeError):
+        if not address.startswith(SCHEME):
             raise
         ray.init(address, log_to_driver=False, configure_logging=False)
 

@@ -1,5 +1,5 @@
-"""The rules, a file per group. Each file holds its rules' texts in `RULES` and finds them in
-`check`.
+"""Lint rules, one file per group. Each file has the rules' texts in `RULES` and yields their
+messages from `check`.
 """
 
 from __future__ import annotations

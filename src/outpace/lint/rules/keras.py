@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 from outpace.lint.context import Edit, Level, LintContext, Message, Rule
 
-MIN_UPDATE_BATCHES = 10  # batches; more often than that, TensorBoard's writing was asked for in most steps
+MIN_UPDATE_BATCHES = 10  # minimum batches between TensorBoard updates; more often, it would write in most steps
 
 BOARD = Rule(
     "LP110",
@@ -41,7 +41,7 @@ _SWITCHES = ("tensorflow.config.run_functions_eagerly", "tensorflow.config.exper
 
 
 def check(context: LintContext) -> Iterator[Message]:
-    """The messages of this file's rules."""
+    """Yield the messages of this file's rules."""
     if not context.source.imports("tensorflow", "keras", "tf_keras"):
         return
     scaling = _removed(context)
@@ -94,7 +94,7 @@ def _true(node: ast.expr) -> bool:
 
 def _removed(program: LintContext) -> bool:
     """Whether Keras 2's loss scaling is missing: not where an old Keras is known to run, or the
-    file brings its own.
+    file defines its own.
     """
     version = program.record_facts.package_version("keras")
     if version is not None:

@@ -1,4 +1,4 @@
-"""LP101 to LP104, PF401: what host Python does in a training loop."""
+"""LP101 to LP104, PF401: Python code on the host in a training loop."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ TRACE = Rule(
 
 
 def check(context: LintContext) -> Iterator[Message]:
-    """The messages of this file's rules."""
+    """Yield the messages of this file's rules."""
     if context.training_loops.is_eager:
         for body in context.training_loops.loop_bodies.values():
             names = context.training_loops.find_step_tensors(body)
@@ -73,7 +73,7 @@ def _waits(program: LintContext, node: ast.AST, names: set[str]) -> Iterator[Mes
 
 
 def _tensor(program: LintContext, node: ast.expr, names: set[str]) -> bool:
-    """Whether an expression holds a tensor of the step that nothing has converted yet."""
+    """Whether an expression contains a tensor of the step that nothing has converted yet."""
     if forces_sync(node):
         return False
     for item in ast.walk(node):
@@ -146,7 +146,7 @@ def _traces(program: LintContext) -> Iterator[Message]:
 
 
 def _over_data(program: LintContext, loop: Loop) -> bool:
-    """Whether a loop fetches something: it runs over anything but numbers."""
+    """Whether a loop fetches data: it iterates over anything but numbers."""
     if isinstance(loop, ast.While):
         return False
     name = ast.unparse(loop.iter.func) if isinstance(loop.iter, ast.Call) else ""
@@ -171,11 +171,11 @@ _WEIGHTS = (
 )
 _HOOKS = ("on_train_batch_begin", "on_train_batch_end", "on_batch_begin", "on_batch_end")
 _COMPREHENSIONS = (ast.ListComp, ast.SetComp, ast.DictComp, ast.GeneratorExp)
-_DEEPEST = 6  # calls from a loop to what it runs
+_DEEPEST = 6  # maximum depth of calls from a loop to the code that it runs
 
 
 def _weights(program: LintContext) -> Iterator[Message]:
-    """The messages of this file's rule."""
+    """Yield the messages of the rule on copies of weights."""
     if not program.training_loops.is_eager:
         return
     told: set[ast.AST] = set()
@@ -189,7 +189,7 @@ def _weights(program: LintContext) -> Iterator[Message]:
 
 
 def _hooks(program: LintContext) -> Iterator[list[ast.AST]]:
-    """What callbacks of Keras run in every batch."""
+    """Yield the bodies of Keras callbacks that run in every batch."""
     for node in program.source.nodes:
         if isinstance(node, ast.ClassDef) and any(
             program.source.qualified_name(b) == "keras.callbacks.Callback" for b in node.bases
@@ -201,8 +201,8 @@ def _hooks(program: LintContext) -> Iterator[list[ast.AST]]:
 def _reached(
     program: LintContext, body: Iterable[ast.AST], way: tuple[ast.Call, ...]
 ) -> Iterator[tuple[ast.AST, tuple[ast.Call, ...]]]:
-    """Nodes that run in every step, those of the file's functions that are called as well, each
-    with the calls that lead to it.
+    """Yield the nodes that run in every step, including those of the file's functions that are
+    called, each with the calls that lead to it.
     """
     for node in body:
         yield node, way
@@ -220,7 +220,7 @@ def _reached(
 
 
 def _reads(program: LintContext, node: ast.AST) -> Iterator[ast.AST]:
-    """The calls in a node that copy all weights: in a loop over them, or at once."""
+    """Yield the calls in a node that copy all weights: in a loop over them, or at once."""
     if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr == "get_weights":
         yield node
     elif isinstance(node, (ast.For, *_COMPREHENSIONS)):
@@ -234,8 +234,8 @@ def _reads(program: LintContext, node: ast.AST) -> Iterator[ast.AST]:
 
 
 def _names(program: LintContext, node: ast.expr, attributes: tuple[str, ...]) -> bool:
-    """Whether an expression holds one of these attributes of something, also through a name of the
-    file.
+    """Whether an expression contains one of these attributes of any object, also through a name of
+    the file.
     """
     found = [node, *(program.functions.resolve(item) for item in ast.walk(node) if isinstance(item, ast.Name))]
     return any(
@@ -249,7 +249,7 @@ def _names(program: LintContext, node: ast.expr, attributes: tuple[str, ...]) ->
 def _converted(
     program: LintContext, loop: ast.For | ast.ListComp | ast.SetComp | ast.DictComp | ast.GeneratorExp
 ) -> Iterator[ast.AST]:
-    """The first call in a loop over weights that makes a NumPy array of one."""
+    """Yield the first call in a loop over weights that makes a NumPy array of one."""
     targets = [loop.target] if isinstance(loop, ast.For) else [part.target for part in loop.generators]
     names = {item.id for target in targets for item in ast.walk(target) if isinstance(item, ast.Name)}
     for node in ast.walk(loop):

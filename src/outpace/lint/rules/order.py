@@ -56,7 +56,7 @@ Both = Callable[[Stage], bool]
 
 
 def check(context: LintContext) -> Iterator[Message]:
-    """The messages of this file's rules."""
+    """Yield the messages of this file's rules."""
     for stage in context.datasets.stages:
         if stage.op == "cache":
             yield from _cache(context, stage)
@@ -84,7 +84,7 @@ def _cache(program: LintContext, stage: Stage) -> Iterator[Message]:
 
 
 def _draws(program: LintContext, stage: Stage) -> bool:
-    """Whether a map's function draws random numbers, by its text or by what a capture saw in it."""
+    """Whether a map's function draws random numbers, by its text or by the record of a capture."""
     traits = program.functions.traits(stage.function)
     return Trait.RANDOM in traits or any(_random(built) for built in program.record_facts.stages(stage.call, "map"))
 
@@ -138,8 +138,8 @@ def _what(text: str) -> str:
 def _about(
     program: LintContext, rule: Rule, stage: Stage, cause: Stage, text: str, *, level: Level | None = None, random: bool = False
 ) -> Iterator[Message]:
-    """A message about two stages: confirmed or withdrawn where a capture built them, a note where
-    two independent tests must both hold.
+    """Yield a message about two stages: confirmed or withdrawn where a capture recorded their
+    creation, a note where two independent tests must both hold.
     """
     built = program.record_facts.stages(stage.call, stage.op)
     causes = {found.id: found for found in program.record_facts.stages(cause.call, cause.op)}
@@ -171,7 +171,7 @@ def _independent(first: Stage, second: Stage) -> bool:
 
 
 def _until(stage: Stage, ops: frozenset[str] | set[str]) -> Iterator[Stage]:
-    """The stages before one on its own chain, as far as one of `ops`."""
+    """Yield the stages before one on its own chain, as far as the first of `ops`."""
     for found in list(stage.iter_chain())[1:]:
         if found.op in ops:
             return
@@ -179,7 +179,7 @@ def _until(stage: Stage, ops: frozenset[str] | set[str]) -> Iterator[Stage]:
 
 
 def _followed(program: LintContext, stage: Stage, ops: frozenset[str] | set[str]) -> bool:
-    """Whether a stage of `ops` comes later in some pipeline that goes through the same call."""
+    """Whether a stage of `ops` comes later in some pipeline that contains the same call."""
     for end in program.datasets.final_stages:
         later: list[str] = []
         for found in end.iter_chain():
@@ -192,7 +192,7 @@ def _followed(program: LintContext, stage: Stage, ops: frozenset[str] | set[str]
 
 
 def _only_evaluated(program: LintContext, stage: Stage) -> bool:
-    """Whether everything that is made of a stage is known to be used for evaluation."""
+    """Whether every data set that continues a stage is known to be used for evaluation."""
     kinds = [
         use.kind
         for use in program.datasets.uses

@@ -1,5 +1,5 @@
-"""DS101, DS102, DS103, DS106, DS107, DS112: stages that run one element at a time, some of them as
-Python code, and what TensorFlow does about it by itself.
+"""DS101, DS102, DS103, DS106, DS107, DS112: stages that process one element at a time, some of them
+as Python code, and what TensorFlow changes about it by itself.
 """
 
 from __future__ import annotations
@@ -60,7 +60,7 @@ BATCH = Rule(
 
 
 def check(context: LintContext) -> Iterator[Message]:
-    """The messages of this file's rules."""
+    """Yield the messages of this file's rules."""
     yield from _prefetch(context)
     yield from _map(context)
     yield from _interleave(context)
@@ -220,7 +220,7 @@ _SOURCES = ("tensorflow.data.Dataset.from_generator",)
 
 
 def _python_code(program: LintContext) -> Iterator[Message]:
-    """Python code that makes or changes elements."""
+    """Yield messages about Python code that creates or changes elements."""
     piped = _piped(program)
     for node in program.source.nodes:
         name = program.source.called_name(node)
@@ -248,8 +248,8 @@ def _as_python(program: LintContext, node: ast.AST, name: str, stages: list[ast.
 
 
 def _writes_records(program: LintContext, node: ast.AST) -> bool:
-    """Whether the data set is made to be written to files once: the function around it opens a
-    writer, or the file is about nothing else.
+    """Whether the data set is created to be written to files once: the function around it opens a
+    writer, or the file has no other purpose.
     """
     scope = program.source.enclosing_function(node) or program.source.tree
     return any(
@@ -258,8 +258,8 @@ def _writes_records(program: LintContext, node: ast.AST) -> bool:
 
 
 def _piped(program: LintContext) -> dict[ast.AST, list[ast.AST]]:
-    """The functions and lambdas that stages run, with what they call, each with the
-    stages' calls.
+    """Return the functions and lambdas that stages run, including those that these call, each with
+    the stages' calls.
     """
     found: dict[ast.AST, list[ast.AST]] = {}
     for stage in program.datasets.stages:

@@ -64,7 +64,7 @@ VARIABLE = Rule(
 
 
 def check(context: LintContext) -> Iterator[Message]:
-    """The messages of this file's rules."""
+    """Yield the messages of this file's rules."""
     for function in _with_nested(context, context.training_loops.tf_functions):
         for node in iter_scope(function):
             if isinstance(node, ast.Call):
@@ -78,7 +78,9 @@ def check(context: LintContext) -> Iterator[Message]:
 
 
 def _with_nested(program: LintContext, functions: Iterable[ast.AST]) -> Iterator[ast.AST]:
-    """Functions and those defined in them, without what `py_function` runs as Python; each once."""
+    """Yield functions and those defined in them, each once, without those that `py_function` runs
+    as Python.
+    """
     todo = list(functions)
     seen: set[ast.AST] = set()
     while todo:
@@ -109,7 +111,7 @@ def _in_function(program: LintContext, function: ast.AST, node: ast.Call) -> Ite
 
 
 def _fixed(item: ast.expr) -> bool:
-    """Whether tracing knows what is printed: a text, or a tensor's shape or type."""
+    """Whether the printed value is known at tracing: a text, or a tensor's shape or type."""
     shapes = [part for part in ast.walk(item) if isinstance(part, ast.Attribute) and part.attr in ("shape", "dtype")]
     known = {name for part in shapes for name in ast.walk(part.value)}
     return all(name in known for name in ast.walk(item) if isinstance(name, ast.Name))

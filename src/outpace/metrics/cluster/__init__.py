@@ -1,1 +1,1 @@
-"""What hosts are compared by: clocks, programs, workers, collectives."""
+"""Comparison of a run's hosts: clocks, programs, workers, collectives."""

@@ -1,5 +1,7 @@
-"""What the clocks of hosts are apart: a collective ends on all hosts at once, so that what its ends
-differ by is what their clocks do.
+"""Estimate how far the clocks of hosts differ.
+
+A collective ends on all hosts at the same moment: a difference between its recorded ends is a
+difference between clocks.
 """
 
 from __future__ import annotations
@@ -16,19 +18,22 @@ from outpace.model.interval import quantiles
 from outpace.timeline import Run
 from outpace.timeline.clock_origin import compute_origin_shifts_ns, compute_shifts_ns
 
-MIN_OFFSET_STEPS = 3  # steps with a collective, below which a distance that stays the same may be chance
-MAX_OFFSET_SPREAD = (
-    0.25  # of a step, as the middle half of the distances: hosts that do not wait for each other drift apart by more
-)
-_WRONG = 0.5  # of a step: a clock that is further off puts steps of one number at different times
-_FURTHEST = 30 * 10**12  # ps: a clock that is set at all is never further off; what is further apart ran at another time
+MIN_OFFSET_STEPS = 3  # minimum number of steps with a collective: in fewer, a constant distance may be chance
+# Largest interquartile range of the distances, as a share of a step: those of hosts that do not
+# wait for each other vary by more.
+MAX_OFFSET_SPREAD = 0.25
+_WRONG = 0.5  # share of a step: a larger offset puts steps with the same number at different times
+_FURTHEST = 30 * 10**12  # ps: clocks that are set at all never differ by more; the hosts ran at different times instead
 
 
 @dataclass(frozen=True)
 class ClockOffset:
-    """How far a host's clock is ahead of that of most hosts, ps (negative: behind); spread: half
-    the width of the middle half of the distances; steps: how many it is estimated from; wrong:
-    whether by so much that steps of one number seem to run at different times.
+    """The offset of a host's clock from the clocks of most hosts.
+
+    offset_ps: how far the clock is ahead, ps; negative where it is behind
+    spread_ps: half the interquartile range of the distances, ps
+    step_count: number of steps from which the offset is estimated
+    is_wrong: whether the offset puts steps with the same number at different times
     """
 
     offset_ps: float
@@ -38,8 +43,9 @@ class ClockOffset:
 
 
 def last_collective_ends(summary: HostSummary) -> dict[int, int]:
-    """By the program's number of a step, when its last collective ends, ps on the host's clock;
-    none where the program does not count.
+    """Return the end of each step's last collective by step number, ps on the host's clock.
+
+    The result is empty where the step numbers are not the program's own.
     """
     found: dict[int, int] = {}
     for worker in summary.workers if summary.has_step_numbers else ():
@@ -51,11 +57,15 @@ def last_collective_ends(summary: HostSummary) -> dict[int, int]:
 
 
 def estimate_offset(ends: Mapping[int, int], median_ends: Mapping[int, float], step_ps: float) -> ClockOffset | None:
-    """The distance of a host's ends of collectives from the usual ones, both ps on one clock, as an
-    offset of its clock.
+    """Return the offset of a host's clock from the distance of its collectives' ends to the median
+    ends.
 
-    None without evidence: few steps in common, or a distance that varies. `step_ps`: length of a
-    step, ps.
+    ends: end of a step's last collective on this host by step number, ps
+    median_ends: the same as a median over hosts, ps, counted from the same origin
+    step_ps: length of a step, ps
+
+    Return None without evidence: where fewer than `MIN_OFFSET_STEPS` steps are common to both,
+    where the distance varies, or where it is so large that the hosts ran at different times.
     """
     apart = [ends[number] - median_ends[number] for number in ends.keys() & median_ends.keys()]
     if len(apart) < MIN_OFFSET_STEPS:
@@ -67,8 +77,9 @@ def estimate_offset(ends: Mapping[int, int], median_ends: Mapping[int, float], s
 
 
 def clock_offsets(summaries: Sequence[HostSummary]) -> dict[str, ClockOffset]:
-    """The offset of each host's clock that there is evidence for, from the median of all hosts (of
-    two, from the first).
+    """Return the offset of each host's clock from the median of all hosts, by host.
+
+    Of two hosts, the offset is from the first one. Hosts without evidence are left out.
     """
     zero = {host: 1000 * shift for host, shift in compute_origin_shifts_ns({d.host: d.origin for d in summaries}).items()}
     ends = {d.host: {number: end + zero[d.host] for number, end in last_collective_ends(d).items()} for d in summaries}
@@ -87,8 +98,9 @@ def clock_offsets(summaries: Sequence[HostSummary]) -> dict[str, ClockOffset]:
 
 
 def host_zeros_ps(summaries: Sequence[HostSummary]) -> dict[str, int]:
-    """Per host: ps from the run's earliest event to the zero of its times, on one clock; clocks
-    that are wrong are put right.
+    """Return the time from the run's earliest event to the zero of each host's times, ps by host.
+
+    All are on one clock: the offset of a wrong clock is subtracted.
     """
     shift = compute_origin_shifts_ns({d.host: d.origin for d in summaries})
     wrong = {host: each.offset_ps for host, each in clock_offsets(summaries).items() if each.is_wrong}
@@ -97,8 +109,9 @@ def host_zeros_ps(summaries: Sequence[HostSummary]) -> dict[str, int]:
 
 @memoize
 def corrected_shifts_ns(run: Run) -> dict[str, int]:
-    """What each host's times (ns from its origin) are moved by onto one clock, as
-    `compute_shifts_ns` says; clocks that are wrong are put right.
+    """Return the shift that puts each host's times on one clock, ns by host.
+
+    These are the shifts of `compute_shifts_ns` less the offsets of clocks that are wrong.
     """
     if len(run.hosts) < 2:
         return compute_shifts_ns(run)

@@ -1,5 +1,6 @@
-"""What workers without accelerators spend in collectives: the transfer's own time, and waiting for
-the one that comes last.
+"""Split the collectives' time of workers without accelerators into transfer and waiting.
+
+The worker that arrives last does not wait: what it spends is the transfer.
 """
 
 from __future__ import annotations
@@ -15,11 +16,15 @@ from outpace.timeline import Run, Timeline
 
 @dataclass(frozen=True)
 class CollectiveCost:
-    """`last_worker`: the worker that spends least, since it comes last: what it spends
-    (`transfer_ps`, ps per step; `share` of its step) is the transfer's own time. `wait_ps`: the
-    most that another one spends beyond that, ps; None where one worker's profile is all there is,
-    which does not tell waiting from the transfer. `count`, `collective_type`: the collectives of a
-    step and their type.
+    """Cost of the collectives of one program's workers.
+
+    last_worker: host that spends least in collectives, since it arrives last and does not wait
+    transfer_ps: time of that host in collectives per step, ps: the transfer itself
+    share: `transfer_ps` as a share of that host's step
+    wait_ps: largest time of another worker beyond `transfer_ps`, ps; None where only one worker was
+        profiled, because waiting and transfer can't be told apart then
+    count: collectives per step
+    collective_type: most frequent type of collective
     """
 
     last_worker: str
@@ -32,7 +37,9 @@ class CollectiveCost:
 
 @memoize
 def collective_costs(run: Run) -> tuple[CollectiveCost, ...]:
-    """One for each program whose workers have no device and run collectives."""
+    """Return the cost of collectives of each program whose workers have no device and run
+    collectives.
+    """
     mine = {t.host: t for t in run.hosts if len(t.steps.steady_rows) and not t.device_planes and collective_rows(t)}
     groups = [[mine[host] for host in group if host in mine] for group in program_groups(run).groups]
     return tuple(_exchange(group) for group in groups if group)

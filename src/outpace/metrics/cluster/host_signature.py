@@ -1,5 +1,5 @@
-"""What a host executed, as far as it tells the program: ops, pipeline, functions, collectives, and
-the steps of the program's own count.
+"""The signature of the program that a host executed: ops, input pipeline, functions, collectives
+and numbered steps.
 """
 
 from __future__ import annotations
@@ -21,18 +21,23 @@ from outpace.timeline.event_names import EventFlag, parse_called_function
 
 StepSpans = Mapping[int, tuple[int, int]]
 
-NUMBERED_SOURCES = (
-    StepSource.MARKED,
-    StepSource.KERAS_BATCH,
-)  # the program's own numbers; others count from the capture's start
-_AHEAD = ("Root", "Prefetch", "FiniteTake", "FiniteSkip")  # stages that change when elements come, not what is done to them
+# Sources whose step numbers are the program's own; others count from the start of the capture.
+NUMBERED_SOURCES = (StepSource.MARKED, StepSource.KERAS_BATCH)
+_AHEAD = ("Root", "Prefetch", "FiniteTake", "FiniteSkip")  # stages that change when elements are produced, not which elements
 _VERSION = re.compile(r"V\d+$|\[\d+\]$")
 
 
 @dataclass(frozen=True)
 class HostSignature:
-    """What a host executed: op times by name (ps), its busiest pipeline from the source up,
-    functions, collectives, steps on its own clock (none where their numbers are not the program's).
+    """What a host executed, as far as it identifies the program.
+
+    host: name of the host
+    op_ps: self time by op name, ps
+    pipeline_stages: stages of the busiest input pipeline, from the source on
+    functions: names of the functions that were called
+    collectives: names of the collectives
+    step_spans: (start, end) by step number, ps on the host's clock; empty where the numbers are not
+        the program's own
     """
 
     host: str
@@ -43,8 +48,9 @@ class HostSignature:
     step_spans: StepSpans
 
     def with_clock_zero(self, zero: int) -> HostSignature:
-        """The same with steps on the run's clock; `zero` (ps) is where the host's own times begin
-        on it.
+        """Return the signature with steps on the run's clock.
+
+        zero: position of the host's own zero on that clock, ps
         """
         return replace(
             self, step_spans={number: (start + zero, end + zero) for number, (start, end) in self.step_spans.items()}
@@ -53,7 +59,7 @@ class HostSignature:
 
 @memoize
 def host_signatures(run: Run) -> tuple[HostSignature, ...]:
-    """What each host of a run executed."""
+    """Return the signature of each host of a run."""
     ops: dict[str, dict[str, int]] = {t.host: {} for t in run.hosts}
     for row in op_metrics(run).records():
         if not row["idle"] and row["type"] != "Dataset":
@@ -62,7 +68,7 @@ def host_signatures(run: Run) -> tuple[HostSignature, ...]:
     functions: dict[str, set[str]] = {t.host: set() for t in run.hosts}
     for row in tf_functions(run).records():
         functions[row["host"]].add(row["function"])
-    busiest = {p.host: p for p in reversed(pipelines(run))}  # the first of a host has most calls
+    busiest = {p.host: p for p in reversed(pipelines(run))}  # the first pipeline of a host has the most calls
     found = []
     for t in run.hosts:
         stages = [stage.type for stage in busiest[t.host].stages] if t.host in busiest else []
@@ -78,8 +84,9 @@ def host_signatures(run: Run) -> tuple[HostSignature, ...]:
 
 
 def _shape(stages: Sequence[str]) -> tuple[str, ...]:
-    """What a pipeline does to its elements, from the source up: without what only decides when, and
-    how much of it at a time.
+    """Return the transformations of a pipeline, from the source on.
+
+    Stages that only decide when elements are produced, and how many at a time, are left out.
     """
     names = [_VERSION.sub("", stage.removeprefix("Parallel").removeprefix("Legacy")) for stage in reversed(stages)]
     return tuple(
@@ -88,7 +95,7 @@ def _shape(stages: Sequence[str]) -> tuple[str, ...]:
 
 
 def _spans(timeline: Timeline) -> dict[int, tuple[int, int]]:
-    """Start and end of every step by its number, ps on the host's clock."""
+    """Return (start, end) of every step by its number, ps on the host's clock."""
     steps = timeline.steps
     bounds = zip(steps.start.tolist(), steps.end.tolist(), strict=True)
     return dict(zip(steps.number.tolist(), bounds, strict=True))

@@ -1,5 +1,5 @@
-"""What is kept of a host where there are too many to keep their events: enough to say which hosts
-belong together, and which one is slow.
+"""A summary of a host, for runs with too many hosts to load all their events: enough to decide
+which hosts execute the same program, and which one is slow.
 """
 
 from __future__ import annotations
@@ -16,12 +16,22 @@ from outpace.timeline.clock_origin import ClockOrigin, compute_origin
 
 @dataclass(frozen=True, eq=False)
 class HostSummary:
-    """A host without its events. size: bytes of its profile; events: how many it recorded; origin:
-    where its times are counted from; span: its first and last moment, ps from there.
+    """A host without its events.
 
-    number, start, end: its steps; numbered: whether the program counts them, so that one number is
-    one step on all hosts; workers: itself, or its devices; facts: what it executed; devices: how
-    many it recorded; warnings: what a reader must know of its file.
+    host: name of the host
+    size_bytes: size of its profile
+    event_count: number of events in its profile
+    origin: zero of the host's times
+    span_ps: first and last moment, ps from the origin
+    step_number: number of each step
+    step_start: start of each step, ps
+    step_end: end of each step, ps
+    has_step_numbers: whether the numbers are the program's own, so that one number is the same step
+        on all hosts
+    workers: the host itself, or its devices where it has several
+    signature: what it executed
+    device_count: number of its devices
+    warnings: what a reader has to know of its profile
     """
 
     host: str
@@ -40,14 +50,15 @@ class HostSummary:
 
     @property
     def capture_span_ns(self) -> tuple[int, int]:
-        """The first and the last moment by the host's own clock, ns."""
+        """The first and the last moment of the capture on the host's own clock, ns."""
         return self.origin.origin_ns + self.span_ps[0] // 1000, self.origin.origin_ns + self.span_ps[1] // 1000
 
 
 @memoize
 def host_summaries(run: Run) -> tuple[HostSummary, ...]:
-    """One for each host; of a run of very many hosts, those of all of them are given to it
-    (`outpace.hosts`).
+    """Return a summary of each host.
+
+    A run of very many hosts is handed the summaries of all of them in advance (`outpace.hosts`).
     """
     mine: dict[str, list[Worker]] = {t.host: [] for t in run.hosts}
     for worker in workers(run):

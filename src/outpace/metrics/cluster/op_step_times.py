@@ -1,11 +1,10 @@
-"""Ops by step: how much of each steady step's time each op takes, so that an op can be told of as a
-mean with its spread.
+"""Time of each op in each steady step, from which an op's mean and its spread are computed.
 
-Ops of the model share the moments of a step (`model_ops`), so that together they are no more than
-it. Those that are short are told apart: TensorFlow leaves out events of ops that it has found to be
-cheap, now one and now another, and their time is then the executor's, which is a row, too. What the
-input pipeline runs, stages and the ops in them, has its self time, on threads that may work beside
-the step.
+Concurrent ops of the model share a moment of the step (`model_ops`), so that together they take no
+more than the step. Short ops are marked: TensorFlow records no event for ops that it considers
+cheap, and its choice of them varies. Their time then appears as the executor's, which has a row of
+its own. Stages of the input pipeline, and the ops in them, have their self time, on threads that
+may run concurrently with the step.
 """
 
 from __future__ import annotations
@@ -21,18 +20,21 @@ from outpace.metrics.facts.step_breakdown import step_breakdown
 from outpace.model.arrays import Codes, Indices, Values
 from outpace.timeline import OpKind, Run, Timeline
 
-SHORT_OP_PS = 10e6  # ps, of an execution in the mean; TensorFlow calls an op cheap below 8,000 cycles
+SHORT_OP_PS = 10e6  # ps: mean time of an execution below which an op is short; TensorFlow calls an op cheap below 8,000 cycles
 EXECUTOR = "executor, between ops"
-INPUT_SIDE = "Input"  # beside `Host` and `Device`: where an op of the input pipeline runs
+INPUT_SIDE = "Input"  # third side, after `Host` and `Device`: ops of the input pipeline
 OpKey = tuple[str, str, str]  # side, type, name
-_Cells = dict[OpKey, Values]  # ps per steady row of steps
+_Cells = dict[OpKey, Values]  # ps per steady row of steps, by op
 
 
 @dataclass(frozen=True, eq=False)
 class OpStepTimes:
-    """ops: in the order of the rows of `time_ps`, float64 (ops, samples): time of an op in a
-    training step. A sample is a steady step of one host of the main program; `step_ps`: how long
-    each took. short: the host's ops whose time may also be the executor's, and that itself.
+    """Time of each op in each sample; a sample is a steady step of one host of the main program.
+
+    ops: (side, type, name) of each op
+    time_ps: time of each op in a training step, float64, shape (ops, samples)
+    step_ps: length of each sample's training step, ps
+    short_ops: ops of the host whose time may be recorded as the executor's, and the executor itself
     """
 
     ops: tuple[OpKey, ...]
@@ -43,7 +45,7 @@ class OpStepTimes:
 
 @memoize
 def op_step_times(run: Run) -> OpStepTimes:
-    """The ops of the steady steps of all hosts that execute the main program."""
+    """Return the times of ops in the steady steps of all hosts that execute the main program."""
     breakdown = step_breakdown(run)
     short: set[OpKey] = set()
     blocks: list[_Cells] = []
@@ -69,7 +71,7 @@ def op_step_times(run: Run) -> OpStepTimes:
 
 
 def _of_model(found: ModelOps, steady: Indices, steps: int, per_row: int) -> _Cells:
-    """Ops of one side of a host, of several devices the mean."""
+    """Return the times of the model's ops on one side of a host; a mean over its devices."""
     keys: list[OpKey] = [(found.side, kind, name) for name, kind, _ in found.ops]
     place = _places(steady, steps)[found.step]
     devices = max(round(found.step_count / (len(steady) * per_row)), 1) if len(steady) else 1
@@ -87,8 +89,9 @@ def _short(found: ModelOps) -> set[OpKey]:
 
 
 def _of_input(timeline: Timeline, steady: Indices) -> _Cells:
-    """Stages of the input pipeline and the ops in them: those of a step, else those that begin in
-    its time.
+    """Return the times of the input pipeline's stages and of the ops in them.
+
+    An event belongs to its own step, else to the step in whose time it begins.
     """
     rows, _, own = host_ops(timeline)
     mine = input_mask(timeline, rows) | timeline.op_kind_mask(OpKind.TF_DATA)[timeline.trace.name[rows]]
@@ -109,8 +112,10 @@ def _summed(keys: list[OpKey], code: Codes, place: Indices, amount: Values, step
 
 
 def _places(steady: Indices, steps: int) -> Indices:
-    """Of each step its place among the steady ones; below 0 for another, and at the end
-    for none.
+    """Return the index among the steady steps of each of all steps.
+
+    The result has length `steps + 1`: -2 for a step that is not steady, and -1 as the last entry,
+    for events of no step (step index -1).
     """
     known = np.full(steps + 1, -2, np.int64)
     known[steady] = np.arange(len(steady))
@@ -119,8 +124,9 @@ def _places(steady: Indices, steps: int) -> Indices:
 
 
 def _in_time(timeline: Timeline, steady: Indices, rows: Indices) -> Indices:
-    """The place of each event's step, of those that belong to none by when they begin; below 0
-    where it is none of the steady ones.
+    """Return the index among the steady steps of each event's step; negative for all others.
+
+    An event of no step belongs to the steady step in whose time it begins.
     """
     steps = timeline.steps
     order = np.argsort(steps.start[steady])

@@ -1,12 +1,11 @@
-"""Which hosts of a run execute the same program, so that their numbers may be averaged and
-compared.
+"""Group the hosts of a run by the program that they execute, so that their numbers may be averaged
+and compared.
 
-A profiler client records whatever answers at the addresses that it was given: workers of one
-training, or programs that have nothing to do with each other. They are told apart by what they
-execute, never by names of hosts: the ops in which they spend their time, the stages of their
-busiest input pipeline, and the functions that they call. Workers may differ in one of these and yet
-train together: collectives that they share and steps of one number that run at the same time say
-so.
+A profiler client records every address that it was started with: workers of one training, or
+unrelated programs. Hosts are grouped by what they execute, never by their names: the ops in which
+they spend their time, the stages of their busiest input pipeline, and the functions that they call.
+Workers of one training may differ in one of these; shared collectives, and steps with the same
+number that run at the same time, show that they train together.
 """
 
 from __future__ import annotations
@@ -21,21 +20,25 @@ from outpace.metrics.cluster.host_summary import HostSummary, host_summaries
 from outpace.model.units import format_count
 from outpace.timeline import Run
 
-_SAME_OPS = 0.5  # of each one's op time in ops that the other executes too: the rest may be a checkpoint, or an evaluation
-_OVERLAP = 0.5  # of the shorter one, for two steps to have run at the same time
-_FEWEST = 3  # steps of one number, below which running at the same time may be chance
-_NAMED = 3  # ops in a sentence
-_WORTH_NAMING = 0.05  # of the op time
+_SAME_OPS = 0.5  # minimum share of each host's op time in common ops: the rest may be a checkpoint or an evaluation
+_OVERLAP = 0.5  # minimum overlap of two simultaneous steps, as a share of the shorter one
+_FEWEST = 3  # minimum number of common steps: fewer may coincide by chance
+_NAMED = 3  # maximum number of ops that a sentence names
+_WORTH_NAMING = 0.05  # minimum share of the op time for a sentence to name an op
 
 
 @dataclass(frozen=True)
 class ProgramMatch:
-    """What speaks for two hosts' executing one program; None where a profile does not say.
+    """Evidence for or against two hosts executing the same program; None where a profile does not
+    show it.
 
-    ops: share of op time that is in ops of both, of the host with less of it; foreign: ops of the
-    second that the first does not execute, longest first, and `foreign_share` of its op time;
-    pipeline, functions: whether they are the same; collectives: types that both execute; steps:
-    whether steps of one number ran at the same time.
+    op_share: share of op time in ops that both execute, of the host where it is smaller
+    foreign_ops: ops of the second host that the first does not execute, longest first
+    foreign_share: share of the second host's op time in ops that the first does not execute
+    same_pipeline: whether the busiest input pipelines have the same stages
+    same_functions: whether both call at least one common function
+    collectives: types of collectives that both execute
+    steps_coincide: whether steps with the same number ran at the same time
     """
 
     op_share: float | None
@@ -48,7 +51,7 @@ class ProgramMatch:
 
     @property
     def trains_together(self) -> bool:
-        """Whether the hosts train together, not merely the same program each for itself."""
+        """Whether the hosts train together, rather than each on its own with the same program."""
         return bool(self.steps_coincide) or (bool(self.collectives) and self.steps_coincide is not False)
 
     @property
@@ -62,9 +65,12 @@ class ProgramMatch:
 
 @dataclass(frozen=True)
 class ProgramGroups:
-    """`groups`: hosts that execute the same program, every host with steps or ops in one of them,
-    in the order of the run; `trains_together`: by group, whether its hosts train together;
-    `reason`: why, in words ("" for a single host).
+    """Groups of hosts that execute the same program.
+
+    groups: names of hosts in each group, in the order of the run; every host with steps or ops is
+        in one
+    trains_together: whether the hosts of each group train together
+    reason: explanation of the groups in sentences; "" for a single host
     """
 
     groups: tuple[tuple[str, ...], ...]
@@ -73,21 +79,25 @@ class ProgramGroups:
 
     @once
     def group_index(self) -> dict[str, int]:
-        """Index of each host's group; a host that recorded nothing to tell by has none."""
+        """Index of the group by host; a host without anything that identifies its program is
+        missing.
+        """
         return {name: at for at, group in enumerate(self.groups) for name in group}
 
 
 def comparable_groups(run: Run) -> tuple[tuple[tuple[str, ...], ...], str]:
-    """Groups of hosts whose numbers may be averaged and compared with each other, and why these, in
-    a sentence or two.
+    """Return the groups of hosts whose numbers may be averaged and compared, and the reason in
+    sentences.
     """
     found = program_groups(run)
     return found.groups, found.reason
 
 
 def main_program_hosts(run: Run) -> tuple[str, ...]:
-    """Hosts with steps whose numbers a report may average: of several programs those of the one
-    with most hosts, and then most time.
+    """Return the hosts with steps whose numbers a report may average.
+
+    Where hosts execute several programs, these are the hosts of the program with the most hosts,
+    and of those of equal size, the program with the most time in steps.
     """
     stepping = {t.host: int(t.steps.duration.sum()) for t in run.hosts if len(t.steps)}
     if len(stepping) < 2:
@@ -98,14 +108,17 @@ def main_program_hosts(run: Run) -> tuple[str, ...]:
 
 @memoize
 def program_groups(run: Run) -> ProgramGroups:
-    """Group the hosts of a run by the program that they execute."""
+    """Return the hosts of a run grouped by the program that they execute."""
     if len(run.hosts) < 2:
         return ProgramGroups(tuple((t.host,) for t in run.hosts), (True,) * len(run.hosts), "")
     return group_hosts_by_program(host_summaries(run))
 
 
 def group_hosts_by_program(summaries: Sequence[HostSummary]) -> ProgramGroups:
-    """Group hosts by the program that they execute; their steps are compared on one clock."""
+    """Return hosts, from their summaries, grouped by the program that they execute.
+
+    Steps of different hosts are compared on one clock.
+    """
     zero = host_zeros_ps(summaries)
     facts = [
         f.with_clock_zero(zero[f.host])
@@ -113,9 +126,9 @@ def group_hosts_by_program(summaries: Sequence[HostSummary]) -> ProgramGroups:
         if f.op_ps or f.pipeline_stages or f.functions or f.step_spans
     ]
     groups: list[list[HostSignature]] = []
-    for host in sorted(
-        facts, key=lambda f: not (f.op_ps or f.pipeline_stages)
-    ):  # hosts that say little join others, never found a group for them
+    # Hosts without ops and pipeline come last, so that they join the groups of other hosts instead
+    # of starting them.
+    for host in sorted(facts, key=lambda f: not (f.op_ps or f.pipeline_stages)):
         mine = next((group for group in groups if _compare(group[0], host).is_same_program), None)
         if mine is None:
             groups.append([host])
@@ -127,8 +140,9 @@ def group_hosts_by_program(summaries: Sequence[HostSummary]) -> ProgramGroups:
 
 
 def steps_overlap(spans: Iterable[tuple[int, int]]) -> bool:
-    """Whether steps overlap in time, by half of the shortest one. Spans are (start, end) on one
-    clock.
+    """Whether spans of steps overlap in time by at least half of the shortest span.
+
+    spans: (start, end), on one clock
     """
     known = list(spans)
     overlap = min(end for _, end in known) - max(start for start, _ in known)
@@ -157,8 +171,13 @@ def _compare(first: HostSignature, second: HostSignature) -> ProgramMatch:
 
 
 def _coincide(both: int, at_once: int) -> bool | None:
-    """Whether steps of one number ran at the same time: one that did not says no, a few that did
-    may be chance.
+    """Whether steps with the same number ran at the same time.
+
+    both: number of common steps
+    at_once: number of common steps that overlap in time
+
+    False where at most half of them overlap; None where there are none, or too few to rule out
+    chance.
     """
     if both == 0:
         return None
@@ -166,7 +185,9 @@ def _coincide(both: int, at_once: int) -> bool | None:
 
 
 def _share(ops: Mapping[str, int], others: Mapping[str, int]) -> float:
-    """Share of a host's op time that is in ops which another executes too."""
+    """Return the share of a host's op time in ops that the other host executes too; 1 without
+    ops.
+    """
     total = sum(ops.values())
     return sum(time for name, time in ops.items() if name in others) / total if total else 1.0
 

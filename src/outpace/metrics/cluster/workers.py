@@ -1,9 +1,9 @@
-"""The workers of a run, as what is compared of them: their steps, where the time of each goes, and
-when each comes to a collective.
+"""The workers of a run (hosts or devices) as they are compared: their steps, the time of each
+category, and the time before each step's first collective.
 
-A worker's own time before the first collective of a step is the one that its waiting for others is
-no part of: what follows is equally long on all of them, for an all-reduce ends when the last one
-has come.
+A worker's time before the first collective of a step contains no waiting for other workers. What
+follows takes equally long on all of them, because an all-reduce ends when the last worker has
+arrived.
 """
 
 from __future__ import annotations
@@ -25,9 +25,12 @@ STEP_CATEGORY_COLUMNS = tuple(f"{c.value}_ps" for c in Category)
 
 @dataclass(frozen=True, eq=False)
 class LeadTimes:
-    """Of each step what precedes its first collective. known: whether it has one; length: ps;
-    times: of it, ps by category; end: when the last of its collectives ends, ps on the host's
-    clock.
+    """The time of each step before its first collective.
+
+    has_collective: whether the step has a collective, bool per step
+    lead_ps: time from the step's start to its first collective, ps per step
+    category_ps: that time by category, ps per step
+    collectives_end_ps: end of the step's last collective, ps on the host's clock
     """
 
     has_collective: Mask
@@ -38,12 +41,20 @@ class LeadTimes:
 
 @dataclass(frozen=True, eq=False)
 class Worker:
-    """A host, or one of a host's several devices, without its events: it is sent from process to
-    process.
+    """A host, or one of a host's several devices, without its events, so that it can be sent to
+    another process.
 
-    number, start, duration: of its steps, as `Steps` has them; whole: which of them statistics are
-    made of; times: per step, ps by category; spent: per step, ps in which a collective ran;
-    collectives: by type, how many and ps in all; before: None where its steps have none.
+    name: name of the worker
+    host: name of its host
+    is_device: whether it is a device of a host with several
+    number: number of each step
+    start: start of each step, ps
+    duration: length of each step, ps
+    steady_rows: steps that enter statistics
+    category_ps: time by category, ps per step
+    collective_ps: time in which a collective ran, ps per step
+    collectives: (count, total time in ps) by type
+    lead_times: time before each step's first collective; None where no steady step has one
     """
 
     name: str
@@ -60,17 +71,19 @@ class Worker:
 
     @once
     def mean_step_ps(self) -> float:
-        """Length of a steady step, ps."""
+        """Mean length of a steady step, ps."""
         return float(self.duration[self.steady_rows].mean())
 
     @once
     def mean_category_ps(self) -> tuple[float, ...]:
-        """Time of each category in a steady step, ps."""
+        """Mean time of each category in a steady step, ps, in the order of
+        `STEP_CATEGORY_COLUMNS`.
+        """
         return tuple(float(self.category_ps[name][self.steady_rows].mean()) for name in STEP_CATEGORY_COLUMNS)
 
     @once
     def steady_collective_steps(self) -> Indices:
-        """The steady steps that have a collective."""
+        """Rows of the steady steps that have a collective."""
         return (
             self.steady_rows[self.lead_times.has_collective[self.steady_rows]]
             if self.lead_times is not None
@@ -79,21 +92,27 @@ class Worker:
 
     @once
     def steady_lead_ps(self) -> Values:
-        """Time of each of these before its first collective, ps."""
+        """Time before the first collective of each step in `steady_collective_steps`, float64
+        ps.
+        """
         return np.asarray(
             self.lead_times.lead_ps[self.steady_collective_steps] if self.lead_times is not None else (), np.float64
         )
 
     @once
     def mean_lead_ps(self) -> float:
-        """Mean time of a steady step before its first collective, ps; NaN where the steps have
-        none.
+        """Mean time of a steady step before its first collective, ps; NaN where no step has a
+        collective.
         """
         return float(self.steady_lead_ps.mean()) if len(self.steady_collective_steps) else float("nan")
 
     @once
     def mean_lead_category_ps(self) -> tuple[float, ...]:
-        """The same by category, ps; NaN where the steps have none."""
+        """Mean time before the first collective by category, ps; NaN where no step has a
+        collective.
+
+        The order is that of `STEP_CATEGORY_COLUMNS`.
+        """
         times = self.lead_times.category_ps if self.lead_times is not None else {}
         return tuple(
             float(times[name][self.steady_collective_steps].mean()) if len(self.steady_collective_steps) else float("nan")
@@ -103,7 +122,9 @@ class Worker:
 
 @memoize
 def workers(run: Run) -> tuple[Worker, ...]:
-    """All workers with steps: the hosts, or the devices of hosts that have several."""
+    """Return all workers with steps: the hosts, and instead of a host with several devices, its
+    devices.
+    """
     table, found = step_breakdown(run).steps, list[Worker]()
     for timeline in run.hosts:
         planes = timeline.device_planes
@@ -118,7 +139,9 @@ def workers(run: Run) -> tuple[Worker, ...]:
 
 
 def _device(timeline: Timeline, plane: Plane) -> Worker:
-    """A device: what it did itself; the rest of the step it waited, which is all others."""
+    """Return a device as a worker; time of a step in which it did nothing itself is "all
+    others".
+    """
     name = f"{timeline.host} {plane.name.removeprefix(dialect.DEVICE_PREFIX)}"
     return _worker(name, timeline, plane, category_times(timeline, (plane,)))
 
@@ -146,8 +169,8 @@ def _worker(name: str, timeline: Timeline, plane: Plane | None, times: dict[str,
 
 
 def _before(timeline: Timeline, plane: Plane | None, rows: Indices) -> LeadTimes | None:
-    """What precedes the collectives at `rows`; None where not one of the steps that statistics are
-    made of has any.
+    """Return the times before the collectives at `rows`; None where no steady step has a
+    collective.
     """
     steps, trace = timeline.steps, timeline.trace
     step = timeline.step_index[rows]

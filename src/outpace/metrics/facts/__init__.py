@@ -1,1 +1,1 @@
-"""Measured quantities, each derived from the trace of one run: other metrics compute with them."""
+"""Quantities that are measured or derived from the trace of one run, and that other metrics use."""

@@ -1,5 +1,6 @@
-"""Which devices of a host do the steps' work, and when: they are averaged, never united
-or added.
+"""Which devices of a host work in the steps, and when.
+
+Times of several devices are averaged, never united or added.
 """
 
 from __future__ import annotations
@@ -12,12 +13,16 @@ from outpace.timeline import StepSource, Timeline
 from outpace.timeline.xla_threads import has_jax_calls
 from outpace.trace import Plane, dialect
 
-_HALF = 0.5  # of the steps that the host has: a device that works in fewer is no part of the program's
+_HALF = 0.5  # minimum share of the host's steps in which a device of the program works
 
 
 def active_devices(timeline: Timeline, event_kind: Codes) -> tuple[Plane, ...]:
-    """The devices that work in at least half of the steps, in their time; `event_kind` says of
-    every event whether it is work. Of a program of JAX, whichever call launched it.
+    """Return the devices that work in at least half of the complete steps.
+
+    event_kind: kind of time per event, 0 for an event that is no work (`event_kinds`)
+
+    An event counts for the step that caused it and in whose time it runs; in a program of JAX, for
+    every step in whose time it runs, whichever call launched it.
     """
     steps, trace = timeline.steps, timeline.trace
     found = []
@@ -37,17 +42,19 @@ def active_devices(timeline: Timeline, event_kind: Codes) -> tuple[Plane, ...]:
 
 
 def step_device(timeline: Timeline) -> Plane | None:
-    """The device whose line the steps are on; None where they are a host's."""
+    """Return the device whose line the steps are on; None where they are on a host's line."""
     trace, line = timeline.trace, timeline.steps.line
     plane = trace.planes[trace.lines.plane[line[0]]] if len(line) and line[0] >= 0 else None
     return plane if plane is not None and plane.name.startswith(dialect.DEVICE_PREFIX) else None
 
 
 def device_lags(timeline: Timeline, event_kind: Codes, plane: Plane) -> Picoseconds:
-    """How much later than the step's end a device has done its part of it, ps, where it did so at
-    another time altogether; else 0.
+    """Return how much later than each step's end a device finished its part of the step, ps per
+    step.
 
-    A step line of several devices has one time for each step: that of the device that took longest.
+    The result is 0 for a step whose time overlaps that part, and where the steps are not on a
+    device's line. A step line of several devices has one time for each step: that of the device
+    that took longest.
     """
     steps, trace, rows = timeline.steps, timeline.trace, timeline.trace.rows_of(plane)
     if steps.source is not StepSource.DEVICE_LINE:

@@ -1,6 +1,4 @@
-"""How many examples a training step takes: the batch size that the input pipeline's own
-stages say.
-"""
+"""How many examples a training step takes: the batch size from the stages of the input pipeline."""
 
 from __future__ import annotations
 
@@ -13,9 +11,10 @@ from outpace.timeline.event_names import event_names
 from outpace.trace import dialect
 
 BATCHING_STAGES = re.compile(r"(?:Padded|Parallel|MapAnd)?Batch(?:V\d)?$")
+"""Types of stages that group examples into batches."""
 REGROUPING_STAGES = re.compile(r"(?:Unbatch|FlatMap|Interleave|ParallelInterleave(?:V\d)?|Window|Group.*)(?:\[\d+\])?$")
-"""Types of stages that make batches of examples, and of those that take what they are handed apart,
-or put others' together.
+"""Types of stages that take their input elements apart, or combine the elements of other
+datasets.
 """
 
 _SPLITS, _SHARES = "Rebatch", "Shard"
@@ -23,21 +22,23 @@ _SPLITS, _SHARES = "Rebatch", "Shard"
 
 @memoize
 def examples_per_step(run: Run) -> dict[str, int]:
-    """Examples of a training step by host: the product of the batch sizes from the pipeline's end
-    to the first stage that takes batches apart.
+    """Return the examples of a training step, by host.
 
-    Only hosts on which every pipeline whose stages say a batch size says the same one.
+    This is the product of the batch sizes from the pipeline's end to the first stage that takes
+    batches apart. A host is left out unless all its pipelines with a batch size have the same one.
     """
     found = {host: set(_sizes(graph)) for host, graph in iterator_graphs(run).items()}
     return {host: sizes.pop() for host, sizes in found.items() if len(sizes) == 1}
 
 
 def _sizes(graph: IteratorGraph) -> list[int]:
-    """Of each iterator that makes batches and is not itself below another that does or that mixes:
-    the examples of its element, and of batches of batches those of the outer one.
+    """Return the examples per element of each outermost batching iterator.
+
+    An iterator below a regrouping stage is left out. The size of a batch of batches is the product
+    of both.
     """
     trace, column = graph.trace, graph.trace.stat(dialect.BATCH_SIZE)
-    stages = event_names(trace).op_kind_mask(OpKind.TF_DATA)  # only their names are paths
+    stages = event_names(trace).op_kind_mask(OpKind.TF_DATA)  # only the names of tf.data stages are paths
     said = {name: column.value(at) for at, name in enumerate(trace.name[column.rows].tolist()) if stages[name]}
     paths = {
         tuple(trace.names[name].split("::")[1:]): size for name, size in said.items() if isinstance(size, int) and size > 0
@@ -56,7 +57,7 @@ def _sizes(graph: IteratorGraph) -> list[int]:
 
 
 def _divided(path: tuple[str, ...]) -> bool:
-    """Whether replicas share the batches of this stage out among hosts, so that a host's own step
-    takes only some of them.
+    """Whether a distribution strategy splits the batches of this stage among hosts, so that a
+    host's own step takes only some of the examples.
     """
     return _SPLITS in path and _SHARES in path[: path.index(_SPLITS)]

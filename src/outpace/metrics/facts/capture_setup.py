@@ -1,5 +1,5 @@
-"""What a capture was made with, as far as the profile and the record beside it say: devices,
-versions, and the profiler's own settings.
+"""The setup of a capture, as far as the profile and its record show it: devices, versions, and the
+profiler's options.
 """
 
 from __future__ import annotations
@@ -10,12 +10,15 @@ from outpace.model.units import format_count
 from outpace.timeline import Run, Timeline
 from outpace.trace import dialect
 
-_LEVELS = {2: "host", 3: "device", 4: "Python"}  # fields of TensorFlow's ProfileOptions, which are written where they are not 0
+# Field numbers of TensorFlow's ProfileOptions; protobuf omits a field that is 0.
+_LEVELS = {2: "host", 3: "device", 4: "Python"}
 
 
 def device_name(timeline: Timeline, device_type: str) -> str:
-    """Model of a host's devices of one kind (GPU, TPU), the kind itself where the profile does not
-    say.
+    """Return the model of a host's devices of one type, or the type itself where the profile has
+    none.
+
+    device_type: type in the names of devices, such as "GPU" or "TPU"
     """
     for plane in timeline.device_planes:
         name = plane.stats.get(dialect.GPU_DEVICE_NAME) or plane.stats.get(dialect.DEVICE_TYPE)
@@ -25,13 +28,13 @@ def device_name(timeline: Timeline, device_type: str) -> str:
 
 
 def device_names(timeline: Timeline) -> str:
-    """Models of all kinds of a host's devices; empty without any."""
+    """Return the models of all types of a host's devices, separated by commas; "" without any."""
     kinds = sorted({plane.name.removeprefix(dialect.DEVICE_PREFIX).split(":")[0] for plane in timeline.device_planes})
     return ", ".join(device_name(timeline, kind) for kind in kinds)
 
 
 def framework_versions(run: Run, timeline: Timeline) -> dict[str, str]:
-    """Versions of a host's frameworks by their names: by the record, else by the profile."""
+    """Return the version of each framework by its name, from the record, else from the profile."""
     recorded = run.record(timeline.host).get("versions")
     if recorded:
         return {name: str(version) for name, version in recorded.items()}
@@ -41,8 +44,9 @@ def framework_versions(run: Run, timeline: Timeline) -> dict[str, str]:
 
 
 def tracer_levels(timeline: Timeline) -> str:
-    """How much the profiler recorded, which is how much it cost: `host 2, device 1, Python 0`;
-    empty where the profile does not say.
+    """Return the profiler's tracer levels, such as `host 2, device 1, Python 0`; "" where unknown.
+
+    The levels determine how much is recorded, and so the cost of profiling.
     """
     environment = timeline.trace.find_plane(dialect.ENVIRONMENT_PLANE)
     options = environment.stats.get(dialect.PROFILE_OPTIONS) if environment else None
@@ -56,7 +60,7 @@ def tracer_levels(timeline: Timeline) -> str:
 
 
 def format_lost_data(run: Run) -> str:
-    """What is missing of a run, and what the profiler noted of it, in words; empty where nothing
+    """Return a text on data that is missing from a run, with the profiler's messages; "" where none
     is.
     """
     nameless = sum(timeline.trace.unnamed_events for timeline in run.hosts)

@@ -1,5 +1,5 @@
-"""Collective operations by their names: those in which workers, or the devices of one, exchange
-what they computed.
+"""Collective operations by name: ops in which workers, or devices of one worker, exchange
+results.
 """
 
 from __future__ import annotations
@@ -29,8 +29,9 @@ _PREFIXES = (
 
 @memoize
 def collective_names(timeline: Timeline) -> dict[str, list[int]]:
-    """Rows of `trace.names` that are collectives, by type: ops of the host, or ops and kernels of
-    its devices.
+    """Return the indices into `trace.names` that are collectives, by type of collective.
+
+    The names are ops of the host, and where it has devices, their ops and kernels as well.
     """
     kinds: dict[str, list[int]] = {}
     for at, op in enumerate(timeline.ops):
@@ -42,8 +43,8 @@ def collective_names(timeline: Timeline) -> dict[str, list[int]]:
 
 @memoize
 def collective_rows(timeline: Timeline) -> dict[str, Indices]:
-    """Event rows within steps, sorted, of each type of collective: kernels and ops of devices, or
-    ops on the host's threads.
+    """Return the event rows of each type of collective, sorted, by type; only events within
+    steps.
     """
     trace, found = timeline.trace, {}
     for name, wanted in collective_names(timeline).items():
@@ -53,7 +54,9 @@ def collective_rows(timeline: Timeline) -> dict[str, Indices]:
 
 
 def covered_step_ps(timeline: Timeline, rows: Indices) -> Picoseconds:
-    """Time of each step that the events at `rows` cover, ps; those that overlap count once."""
+    """Return the time of each step that the events at `rows` cover, ps; overlapping events count
+    once.
+    """
     trace = timeline.trace
     spans = (trace.start[rows], trace.end[rows], timeline.steps.start, timeline.steps.end)
     found: Picoseconds = compute_time_by_priority(timeline.step_index[rows], np.ones(len(rows), np.uint8), *spans, 2)[:, 1]

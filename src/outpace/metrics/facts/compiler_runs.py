@@ -1,4 +1,4 @@
-"""What devices did for the compiler, which is no work of the training."""
+"""Work of devices for the compiler (autotuning), which is no work of the training."""
 
 from __future__ import annotations
 
@@ -12,5 +12,8 @@ from outpace.timeline.builds import find_autotuning_launches
 
 @memoize
 def compiler_run_rows(timeline: Timeline) -> Indices:
-    """Event rows of what devices did for the compiler, sorted; none for a profile of TensorFlow."""
+    """Return the rows of the devices' events that ran for the compiler, sorted.
+
+    The result is empty for a profile of TensorFlow.
+    """
     return np.sort(find_autotuning_launches(timeline.trace)[1]).astype(np.int64)

@@ -1,7 +1,7 @@
 """How busy the cores are during steps, and how much of that is input processing.
 
-A thread counts as busy while an op, or a task of its pool, runs on it. Python cannot be seen in a
-profile; the processor time that Outpace's own capture measured holds it too. Threads of tf.data
+A thread counts as busy while an op, or a task of its pool, runs on it. Python can't be seen in a
+profile; the processor time that Outpace's own capture measures includes it. Threads of tf.data
 (`tf_data_*`) that wait inside an iterator are not busy: only ops, tasks, and the functions that
 stages run, count there.
 """
@@ -24,17 +24,17 @@ from outpace.timeline import OpKind, Run, Timeline
 from outpace.timeline.event_names import INPUT_THREADS, INTRA_OP_THREADS, EventFlag
 from outpace.trace.algorithms import distinct, find_slice, take_codes
 
-_XLA_THREADS = "tf_XLA"  # XLA's workers on a CPU: they record nothing but computation
+_XLA_THREADS = "tf_XLA"  # prefix of XLA's worker threads on a CPU: all their events are computation
 SATURATION_THRESHOLD = Threshold(
     "cores saturated", 0.85, Unit.FRACTION, "our choice: above it a thread that becomes ready mostly waits for a core"
 )
 MOSTLY_BUSY_THRESHOLD = Threshold(
     "most cores busy", 0.7, Unit.FRACTION, "our choice: from here on an op that uses all cores meets other work on one of them"
 )
-_HARDLY = 0.1  # of a core
-_MOMENTS = 4096  # a share of the cores' time is known to a hundredth
+_HARDLY = 0.1  # cores: maximum that other programs may use for a capture to be undisturbed
+_MOMENTS = 4096  # number of sampled moments: enough to know a share of the cores' time to a hundredth
 _GOLDEN = (math.sqrt(5) - 1) / 2
-_QUARTER = 0.25  # of the cores busy with input
+_QUARTER = 0.25  # minimum share of all cores' time in input processing that makes contention likely
 
 FIELDS = parse_schema("""
     * host        | text     | name of the host
@@ -50,25 +50,26 @@ FIELDS = parse_schema("""
 
 @memoize
 def cpu_saturation(run: Run) -> Table:
-    """One row per host that has steps."""
+    """Return a table with one row per host that has steps (columns: `FIELDS`)."""
     rows = [_row(run, t) for t in run.hosts if len(t.steps)]
     return Table.from_rows("saturation", "Core saturation and background input", FIELDS, rows)
 
 
 def is_saturated(row: Mapping[str, Any]) -> bool:
-    """Whether the cores of a row of the table are all busy."""
+    """Whether all cores of a row of `cpu_saturation` are busy."""
     return row["saturation"] is not None and row["saturation"] >= SATURATION_THRESHOLD.value
 
 
 def is_mostly_busy(row: Mapping[str, Any]) -> bool:
-    """Whether most of the cores of a row of the table are busy."""
+    """Whether most cores of a row of `cpu_saturation` are busy."""
     return row["saturation"] is not None and row["saturation"] >= MOSTLY_BUSY_THRESHOLD.value
 
 
 def has_core_contention(row: Mapping[str, Any]) -> bool:
-    """Whether input and the model want the same cores, of a row of the table: they are all busy; or
-    most are, and input by itself takes a quarter of the machine, so that ops which use all cores
-    for a moment meet it there.
+    """Whether input processing and the model compete for the cores, by a row of `cpu_saturation`.
+
+    They do where all cores are busy, or where most are and input processing takes a quarter of the
+    machine, so that ops which briefly use all cores meet it there.
     """
     busy, mine = row["saturation"], row["input_share"] or 0.0
     return is_saturated(row) or (is_mostly_busy(row) and busy * mine >= _QUARTER)
@@ -101,16 +102,17 @@ def _used_cores(run: Run, timeline: Timeline) -> float:
 
 
 def machine_utilization(run: Run, timeline: Timeline) -> float:
-    """Share of the machine's processor time that all its processes used during the capture; 0 where
-    it was not measured.
+    """Return the share of the machine's processor time that all processes used during the capture.
+
+    Return 0 where it was not measured.
     """
     window = run.record(timeline.host).get("window") or {}
     return float(window.get("machine_busy") or 0.0)
 
 
 def other_processes_cores(run: Run, timeline: Timeline) -> float:
-    """How many of the machine's cores other programs used during the capture, on average; 0 where
-    it was not measured.
+    """Return the mean number of cores that other programs used during the capture; 0 if not
+    measured.
     """
     cores, used = run.core_count(timeline), _used_cores(run, timeline)
     return max(0.0, machine_utilization(run, timeline) * cores - used) if cores and not math.isnan(used) else 0.0
@@ -118,9 +120,11 @@ def other_processes_cores(run: Run, timeline: Timeline) -> float:
 
 @dataclass(frozen=True)
 class CoreShares:
-    """What the cores do in the steady steps, as shares of all their time: `idle_share`, and what
-    input threads get of it (`input_share`); `thread_core_share`: the part of a core that one of
-    these gets while it works.
+    """What the cores do in the steady steps.
+
+    idle_share: share of all cores' time in which a core is idle
+    input_share: share of all cores' time that input threads get
+    thread_core_share: share of a core that an input thread gets while it works
     """
 
     idle_share: float
@@ -130,11 +134,12 @@ class CoreShares:
 
 @memoize
 def core_shares(run: Run) -> dict[str, CoreShares]:
-    """By host whose number of cores is known, at `_MOMENTS` moments that lie evenly in its steady
-    steps.
+    """Return the shares of the cores' time by host; hosts with an unknown number of cores are left
+    out.
 
-    Where more threads work than there are cores, each gets its fair part of them: what an event
-    says of a thread is then longer than what the thread computes in it.
+    The shares are means over `_MOMENTS` moments, evenly distributed over the steady steps. Where
+    more threads work than there are cores, each gets its fair share of them: an event of a thread
+    then lasts longer than the thread computes in it.
     """
     return {t.host: _core_time(t, cores) for t in run.hosts if len(t.steps.steady_rows) and (cores := run.core_count(t))}
 
@@ -153,8 +158,9 @@ def _core_time(timeline: Timeline, cores: int) -> CoreShares:
 
 
 def _moments(timeline: Timeline) -> Picoseconds:
-    """Moments in the steady steps, evenly by how far into these each is, at no period that steps
-    could have.
+    """Return moments in the steady steps, ps, sorted and evenly distributed over their total time.
+
+    The golden ratio places them, so that they have no period that steps could have as well.
     """
     steps = timeline.steps
     start, duration = steps.start[steps.steady_rows], steps.duration[steps.steady_rows]
@@ -165,19 +171,20 @@ def _moments(timeline: Timeline) -> Picoseconds:
 
 
 def is_undisturbed(run: Run, timeline: Timeline) -> bool:
-    """Whether the capture measured that other programs hardly used a core."""
+    """Whether the capture measured that other programs used hardly any core."""
     return machine_utilization(run, timeline) > 0 and other_processes_cores(run, timeline) < _HARDLY
 
 
 @memoize
 def thread_busy_times(timeline: Timeline) -> tuple[tuple[str, BusyTime], ...]:
-    """(thread name, when it works) of every host thread: while an op runs on it or, on threads of
-    the pools that divide ops among the cores and that run tf.data's functions, a task (which these
-    name when they take it over, and when they are done).
+    """Return (thread name, busy time) of every host thread.
+
+    A thread is busy while an op runs on it. A thread of the intra-op pool, or of the pool that runs
+    functions of tf.data, is busy during its tasks as well: it records when it begins and ends one.
     """
     trace = timeline.trace
     works, (asked, ran) = _working_names(timeline), function_runs(trace)
-    waits = distinct(asked[trace.line[asked] != trace.line[ran]])  # a stage whose function runs on other threads waits for them
+    waits = distinct(asked[trace.line[asked] != trace.line[ran]])  # a stage waits while its function runs on another thread
     found = []
     for plane in timeline.host_planes:
         for line in plane.lines:
@@ -197,7 +204,7 @@ def thread_busy_times(timeline: Timeline) -> tuple[tuple[str, BusyTime], ...]:
 
 
 def _tasks(timeline: Timeline, rows: slice) -> tuple[Picoseconds, Picoseconds]:
-    """Starts and ends of the tasks that the pool's thread of these rows took over."""
+    """Return starts and ends of the tasks of a pool's thread, ps."""
     trace = timeline.trace
     starts, stops = (
         timeline.event_names.mask(what)[trace.name[rows]] for what in (EventFlag.REGION_START, EventFlag.REGION_STOP)
@@ -209,8 +216,9 @@ def _tasks(timeline: Timeline, rows: slice) -> tuple[Picoseconds, Picoseconds]:
 
 
 def _working_names(timeline: Timeline) -> Mask:
-    """Names of events during which a thread works; input ops that wait for the pipeline do not
-    count.
+    """Return a mask of the event names during which a thread works.
+
+    Input ops that wait for the pipeline are not work.
     """
     is_op = timeline.op_kind_mask(OpKind.TENSORFLOW, OpKind.JAX, OpKind.COPY)
     return np.asarray(

@@ -1,4 +1,4 @@
-"""How many devices a host recorded, and how many the programs that ran there run on."""
+"""How many devices a host recorded, and on how many its compiled programs run."""
 
 from __future__ import annotations
 
@@ -14,8 +14,11 @@ _DEVICE = re.compile(rf"{dialect.DEVICE_PREFIX}\w+:\d+")
 
 @dataclass(frozen=True)
 class DeviceCount:
-    """recorded: devices that the host's profile holds, idle ones too; assigned: those, of all
-    hosts, that its largest program runs on, 0 where none says.
+    """The number of a host's devices.
+
+    host: name of the host
+    recorded_devices: devices in the host's profile, including idle ones
+    assigned_devices: devices of all hosts on which its largest program runs; 0 where unknown
     """
 
     host: str
@@ -25,12 +28,13 @@ class DeviceCount:
 
 @memoize
 def device_counts(run: Run) -> tuple[DeviceCount, ...]:
-    """One for each host; of a run of very many hosts, those of all of them are given to it
-    (`outpace.hosts`).
+    """Return the device counts of each host.
+
+    A run of very many hosts is handed the counts of all of them in advance (`outpace.hosts`).
     """
     return tuple(DeviceCount(t.host, sum(map(_is_device, t.trace.planes)), t.hlo_modules.device_count) for t in run.hosts)
 
 
 def _is_device(plane: Plane) -> bool:
-    """A device itself, not a part of one, or what a library records of its own."""
+    """Whether a plane is a device itself, neither a part of one nor a library's own records."""
     return _DEVICE.fullmatch(plane.name) is not None

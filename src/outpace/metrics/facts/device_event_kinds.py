@@ -1,11 +1,11 @@
-"""Which kind of time each event of a device is: computing in 16 or 32 bits, copying, collectives,
-or waiting for one of these.
+"""The kind of time of each device event: computing in 16 or 32 bits, copies, collectives, or
+waiting for one of these.
 
-Copies and collectives are told by name, as in the reference. The precision is that of the HLO
-instruction where a program in the profile holds it (`timeline/hlo_modules.py`; the reference looks
-at names only, and states neither 16 nor 32 bits for most programs), else what the kernel's name
-says. The end of an asynchronous op (`copy-done`) waits for what it ends: it is the transfer or the
-collective, no computation.
+Copies and collectives are recognised by name, as in the reference. The precision is that of the HLO
+instruction where a program in the profile contains it (`timeline/hlo_modules.py`; the reference
+looks at names only, and finds neither 16 nor 32 bits for most programs), else it is read from the
+kernel's name. The end of an asynchronous op (`copy-done`) waits for the op: its time is that of the
+transfer or the collective, not computation.
 """
 
 from __future__ import annotations
@@ -37,10 +37,10 @@ DEVICE_EVENT_KINDS = (COMPUTE_32, COMPUTE_16, HOST_TO_DEVICE, DEVICE_TO_HOST, DE
 _CODE = {name: code for code, name in enumerate(DEVICE_EVENT_KINDS)}
 
 _HALF_WORDS = ("half", "fp16", "bf16", "bfloat16")
-_HALF_KERNEL = re.compile(
-    r"(?<![a-z0-9])f16|^cijk_a[a-z]+_b[a-z]+_[hb][a-z0-9]*_"
-)  # rocBLAS: Cijk_Ailk_Bljk_BBS_BH_... takes bfloat16
-_COPY_KERNEL = "__amd_rocclr_copy"  # AMD's driver copies with kernels of its own; the host's call says in which direction
+# Kernel names with 16-bit types; rocBLAS: Cijk_Ailk_Bljk_BBS_BH_... computes in bfloat16.
+_HALF_KERNEL = re.compile(r"(?<![a-z0-9])f16|^cijk_a[a-z]+_b[a-z]+_[hb][a-z0-9]*_")
+# AMD's driver copies with kernels of its own; the name of the host's call contains the direction.
+_COPY_KERNEL = "__amd_rocclr_copy"
 _COPY_KIND = {
     "HToD": HOST_TO_DEVICE,
     "DToH": DEVICE_TO_HOST,
@@ -58,13 +58,13 @@ _TPU_KIND = {
     "reduce-scatter": COLLECTIVE,
     "collective": COLLECTIVE,
 }
-_LAYOUT = re.compile(r"[a-z0-9]+\[[^\]]*\](?:\{[^}]*\})?")  # one array of an instruction written out
+_LAYOUT = re.compile(r"[a-z0-9]+\[[^\]]*\](?:\{[^}]*\})?")  # one array type in an instruction's text
 _SPACE = re.compile(r"S\((\d+)\)")
 
 
 def iter_device_event_kinds(timeline: Timeline) -> Iterator[tuple[Indices, Codes]]:
-    """For each line of each device: (its event rows, index of each event's kind into
-    `DEVICE_EVENT_KINDS`).
+    """Yield (event rows, kind of each as an index into `DEVICE_EVENT_KINDS`) for each line of each
+    device.
     """
     trace = timeline.trace
     shaped = trace.stat(dialect.SHAPE)
@@ -87,8 +87,10 @@ def iter_device_event_kinds(timeline: Timeline) -> Iterator[tuple[Indices, Codes
 
 
 def _direct_copies(timeline: Timeline, rows: Indices, kind: Codes) -> None:
-    """Kernels that copy go in the direction that the call names which launched them
-    (`hipMemcpyHtoDAsync`).
+    """Set the kind of AMD's copy kernels, in place, to the direction in their launching call's
+    name.
+
+    An example of such a call is `hipMemcpyHtoDAsync`.
     """
     trace = timeline.trace
     names = distinct(trace.name[rows])
@@ -104,7 +106,9 @@ def _direct_copies(timeline: Timeline, rows: Indices, kind: Codes) -> None:
 
 
 def _told_copies(timeline: Timeline, rows: Indices, kind: Codes) -> None:
-    """Copies whose names tell no direction (`MemcpyOther`) go where their details say."""
+    """Set the kind of copies without a direction in their name (`MemcpyOther`), in place, from
+    their details.
+    """
     stat = timeline.trace.stat(dialect.MEMCPY_DETAILS)
     at, place = intersect_indices(rows, stat.rows)
     code, texts = stat.encode_texts(place)
@@ -115,7 +119,9 @@ def _told_copies(timeline: Timeline, rows: Indices, kind: Codes) -> None:
 
 
 def _by_programs(timeline: Timeline, rows: Indices, kind: Codes) -> Codes:
-    """The same kinds where a program tells more of the instruction that an event ran."""
+    """Return the kinds, refined by the instruction that an event ran where its program contains
+    it.
+    """
     index, ops = load_hlo_ops(timeline, rows)
     told = np.fromiter((_told(op) for op in ops), np.int64, len(ops))[index]
     computes = kind <= _CODE[COMPUTE_16]
@@ -156,7 +162,9 @@ def _tpu_kind(timeline: Timeline, name: int) -> str:
 
 
 def tpu_op(timeline: Timeline, name_index: int) -> HloOp:
-    """The instruction that a TPU's event name stands for."""
+    """Return the HLO instruction of a TPU's event name; `NO_OP` where the event names no
+    program.
+    """
     stats = timeline.trace.name_stats.get(name_index, {})
     number = stats.get(dialect.PROGRAM_ID)
     if not isinstance(number, int):
@@ -166,8 +174,11 @@ def tpu_op(timeline: Timeline, name_index: int) -> HloOp:
 
 
 def parse_transfer_direction(instruction: str) -> str:
-    """Direction of a copy whose end is written out: `%copy-done = f32[5]{0} copy-done((f32[5]{0},
-    f32[5]{0:S(5)}, u32[]) %copy-start)`.
+    """Return the direction of a copy from the memory spaces in the text of the instruction that
+    ends it.
+
+    An example is `%copy-done = f32[5]{0} copy-done((f32[5]{0}, f32[5]{0:S(5)}, u32[])
+    %copy-start)`.
     """
     _, _, operand = instruction.partition("-done((")
     spaces = [int(found[1]) if (found := _SPACE.search(array)) else 0 for array in _LAYOUT.findall(operand)[:2]]

@@ -1,5 +1,5 @@
-"""What the accelerators of a run can do, as far as the profile says: advice that is in force, or
-impossible there, is struck.
+"""What the accelerators of a run can do, as far as the profile shows it: advice that is already
+followed, or impossible on them, is dropped.
 """
 
 from __future__ import annotations
@@ -9,21 +9,25 @@ from outpace._dataclass import dataclass
 from outpace.timeline import Run
 from outpace.trace import Plane, dialect
 
-_TENSOR_CORES = 7.0  # NVIDIA's compute capability from which tensor cores compute in float16 (Volta)
-_BFLOAT16 = 8.0  # ... and in bfloat16 (Ampere)
-_OF_AN_SM = {  # by compute capability: dense 16-bit operations of a multiprocessor per clock (NVIDIA's white papers of each architecture)
+_TENSOR_CORES = 7.0  # NVIDIA's first compute capability with tensor cores for float16 (Volta)
+_BFLOAT16 = 8.0  # NVIDIA's first compute capability with tensor cores for bfloat16 (Ampere)
+_OF_AN_SM = {  # dense 16-bit operations per multiprocessor and clock, by compute capability (NVIDIA's white papers of each architecture)
     **dict.fromkeys((7.0, 7.5, 8.6, 8.9), 1024),
     8.0: 2048,
     9.0: 4096,
     10.0: 8192,
 }
-_PRIVATE = "tf_gpu_private"  # threads of TF_GPU_THREAD_MODE=gpu_private
+_PRIVATE = "tf_gpu_private"  # prefix of thread names under TF_GPU_THREAD_MODE=gpu_private
 
 
 @dataclass(frozen=True)
 class DeviceSpecs:
-    """`names`: the devices' planes; `compute_capability`: the lowest compute capability of an
-    NVIDIA GPU (None: none, or not said).
+    """Properties of the devices of all hosts.
+
+    names: names of the devices' planes
+    compute_capability: lowest compute capability of an NVIDIA GPU; None without one, or if unknown
+    has_private_threads: whether TF_GPU_THREAD_MODE is gpu_private
+    has_tensorflow_gpu: whether TensorFlow runs on a GPU
     """
 
     names: tuple[str, ...]
@@ -33,18 +37,22 @@ class DeviceSpecs:
 
     @property
     def has_tensor_cores(self) -> bool:
-        """Whether 16 bits can be faster; devices that do not say are taken for today's."""
+        """Whether 16 bits can be faster; devices of unknown capability are assumed to be current
+        ones.
+        """
         return self.compute_capability is None or self.compute_capability >= _TENSOR_CORES
 
     @property
     def has_bfloat16(self) -> bool:
-        """Whether bfloat16 can be faster; devices that do not say are taken for today's."""
+        """Whether bfloat16 can be faster; devices of unknown capability are assumed to be current
+        ones.
+        """
         return self.compute_capability is None or self.compute_capability >= _BFLOAT16
 
 
 @memoize
 def device_specs(run: Run) -> DeviceSpecs:
-    """The facts of all hosts together."""
+    """Return the properties of the devices of all hosts together."""
     planes = [plane for timeline in run.hosts for plane in timeline.device_planes]
     known = [c for plane in planes if (c := compute_capability(plane)) is not None]
     threads = [name for timeline in run.hosts for name in timeline.trace.lines.names]
@@ -59,7 +67,9 @@ def device_specs(run: Run) -> DeviceSpecs:
 
 
 def compute_capability(plane: Plane) -> float | None:
-    """Compute capability of an NVIDIA GPU (7.5 for a T4); None where the plane does not say."""
+    """Return the compute capability of an NVIDIA GPU (7.5 for a T4); None where the plane has
+    none.
+    """
     major, minor = plane.stats.get(dialect.COMPUTE_CAP_MAJOR), plane.stats.get(dialect.COMPUTE_CAP_MINOR)
     if not isinstance(major, (int, float)) or not major or plane.stats.get(dialect.DEVICE_VENDOR) == "AMD":
         return None
@@ -67,13 +77,14 @@ def compute_capability(plane: Plane) -> float | None:
 
 
 def memory_bandwidth(plane: Plane) -> float:
-    """Bytes per second that a device's memory can move; 0 where its plane does not say."""
+    """Return the memory bandwidth of a device, bytes per second; 0 where its plane has none."""
     return _number(plane, dialect.MEMORY_BANDWIDTH) or 1e9 * _number(plane, dialect.PEAK_MEMORY)
 
 
 def peak_flops(plane: Plane) -> float:
-    """Floating-point operations per second that a device can do in 16 bits; 0 where its plane does
-    not say. Of an NVIDIA GPU those of its tensor cores at the highest clock.
+    """Return the peak floating-point operations per second of a device in 16 bits; 0 where unknown.
+
+    For an NVIDIA GPU this is the peak of its tensor cores at the highest clock.
     """
     known = 1e12 * _number(plane, dialect.PEAK_TERAFLOPS)
     of_sm = _OF_AN_SM.get(compute_capability(plane) or 0.0, 0)

@@ -1,10 +1,10 @@
 """What devices did in each step, and when: the events that count for a step, cut to its time.
 
 An event of a device counts for a step by the rule of the step's categories (`step_breakdown.py`),
-so that ops, lines and layers come to what the categories say the device took: where a program's
-work is looked for by time (JAX), for every step in whose time it ran, whichever call launched it;
-elsewhere for the step that caused it. A call often returns long before the device begins, so that
-an event may lie in one step, in two, or behind the step that launched it.
+so that the times of ops, lines and layers add up to the categories of the device. In a program
+whose work is matched by time (JAX), an event counts for every step in whose time it ran, whichever
+call launched it; elsewhere for the step that caused it. A call often returns long before the device
+begins, so that an event may lie in one step, in two, or after the step that launched it.
 """
 
 from __future__ import annotations
@@ -22,9 +22,15 @@ from outpace.trace.algorithms import distinct, find_positions, union_rows
 
 @dataclass(frozen=True, eq=False)
 class DeviceWork:
-    """Pieces of events of the devices that work in the steps, sorted by event row and step. start,
-    end: cut to the step, ps; parent: the piece of the event around this one in the same step, -1
-    for none; own: ps without the pieces inside it; begins: whether it is the first one.
+    """Pieces of the events of devices that work in the steps, sorted by event row and step.
+
+    row: event row of each piece
+    step: index of its step
+    start: start, cut to the step, ps
+    end: end, cut to the step, ps
+    parent: index of the piece of the enclosing event in the same step, -1 for none
+    self_ps: time without the pieces inside it, ps
+    is_first: whether it is the first piece of its event
     """
 
     row: Indices
@@ -36,8 +42,10 @@ class DeviceWork:
     is_first: Mask
 
     def sum_by_row(self, rows: Indices, step_mask: Mask) -> tuple[Picoseconds, Mask]:
-        """Of some event rows (sorted): (time of their own, ps, and whether they begin) in the
-        chosen ones of all steps.
+        """Return (self time in ps, whether it begins) of each event row in the selected steps.
+
+        rows: event rows, sorted
+        step_mask: selection of steps, bool per step
         """
         chosen = np.flatnonzero(step_mask[self.step])
         at = find_positions(rows, self.row[chosen])
@@ -50,7 +58,7 @@ class DeviceWork:
 
 @memoize
 def device_work(timeline: Timeline) -> DeviceWork:
-    """The work of a host's devices; no pieces where it has no steps, or no device."""
+    """Return the work of a host's devices; without pieces where it has no steps or no device."""
     planes = (averaged_devices(timeline) or timeline.device_planes) if len(timeline.steps) else ()
     driven = time_matched_devices(timeline)
     parts = [np.zeros((4, 0), np.int64)]
@@ -64,12 +72,16 @@ def device_work(timeline: Timeline) -> DeviceWork:
 
 
 def _rows(timeline: Timeline, plane: Plane) -> Indices:
-    """Events on a device's own lines. Those that took no time are executions, too."""
+    """Return the rows of events on a device's own lines; events without duration are executions,
+    too.
+    """
     return union_rows(*(timeline.trace.lines.row_numbers(line) for line in timeline.device_lines(plane)))
 
 
 def _by_time(timeline: Timeline, plane: Plane, rows: Indices) -> Indices:
-    """(row, step, start, end) of every piece of the events that lies in the time of a step."""
+    """Return (row, step, start, end) of every piece of the events that lies in the time of a
+    step.
+    """
     steps, (start, end) = timeline.steps, (timeline.trace.start[rows], timeline.trace.end[rows])
     order = np.argsort(steps.start, kind="stable")
     low = np.searchsorted(np.maximum.accumulate(steps.end[order]), start, side="right")
@@ -82,7 +94,9 @@ def _by_time(timeline: Timeline, plane: Plane, rows: Indices) -> Indices:
 
 
 def _by_cause(timeline: Timeline, plane: Plane, rows: Indices) -> Indices:
-    """The same of the part of each event that lies in the time of the step that caused it."""
+    """Return (row, step, start, end) of the part of each event in the time of the step that caused
+    it.
+    """
     rows = rows[timeline.step_index[rows] >= 0]
     step = timeline.step_index[rows].astype(np.int64)
     start, end = step_event_times(timeline, rows, (plane,))
@@ -91,14 +105,16 @@ def _by_cause(timeline: Timeline, plane: Plane, rows: Indices) -> Indices:
 
 
 def _pieces(row: Indices, step: Codes, start: Picoseconds, end: Picoseconds, lasts: Mask) -> Indices:
-    """Those of the pieces that lie in their step; of events that take no time, which
-    begin in it.
+    """Return the pieces that lie in their step; of events without duration, those that begin in
+    it.
     """
     return np.asarray(np.stack((row, step, start, end))[:, np.where(lasts, end > start, end == start)])
 
 
 def _around(timeline: Timeline, row: Indices, step: Codes) -> Indices:
-    """Of each piece, that of the event which holds its event, in the same step; -1 for none."""
+    """Return for each piece the index of the enclosing event's piece in the same step; -1 for
+    none.
+    """
     rows = distinct(row)
     holder = timeline.trace.compute_nesting(rows)[0]
     parent = holder[np.searchsorted(rows, row)].astype(np.int64)

@@ -1,5 +1,5 @@
-"""Which lines of a JAX program the compiled ops' time comes from: forward and backward pass
-together, per step of the steady state.
+"""The source lines of a JAX program that its compiled ops' time comes from: forward and backward
+pass together, per step of the steady state.
 """
 
 from __future__ import annotations
@@ -26,9 +26,9 @@ from outpace.trace.algorithms import distinct, intersect_indices
 
 _WRAPPER = re.compile(r"(?:jvp|transpose|vmap|remat|checkpoint|custom_jvp|custom_vjp|linearize)\((.*)\)")
 DEVICE_SIDE, CPU_SIDE = "device", "CPU"
-_PS = 1e12  # in a second
-_COMPILED = "fusion"  # a type of op that tells nothing of it
-_MOSTLY, _NEARLY_ALL = 0.5, 0.9  # of the time of all programs
+_PS = 1e12  # picoseconds in a second
+_COMPILED = "fusion"  # an op type that does not identify the work
+_MOSTLY, _NEARLY_ALL = 0.5, 0.9  # shares of the time of all programs
 
 FIELDS = parse_schema("""
     * host        | text     | host that ran the ops
@@ -51,16 +51,19 @@ FIELDS = parse_schema("""
 
 @memoize
 def hlo_source_lines(run: Run) -> Table:
-    """`FIELDS`: one row per host, side, framework op and source line, longest first. Empty for a
-    profile without HLO ops.
+    """Return a table with one row per host, side, framework op and source line, longest first.
+
+    The columns are `FIELDS`. The table is empty for a profile without HLO ops.
     """
     rows = [row for host, ran in instruction_stats(run).items() for row in _rows(host, ran)]
     return Table.from_rows("hlo_lines", "Compiled ops by source line", FIELDS, rows).sort_by("time_ps")
 
 
 def short_op_name(op_name: str, product: str) -> str:
-    """What an op is told of as: the last part of its name, or where that is only the form in which
-    it hands a product on (`transpose`), the product.
+    """Return a short name of an op for a sentence: the last part of its framework name.
+
+    Return the product instead where the op computes one, and its name is only that of the form in
+    which it passes the result on (`transpose`).
     """
     return (
         product if product and classify_work(_COMPILED, op_name) is not classify_work(product) else op_name.rpartition("/")[2]
@@ -68,16 +71,16 @@ def short_op_name(op_name: str, product: str) -> str:
 
 
 def strip_transforms(framework_op: str) -> tuple[str, bool]:
-    """(the op without the wrappers of differentiation, whether it belongs to the backward pass).
+    """Return (the framework op without JAX's transformations, whether it is in the backward pass).
 
     `jit(f)/transpose(jvp(layer))/dot_general` is `jit(f)/layer/dot_general`, backward.
     """
-    parts = _split(framework_op.partition(";")[0])  # of an op that stands for several, the first
+    parts = _split(framework_op.partition(";")[0])  # the first name of an op that merges several
     return "/".join(filter(None, map(_unwrapped, parts))), any(p.startswith("transpose(") for p in parts)
 
 
 def _split(name: str) -> list[str]:
-    """The parts between slashes; a slash in brackets separates nothing."""
+    """Return the parts of a name between slashes; a slash inside brackets does not separate."""
     parts, depth = [""], 0
     for letter in name:
         depth += (letter == "(") - (letter == ")")
@@ -96,10 +99,16 @@ def _unwrapped(part: str) -> str:
 
 @dataclass(frozen=True)
 class InstructionStats:
-    """An HLO instruction of one side, as it ran in the steady state: `time_ps` per step and device,
-    ps; `share` of the step; `count` executions that began in all these steps; `device_steps`: steps
-    times devices; `whole`: ps of these executions, what lies beyond their step's end included
-    (None: nothing does).
+    """How an HLO instruction ran on one side in the steady state.
+
+    side: `DEVICE_SIDE` or `CPU_SIDE`
+    op: the instruction
+    time_ps: self time per step and device, ps
+    share: share of the step
+    count: executions that began in all steady steps
+    device_steps: number of steady steps times number of devices
+    full_ps: total time of these executions, including the part after their step's end, ps; None
+        where no part lies there
     """
 
     side: str
@@ -112,23 +121,23 @@ class InstructionStats:
 
     @property
     def executed_ps(self) -> float:
-        """How long its executions took together, ps."""
+        """Total time of its executions, ps."""
         return self.time_ps * self.device_steps if self.full_ps is None else self.full_ps
 
     @property
     def bytes_per_s(self) -> float:
-        """Memory traffic while it ran; 0 where that is not known."""
+        """Memory traffic while it ran, bytes per second; 0 where it is unknown."""
         return max(self.op.bytes, 0.0) * self.count / self.executed_ps * _PS if self.executed_ps else 0.0
 
     @property
     def flops_per_s(self) -> float:
-        """Floating-point operations while it ran; 0 where that is not known."""
+        """Floating-point operations per second while it ran; 0 where they are unknown."""
         return max(self.op.flops, 0.0) * self.count / self.executed_ps * _PS if self.executed_ps else 0.0
 
 
 @memoize
 def instruction_stats(run: Run) -> dict[str, tuple[InstructionStats, ...]]:
-    """The HLO instructions that ran, by host."""
+    """Return the HLO instructions that ran, by host."""
     return {timeline.host: tuple(_ran(timeline)) for timeline in run.hosts}
 
 
@@ -149,8 +158,9 @@ def _ran(timeline: Timeline) -> Iterator[InstructionStats]:
 
 
 def _own(timeline: Timeline, side: str, rows: Indices, steady: Mask) -> tuple[Picoseconds, Mask]:
-    """Of each event its own time in the steady steps, ps, and whether it begins in one; all of it
-    where no step is known.
+    """Return (self time in the steady steps in ps, whether it begins in one) of each event.
+
+    Where no step is known, all of an event counts.
     """
     own = timeline.trace.compute_nesting(rows)[1]
     if not len(timeline.steps):
@@ -163,8 +173,10 @@ def _own(timeline: Timeline, side: str, rows: Indices, steady: Mask) -> tuple[Pi
 
 @memoize
 def attention_ops(run: Run) -> frozenset[tuple[str, str, str]]:
-    """(host, op, source) of the rows of devices in `hlo_source_lines` that mostly are a part of an
-    attention, by what they are made of.
+    """Return (host, op, source) of the devices' rows of `hlo_source_lines` that are mostly
+    attention.
+
+    An instruction belongs to an attention by the structure of its program.
     """
     sums: dict[tuple[str, str, str], float] = {}
     for host, ran in instruction_stats(run).items():
@@ -177,15 +189,18 @@ def attention_ops(run: Run) -> frozenset[tuple[str, str, str]]:
 
 @memoize
 def busy_module_counts(run: Run) -> dict[str, int]:
-    """How many programs per step make most of the time of compiled ops on the devices of each host:
-    1 where one of them does, 0 where no kernel names its program.
+    """Return how many programs per step take most of the devices' time in compiled ops, by host.
+
+    The count is 1 where a single program takes at least half of the time, else the number of
+    programs that take nine tenths; 0 where no kernel names its program.
     """
     return {timeline.host: _programs_of(timeline) for timeline in run.hosts if timeline.device_planes}
 
 
 def has_one_module(run: Run) -> bool:
-    """Whether one compiled program makes most of the work of each host's devices, as far as kernels
-    name their programs.
+    """Whether one compiled program takes most of the time of each host's devices.
+
+    This is False where no kernel names its program.
     """
     return set(busy_module_counts(run).values()) == {1}
 
@@ -218,8 +233,9 @@ def _rows(host: str, ran: tuple[InstructionStats, ...]) -> Iterator[tuple[object
 
 
 def _devices(timeline: Timeline, side: str, rows: Indices) -> Numbers:
-    """The devices that ran ops, each by a number: planes, or what a CPU is divided into
-    (jax_num_cpu_devices, pmap).
+    """Return the numbers of the devices that ran ops.
+
+    A device is a plane, or a part into which a CPU is divided (jax_num_cpu_devices, pmap).
     """
     trace = timeline.trace
     if side == DEVICE_SIDE:
@@ -229,8 +245,9 @@ def _devices(timeline: Timeline, side: str, rows: Indices) -> Numbers:
 
 
 def _steady(timeline: Timeline) -> tuple[Mask, int, float]:
-    """(is each step, by index, of the steady state - the last entry is for -1, no step -, how many
-    are, their summed length).
+    """Return (whether each step is steady, the number of steady steps, their total length in ps).
+
+    The mask has one more entry, False, for the index -1 of events outside of steps.
     """
     whole = timeline.steps.steady_rows
     of = np.zeros(len(timeline.steps) + 1, bool)
@@ -239,7 +256,7 @@ def _steady(timeline: Timeline) -> tuple[Mask, int, float]:
 
 
 class _Sums:
-    """One line and op while it is summed up."""
+    """Running sums of one source line and op."""
 
     def __init__(self) -> None:
         self.time = self.share = self.backward = self.flops = self.whole = 0.0
@@ -248,7 +265,7 @@ class _Sums:
         self._bits: dict[int, float] = {}
 
     def add(self, ran: InstructionStats, backward: bool) -> None:
-        """Count one instruction."""
+        """Add one instruction."""
         self.time += ran.time_ps
         self.share += ran.share
         self.backward += ran.time_ps * backward
@@ -264,18 +281,19 @@ class _Sums:
         return self.flops / self.whole * _PS if self.flops and self.whole else float("nan")
 
     def most(self) -> tuple[str, int]:
-        """Opcode and precision with the most time."""
+        """Return the opcode and the precision in bits with the most time."""
         return max(self._opcodes, key=self._opcodes.__getitem__), max(self._bits, key=self._bits.__getitem__)
 
 
-HloEvents = tuple[
-    str, Indices, Codes, list[HloOp], Numbers
-]  # side, event rows, op of each, ops, executions that begin with each
+# Side, event rows, index of each event's op, ops, number of executions that begin with each event.
+HloEvents = tuple[str, Indices, Codes, list[HloOp], Numbers]
 
 
 def iter_hlo_events(timeline: Timeline) -> Iterator[HloEvents]:
-    """The HLO ops that ran: kernels and worker threads, whose events name the op, and lines of XLA
-    ops, where each event is one.
+    """Yield the events of HLO ops (`HloEvents`), by side and line.
+
+    On the lines of kernels and worker threads, an event names its op; on a line of XLA ops, each
+    event is an op.
     """
     trace = timeline.trace
     rows = find_hlo_events(trace)
@@ -308,8 +326,9 @@ def iter_hlo_events(timeline: Timeline) -> Iterator[HloEvents]:
 
 
 def _described(timeline: Timeline, name: int) -> HloOp:
-    """A TPU's op: of its program, else of the stats that stand beside its name; what the profile
-    itself counts comes first.
+    """Return the HLO op of a TPU's event name: from its program, else from the stats of the name.
+
+    Counters that the profile itself contains (FLOPs, bytes) take precedence.
     """
     op, stats = tpu_op(timeline, name), timeline.trace.name_stats.get(name, {})
     category, framework, source = (str(stats.get(key) or "") for key in (dialect.HLO_CATEGORY, dialect.TF_OP, dialect.SOURCE))

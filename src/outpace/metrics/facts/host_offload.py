@@ -1,5 +1,5 @@
-"""Arrays that a compiled program keeps in the host's memory: it copies them to the device and back
-inside of each step.
+"""Arrays that a compiled program stores in the host's memory, and copies to the device and back in
+each step.
 """
 
 from __future__ import annotations
@@ -13,9 +13,15 @@ from outpace.timeline.hlo_analysis import DEVICE_TO_HOST, HOST_TO_DEVICE
 
 @dataclass(frozen=True)
 class HostOffload:
-    """Per step: bytes that are `fetched_bytes` from the host's memory and `written_bytes` back, and
-    the shares of the step in which the device awaits either. `fetched_arrays`: how many are
-    fetched; `source`: the line that asks for most.
+    """Copies between the memories of host and device inside a compiled program.
+
+    host: name of the host
+    fetched_bytes: bytes per step from the host's memory to the device
+    written_bytes: bytes per step from the device to the host's memory
+    fetch_share: share of the step in which the device waits for fetches
+    write_share: share of the step in which the device waits for writes
+    fetched_arrays: arrays fetched per step
+    source: source line of the longest copies; "" where unknown
     """
 
     host: str
@@ -29,7 +35,9 @@ class HostOffload:
 
 @memoize
 def host_offloads(run: Run) -> tuple[HostOffload, ...]:
-    """Of each host whose programs copy between memory spaces."""
+    """Return the offloading of each host whose programs copy between the memories of host and
+    device.
+    """
     found = ((host, [r for r in ran if r.op.copied_bytes]) for host, ran in instruction_stats(run).items())
     return tuple(
         _offload(host, copies)

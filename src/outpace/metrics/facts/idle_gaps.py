@@ -1,10 +1,10 @@
-"""Where a training thread stops for as long in most steps: no event for a while, always about
-equally long, as a sleep, a lock or a service on a network makes it. What Python computes is seldom
-so even.
+"""Find where a training thread stops for the same time in most steps.
 
-A call that returns only when the device is done stops the thread too, and some libraries wait so
-without an event. Such a stop goes on while the device works, ends a short and even time behind it,
-and varies as the device's work does: whatever the code, it is a wait for the device.
+No event runs for a while, always about equally long, as in a sleep, a lock or a call to a network
+service. Computation in Python is seldom so even. A call that returns only when the device is done
+stops the thread too, and some libraries wait so without an event. Such a stop lasts while the
+device works, ends a short and even time after it, and varies as the device's work does: whatever
+the code, it is a wait for the device.
 """
 
 from __future__ import annotations
@@ -19,21 +19,27 @@ from outpace.model.arrays import Indices, Picoseconds
 from outpace.timeline import Run, Timeline
 from outpace.trace import dialect
 
-_ALIKE = 0.05  # of the usual length: what differs more is none of them
-_MOST = 0.5  # of the steps must hold one
-_FEWEST = 3  # steps: of fewer nothing comes round
-_LONG = 1e9  # ps: what is shorter is what Python takes around any call
-_COVERED = 0.9  # of a wait for the device, up to its last event, it works
-_BEHIND = 0.25  # of a wait at most lies behind the device's last event: Python that goes on from there
-_EVEN = 0.5  # of the usual time behind that event: what differs more is another wait
-_SPREAD = 1.5  # times what stops differ by: ends that follow the device's differ less from these than from the stops' begins
+_ALIKE = 0.05  # maximum deviation of a gap from the median gap, relative to it
+_MOST = 0.5  # minimum share of steps with such a gap
+_FEWEST = 3  # minimum number of steps in which a gap can be seen to recur
+_LONG = 1e9  # ps: minimum length of a gap; Python takes less around any call
+_COVERED = 0.9  # minimum share of a wait, up to the device's last event, in which the device works
+_BEHIND = 0.25  # maximum share of a wait after the device's last event, in which Python resumes
+_EVEN = 0.5  # maximum deviation of the time after that event from its median, relative to it: more is another wait
+_SPREAD = 1.5  # maximum spread of that time as a multiple of the spread of the waits' lengths: a wait's end follows the device
 
 
 @dataclass(frozen=True)
 class IdleGap:
-    """In `gap_steps` of `steps` steps nothing runs on the training thread for `length_ps` ps at
-    least, behind `previous_event` and before `next_event`; `share`: what is gone of the steady
-    steps without any, none of them longer than that.
+    """A gap without events on the training thread that recurs in most steps.
+
+    gap_steps: number of steps with the gap
+    steps: number of steady steps
+    length_ps: minimum length of the gap, ps
+    share: share of the steady steps that is saved without the gaps, each counted with `length_ps`
+        at most
+    previous_event: name of the event before the gap; "" where the step begins with it
+    next_event: name of the event after the gap; "" where the step ends with it
     """
 
     gap_steps: int
@@ -45,7 +51,7 @@ class IdleGap:
 
 
 def find_idle_gap(run: Run, host: str) -> IdleGap | None:
-    """The stop of one host's training thread; None where most steps have none."""
+    """Return the recurring gap of a host's training thread; None where most steps have none."""
     timeline = run.by_host[host]
     steps = timeline.steps
     known = steps.line[steps.line >= 0]
@@ -69,9 +75,13 @@ def find_idle_gap(run: Run, host: str) -> IdleGap | None:
 
 @dataclass(frozen=True, eq=False)
 class DeviceWaits:
-    """Stops of the training thread that are waits for a device, one in a step at most: start and
-    end, ps, in order; `device_idle_ps`: how long no device works then, from the end of its work to
-    the begin of the next, ps, of each.
+    """Gaps of the training thread that are waits for a device, at most one per step, in order of
+    time.
+
+    start: start of each wait, ps
+    end: end of each wait, ps
+    device_idle_ps: time from the end of the device's work in the wait to the start of its next
+        work, ps
     """
 
     start: Picoseconds
@@ -81,7 +91,7 @@ class DeviceWaits:
 
 @memoize
 def device_waits(timeline: Timeline) -> DeviceWaits:
-    """The waits of one host; none where fewer than most of the steady steps have one."""
+    """Return the waits of one host; none unless most of the steady steps have one."""
     none = np.zeros(0, np.int64)
     steps = timeline.steps
     known = steps.line[steps.line >= 0]
@@ -110,20 +120,20 @@ def device_waits(timeline: Timeline) -> DeviceWaits:
 
 
 def _spread(times: Picoseconds) -> float:
-    """What times differ by: their median distance from the median."""
+    """Return the median absolute deviation of times from their median, ps."""
     return median(np.abs(times - median(times)))
 
 
 def _events(timeline: Timeline, line: int) -> Indices:
-    """The rows of a line, without the marks of steps."""
+    """Return the event rows of a line, without the marks of steps."""
     trace = timeline.trace
     rows = trace.lines.row_numbers(line)
     return rows[~np.isin(rows, trace.stat(dialect.STEP_NUM).rows)]
 
 
 def _around(timeline: Timeline, rows: Indices, begin: int, end: int) -> tuple[str, str]:
-    """Names of the event that ends where nothing runs any more, and of the next one; "" where the
-    step ends before.
+    """Return the names of the events that end at `begin` and start at `end`; "" where there is
+    none.
     """
     trace = timeline.trace
     after, before = rows[trace.end[rows] == begin][-1:], rows[trace.start[rows] == end][:1]
@@ -131,17 +141,16 @@ def _around(timeline: Timeline, rows: Indices, begin: int, end: int) -> tuple[st
 
 
 def _longest(timeline: Timeline, rows: Indices) -> tuple[Picoseconds, Picoseconds]:
-    """(start, length) of the longest time in each steady step in which none of the events runs,
-    int64 ps.
-    """
+    """Return (start, length) of the longest time without an event in each steady step, int64 ps."""
     trace, steps = timeline.trace, timeline.steps
     start, end = steps.start[steps.steady_rows], steps.end[steps.steady_rows]
     began, ended = merge_spans(trace.start[rows], trace.end[rows])
-    idle = np.append(start.min(), ended), np.append(began, end.max())  # before the first event, between two, behind the last
+    # Idle before the first event, between events, and after the last event.
+    idle = (np.append(start.min(), ended), np.append(began, end.max()))
     real = idle[1] > idle[0]
     window, low, high = intersect_spans(start, end, (idle[0][real], idle[1][real]))
     order = np.lexsort((high - low, window))
     found, length = np.array(start), np.zeros(len(start), np.int64)
-    found[window[order]] = low[order]  # the longest comes last, and stays
+    found[window[order]] = low[order]  # of a window's gaps in rising order, the last assignment wins: the longest
     length[window[order]] = (high - low)[order]
     return found, length

@@ -1,10 +1,10 @@
 """tf.data iterators: what each call of an input pipeline did, stage by stage.
 
-Meaning as in `xplane_to_tf_data_stats.cc` of openxla/xprof, the analysis that the TensorFlow
-Profiler guide describes: a call of the root iterator is followed into the iterators that it called
-on its own thread, and, across an asynchronous stage, into those that produced the very element that
-it consumed. A stage's self time leaves out the time that overlaps its children; a stage is on the
-critical path when it and all above it overlap their caller.
+The meaning is that of `xplane_to_tf_data_stats.cc` of openxla/xprof, the analysis that the
+TensorFlow Profiler guide describes: a call of the root iterator is followed into the iterators that
+it called on its own thread, and, across an asynchronous stage, into those that produced the very
+element that it consumed. A stage's self time leaves out the time that overlaps its children; a
+stage is on the critical path when it and all stages above it overlap their callers.
 """
 
 from __future__ import annotations
@@ -31,40 +31,43 @@ ASYNC_TYPES = (
 )
 _SHUFFLES, _DRAWS = "Shuffle", ("Random", "Sampling")
 _GROUPS = ("Batch", "PaddedBatch", "ParallelBatch", "MapAndBatch", "Window", "GroupBy", "Zip")
-_DEEPEST = 100  # levels followed below a root, as in the reference
+_DEEPEST = 100  # maximum number of levels followed below a root, as in the reference
 ITERATOR_STATS = (dialect.ID, dialect.PARENT_ID, dialect.ELEMENT_ID, dialect.NAME, dialect.PARALLELISM, dialect.AUTOTUNE)
 
 
 def is_async_stage(iterator_type: str) -> bool:
-    """Whether a stage hands elements over from threads of its own: its consumer mostly
-    waits in it.
+    """Whether a stage produces elements on threads of its own, so that its consumer mostly waits in
+    it.
     """
     return iterator_type.removeprefix("Legacy").startswith(ASYNC_TYPES)
 
 
 def is_shuffling_stage(iterator_type: str) -> bool:
-    """Whether a stage gives its elements another order in every epoch."""
+    """Whether a stage changes the order of its elements in every epoch."""
     return iterator_type.startswith(_SHUFFLES)
 
 
 def is_random_stage(iterator_type: str) -> bool:
-    """Whether a stage gives other elements in every epoch."""
+    """Whether a stage produces different elements in every epoch."""
     return iterator_type.startswith(_DRAWS)
 
 
 def is_grouping_stage(iterator_type: str) -> bool:
-    """Whether a stage puts elements together: in another order they make other groups."""
+    """Whether a stage groups elements, so that another order of elements gives other groups."""
     return iterator_type.startswith(_GROUPS)
 
 
 @dataclass(frozen=True, eq=False)
 class IteratorCalls:
-    """Every (root call, iterator) pair of one host. Arrays run in parallel, sorted by (call,
-    iterator).
+    """Every (root call, iterator) pair of one host, sorted by call and iterator.
 
-    call: index of the root call; iterator: index into `IteratorGraph.ids`; start, total, self_time:
-    ps (start of the first execution, sums over executions); count: executions; blocking: on the
-    critical path of that call.
+    call: index of the root call
+    iterator: index into `IteratorGraph.ids`
+    start: start of the first execution, ps
+    total_ps: total time of the executions, ps
+    self_ps: self time of the executions, ps
+    count: number of executions
+    blocking: whether the iterator is on the critical path of the call
     """
 
     call: Indices
@@ -78,10 +81,15 @@ class IteratorCalls:
 
 @dataclass(frozen=True, eq=False)
 class IteratorExecutions:
-    """Every execution of every iterator of one host, whether a root call of the capture led to it
-    or not. Arrays run along `IteratorGraph.ids`.
+    """All executions of each iterator of one host, whether or not a root call of the capture led to
+    them.
 
-    count: executions; start: ps, of the first; total, self_time: ps, sums over them.
+    The arrays have an entry per iterator, in the order of `IteratorGraph.ids`.
+
+    count: number of executions
+    start: start of the first execution, ps
+    total_ps: total time of the executions, ps
+    self_ps: self time of the executions, ps
     """
 
     count: Numbers
@@ -92,12 +100,18 @@ class IteratorExecutions:
 
 @dataclass(frozen=True, eq=False)
 class IteratorGraph:
-    """The iterator events of one host.
+    """The iterator events of one host, and which of them ran for which.
 
-    row: event rows; ids: distinct uint64 iterator ids; iterator: index into ids per event;
-    parent_id: uint64 per iterator (0: none); name_row: a row of `trace.event_names` per iterator
-    (its long name); first_row: an event row per iterator. cause, effect: positions in `rows`: the
-    second ran for the first. `roots`: positions of root calls.
+    trace: the host's trace
+    rows: rows of the iterator events
+    ids: distinct iterator ids, uint64
+    iterator: index into `ids` per event
+    parent_id: id of the parent iterator, uint64 per iterator; 0 for none
+    first_row: row of the first event per iterator
+    cause: position in `rows` of the calling event, per edge
+    effect: position in `rows` of the event that ran for it, per edge
+    roots: positions in `rows` of the root calls
+    device_ids: ids of root iterators whose pipelines run on a device's side
     """
 
     trace: Trace
@@ -118,7 +132,7 @@ class IteratorGraph:
 
     @once
     def types(self) -> tuple[str, ...]:
-        """Last part of every long name."""
+        """Type of every iterator: the last part of its long name."""
         return tuple(name.rsplit("::", 1)[-1] for name in self.long_names)
 
     @once
@@ -130,14 +144,14 @@ class IteratorGraph:
 
     @once
     def last_row(self) -> Indices:
-        """An event row per iterator, its last."""
+        """Row of the last event per iterator."""
         rows = np.zeros(len(self.ids), self.rows.dtype)
         np.maximum.at(rows, self.iterator, self.rows)
         return rows
 
     @once
     def overlap_ps(self) -> Picoseconds:
-        """Time that cause and effect of every edge have in common, ps."""
+        """Time that the two events of every edge overlap, ps."""
         start, end = self.trace.start[self.rows], self.trace.end[self.rows]
         common: Picoseconds = np.minimum(end[self.cause], end[self.effect]) - np.maximum(start[self.cause], start[self.effect])
         np.maximum(common, 0, out=common)
@@ -145,8 +159,10 @@ class IteratorGraph:
 
     @once
     def self_ps(self) -> Picoseconds:
-        """Self time of every event, ps: without what overlaps the iterators that it called. Of
-        those that ran at once nothing is left.
+        """Self time of every event, ps: without the time that overlaps the iterators that it
+        called.
+
+        It is never negative, also where the called iterators ran concurrently.
         """
         own = self.trace.duration[self.rows].copy()
         np.subtract.at(own, self.cause, self.overlap_ps)
@@ -154,13 +170,13 @@ class IteratorGraph:
 
     @once
     def is_critical(self) -> Mask:
-        """Whether each iterator blocks a root call."""
+        """Whether each iterator is on the critical path of a root call."""
         return np.asarray(np.bincount(self.calls.iterator[self.calls.blocking], minlength=len(self.ids)) > 0)
 
     @once
     def executions(self) -> IteratorExecutions:
-        """Every execution, iterator by iterator: those that `calls` attributes to root calls, and
-        those that begin before or end after them.
+        """All executions by iterator: those in `calls`, and those that begin before or end after
+        the root calls.
         """
         count = np.bincount(self.iterator, minlength=len(self.ids))
         start = np.full(len(self.ids), np.iinfo(np.int64).max)
@@ -172,13 +188,13 @@ class IteratorGraph:
 
     @once
     def calls(self) -> IteratorCalls:
-        """What every root call did, iterator by iterator."""
+        """What every root call did, by iterator."""
         return _follow(self)
 
 
 @memoize
 def iterator_graphs(run: Run) -> dict[str, IteratorGraph]:
-    """The iterator graph of every host that has tf.data activity."""
+    """Return the iterator graph of every host that has tf.data events, by host."""
     graphs = {t.host: _graph(t) for t in run.hosts}
     return {host: graph for host, graph in graphs.items() if graph is not None}
 
@@ -219,8 +235,10 @@ def _graph(timeline: Timeline) -> IteratorGraph | None:
 
 
 def _edges(trace: Trace, row: Indices, ids: Ids, parent_id: Ids) -> tuple[Indices, Indices]:
-    """Positions (caller, callee): direct nesting on a thread, and consumption of an element that
-    another thread produced.
+    """Return positions (caller, callee) of all edges.
+
+    A caller calls the callee on its own thread, or consumes an element that the callee produced on
+    another thread.
     """
     parent = trace.parent[row]
     caller = find_positions(row, parent)
@@ -229,18 +247,21 @@ def _edges(trace: Trace, row: Indices, ids: Ids, parent_id: Ids) -> tuple[Indice
     element = trace.stat(dialect.ELEMENT_ID)
     produces, consumes = _pairs(trace, element)
     producer = np.flatnonzero(find_positions(element.rows[produces], parent) >= 0)
-    _, first_child = np.unique(parent[producer], return_index=True)  # an element's first iterator is what produced it
+    # The first iterator below a producing event is the one that produced the element.
+    _, first_child = np.unique(parent[producer], return_index=True)
     producer = producer[first_child]
-    producer = producer[(parent_id[producer] != 0) & (caller[producer] < 0)]  # what is called on the same thread has its caller
+    # An iterator that is called on the same thread already has an edge.
+    producer = producer[(parent_id[producer] != 0) & (caller[producer] < 0)]
     produced = element.uints[np.searchsorted(element.rows, parent[producer])]
 
     consumer = find_positions(row, trace.parent[element.rows[consumes]])
     consumed = element.uints[consumes][consumer >= 0]
     consumer = consumer[consumer >= 0]
+    # An element belongs to the first consumption that ends after its production began.
     begun, done = (
         trace.start[row[producer]],
         trace.end[row[consumer]],
-    )  # an element goes to the first consumption that ends after that
+    )
     at = match_latest((ids[consumer], consumed), -done, (parent_id[producer], produced), -begun)
     linked = np.flatnonzero(at >= 0)
     linked = linked[done[at[linked]] >= begun[linked]]
@@ -248,7 +269,7 @@ def _edges(trace: Trace, row: Indices, ids: Ids, parent_id: Ids) -> tuple[Indice
 
 
 def _pairs(trace: Trace, element: StatColumn) -> tuple[Indices, Indices]:
-    """Positions in the `element_id` column of producing and of consuming events."""
+    """Return positions in the `element_id` column of producing and of consuming events."""
     of = trace.name[element.rows]
     return np.flatnonzero(event_names(trace).mask(EventFlag.PRODUCER)[of]), np.flatnonzero(
         event_names(trace).mask(EventFlag.CONSUMER)[of]
@@ -256,7 +277,9 @@ def _pairs(trace: Trace, element: StatColumn) -> tuple[Indices, Indices]:
 
 
 def _follow(graph: IteratorGraph) -> IteratorCalls:
-    """Walk from all root calls at once, level by level, and sum up per (call, iterator)."""
+    """Walk from all root calls at once, level by level, and return the sums per (call,
+    iterator).
+    """
     trace = graph.trace
     order = np.argsort(graph.cause, kind="stable")
     child, shared = graph.effect[order], graph.overlap_ps[order]

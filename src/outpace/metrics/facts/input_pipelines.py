@@ -2,17 +2,18 @@
 
 An asynchronous stage (Prefetch, ParallelMap, MapAndBatch, ...) mostly waits in its consumer's
 thread while other threads do the work. So a pipeline is cut at its asynchronous stages into
-*segments* that run at the same time:
+*segments* that run concurrently:
 
-* a **chain**: the synchronous stages between two asynchronous ones, run one after the other by the threads that ask for their elements
-  (the last chain is run by the training loop itself); its work is the sum of its stages' self time, and of what handing an element over costs;
-* a **function**: what an asynchronous stage runs for every element in the tf.data thread pool; its work is the time of the executor runs
-  that its calls caused.
+* a **chain**: the synchronous stages between two asynchronous ones, run one after the other by the
+    threads that request their elements (the training loop itself runs the last chain); its work is
+    the sum of its stages' self time and of the cost of handing elements over;
+* a **function**: what an asynchronous stage runs for every element in the tf.data thread pool; its
+    work is the time of the executor runs that its calls caused.
 
 A segment's busy time per batch is its work, divided by the threads that ran it and by the root
-calls. The slowest segment limits the pipeline, and its stage with most work is where to act. Stages
-are told apart by iterator id; nested datasets made per element (inside interleave and flat_map)
-count as one stage per position in the pipeline.
+calls. The slowest segment limits the pipeline, and its stage with the most work is where to act.
+Stages are identified by iterator id; nested datasets that are created per element (inside
+interleave and flat_map) count as one stage per position in the pipeline.
 """
 
 from __future__ import annotations
@@ -34,30 +35,41 @@ from outpace.trace import EventColumn, Trace, dialect, store_column
 from outpace.trace.algorithms import distinct, find_positions, find_slice, propagate_groups, union_rows
 
 CHAIN, FUNCTION = "chain", "function"
-_ANY = 1_000_000  # threads: the profile does not say how many may run
-_INDEX = re.compile(r"(?<!Zip)(?<!Concatenate)(?<!DirectedInterleave)\[\d+\]")  # of a copy; of those it is an input of its own
+_ANY = 1_000_000  # number of threads that stands for no limit: the profile has no parallelism of the stage
+# Index of a copy of a stage; after Zip, Concatenate and DirectedInterleave, the index of an input.
+_INDEX = re.compile(r"(?<!Zip)(?<!Concatenate)(?<!DirectedInterleave)\[\d+\]")
 _GATHERS = "Gather"
 _PYTHON_OPS = (":PyFunc", ":EagerPyFunc", ":PyFuncStateless")
 
 
 def stage_position(name: str) -> str:
-    """A stage's long name without the indices of its copies: interleave and flat_map make one for
-    every element.
+    """Return a stage's long name without the indices of its copies.
+
+    Interleave and flat_map create a copy of a stage for every element.
     """
     return _INDEX.sub("", name)
 
 
 @dataclass(frozen=True)
 class StageWork:
-    """Work of one stage of one pipeline. Times in ps, summed over the time that the pipeline's are
-    of.
+    """Work of one stage of a pipeline; times in ps, summed over the pipeline's window (see
+    `Pipeline`).
 
-    position: long name without the indices of copies of one stage (interleaved ones); iterators:
-    indices into the graph's ids; own: self time on the threads that call it, only its own (0 for an
-    asynchronous stage, which waits there); handing: what its producing threads spent on it;
-    function: time that its function ran on pool threads; threads and function_threads: how many
-    threads did so, of the latter as many as TensorFlow lets run at a time; python: whether its
-    function runs Python; ops: time of its function's ops by `name:type`.
+    position: long name without the indices of copies (interleaved ones)
+    type: type of the stage
+    iterators: indices into `IteratorGraph.ids`
+    parent: index of the calling stage in the pipeline, -1 for none
+    is_async: whether the stage is asynchronous
+    calls: number of calls
+    self_ps: self time on the threads that call it; 0 for an asynchronous stage, which waits there
+    handoff_ps: self time of the stage's own producing threads
+    function_ps: time that its function ran on pool threads
+    threads: number of threads that ran the stage
+    function_threads: number of threads that ran its function, at most as many as TensorFlow allows
+        concurrently
+    runs_python: whether its function runs Python
+    op_ps: time of its function's ops by `name:type`
+    label: the stage's label in the profile
     """
 
     position: str
@@ -77,25 +89,27 @@ class StageWork:
 
     @property
     def work_ps(self) -> int:
-        """Its work in the capture, ps: a synchronous stage waits for its function itself, so that
-        it is counted once.
+        """Work of the stage, ps.
+
+        A synchronous stage waits for its function itself, so that the function is already in its
+        self time.
         """
         return self.handoff_ps + self.function_ps if self.is_async else self.self_ps
 
     @property
     def top_op(self) -> str:
-        """Type of the op that took most of its function's time; "" where none was recorded."""
+        """Type of the op that took most of its function's time; "" where no op was recorded."""
         types = self._by_type()
         return max(types, key=types.__getitem__, default="")
 
     @property
     def top_share(self) -> float:
-        """That op's part of the function's time; 0 where none was recorded."""
+        """Share of the function's time in ops of type `top_op`; 0 where no op was recorded."""
         return max(self._by_type().values(), default=0) / self.function_ps if self.function_ps else 0.0
 
     @property
     def only_gathers(self) -> bool:
-        """Whether its function does nothing but take rows out of arrays."""
+        """Whether its function only takes rows out of arrays."""
         return bool(self.op_ps) and all(kind.startswith(_GATHERS) for kind in self._by_type())
 
     @property
@@ -105,8 +119,9 @@ class StageWork:
 
     @property
     def call_overhead_share(self) -> float:
-        """Part of its function's time in no op: what it takes to call the function and to start its
-        ops. 0 where no op was recorded.
+        """Share of its function's time outside of ops: calling the function and starting its ops.
+
+        It is 0 where no op was recorded.
         """
         return 1 - min(1.0, sum(self.op_ps.values()) / self.function_ps) if self.function_ps and self.op_ps else 0.0
 
@@ -120,9 +135,15 @@ class StageWork:
 
 @dataclass(frozen=True)
 class Segment:
-    """Stages that run on the same threads. work: ps in the capture; busy: ps per root call of one
-    of its threads; dominant: index of the stage with most work; boundary: index of the asynchronous
-    stage that runs it (-1: the training loop).
+    """Stages that run on the same threads.
+
+    kind: `CHAIN` or `FUNCTION`
+    boundary: index of the asynchronous stage that runs the segment; -1 for the training loop
+    stages: indices of its stages
+    work_ps: total work, ps
+    threads: number of threads that ran it
+    busy_ps: busy time of one of these threads per root call, ps
+    dominant: index of the stage with the most work
     """
 
     kind: str
@@ -136,13 +157,19 @@ class Segment:
 
 @dataclass(frozen=True)
 class Pipeline:
-    """One input pipeline of one host: stages from the root down, segments slowest first, and the
-    number of root calls.
+    """One input pipeline of one host.
 
-    All of it, costs of a stage's elements and of batches too, is of the time of the host's steady
-    steps, with what lies before each of them: `steps` of them, `steps_ps` long. Costs of other
-    steps beside the time of these would be rates that nothing had. Where no root is called there,
-    it is of the whole capture.
+    host: name of the host
+    root: index of the root iterator
+    root_calls: number of calls of the root
+    stages: stages from the root down
+    segments: segments, slowest first
+    steps: number of steps
+    steps_ps: total length of these steps, ps
+
+    All of it, the costs per element and per batch too, is of the host's steady steps with the time
+    before each of them: costs of other steps, divided by the time of these, would be rates that no
+    step had. Where no root is called there, it is of the whole capture.
     """
 
     host: str
@@ -155,22 +182,27 @@ class Pipeline:
 
     @property
     def bottleneck(self) -> StageWork | None:
-        """The stage with most work in the slowest segment."""
+        """The stage with the most work in the slowest segment; None without segments."""
         return self.stages[self.segments[0].dominant] if self.segments else None
 
 
 @memoize
 def pipelines(run: Run) -> tuple[Pipeline, ...]:
-    """Every host input pipeline of every host, the one with most root calls first."""
+    """Return all input pipelines of all hosts; for each host, the one with the most root calls
+    first.
+
+    Pipelines that run on a device's side are left out.
+    """
     graphs = iterator_graphs(run)
     found = [p for t in run.hosts if t.host in graphs for p in _pipelines(t, graphs[t.host])]
     return tuple(sorted(found, key=lambda p: (p.host, -p.root_calls)))
 
 
 def slowest_segment_share(run: Run) -> float | None:
-    """Share of the step that the slowest segment of the slowest pipeline works; None where the
-    training loop itself does most of the work of one, so that it does not overlap with the model,
-    or where there is none.
+    """Return the share of the step in which the slowest segment of the slowest pipeline works.
+
+    Return None where there is no pipeline, or where the training loop itself does most of the work
+    of one, which then does not overlap the model.
     """
     shares = []
     for pipeline in pipelines(run):
@@ -210,7 +242,7 @@ def _pipelines(timeline: Timeline, graph: IteratorGraph) -> list[Pipeline]:
     for at, ((root, position), group) in enumerate(positions.items()):
         mine = stages[root]
         above = place.get(ids.get(int(graph.parent_id[group[0]]), -1), -1) - (at - len(mine))
-        parent = above if 0 <= above < len(mine) else -1  # a damaged file may say that iterators call each other in a circle
+        parent = above if 0 <= above < len(mine) else -1  # in a damaged file, iterators may call each other in a circle
         mine.append(_stage(graph, position, tuple(group), parent, at, totals))
     return [
         Pipeline(
@@ -227,8 +259,10 @@ def _pipelines(timeline: Timeline, graph: IteratorGraph) -> list[Pipeline]:
 
 @dataclass(frozen=True, eq=False)
 class _Steady:
-    """When the steady steps of a host are, each from the end of the step before (`windows`); how
-    many steps these are, and how long they are together.
+    """The time of a host's steady steps.
+
+    windows: the steady steps, each from the end of the previous step
+    steps: (number of steady steps, their total length in ps)
     """
 
     windows: BusyTime
@@ -244,16 +278,23 @@ class _Steady:
         return cls(BusyTime.from_sorted_spans(*windows), (int(whole.sum()), int(steps.duration[order][whole].sum())))
 
     def part(self, start: Picoseconds, end: Picoseconds) -> Values:
-        """Of each event, the part that lies in them; of one without length, whether it does."""
+        """Return the share of each event that lies in the windows; for one without length, whether
+        it does.
+        """
         end = np.maximum(end, start + 1)
         return np.asarray((self.windows.busy_until(end) - self.windows.busy_until(start)) / (end - start))
 
 
 @dataclass(frozen=True, eq=False)
 class _Owners:
-    """For every event the iterator (index into the graph's ids) that it works for, -1 for none; and
-    the rows of iterator events, of producing events (both with self time among these two kinds) and
-    of what runs on pool threads.
+    """The iterator for which each event works.
+
+    of: index into `IteratorGraph.ids` per event, -1 for none
+    iterator: rows of iterator events
+    iterator_self: their self time among iterator and producing events, ps
+    produce: rows of producing events
+    produce_self: their self time among iterator and producing events, ps
+    pool: rows of events that run on pool threads
     """
 
     of: EventColumn
@@ -270,9 +311,8 @@ def _owners(timeline: Timeline, graph: IteratorGraph) -> _Owners:
     maker = _makers(trace, graph, produce)
     rows = np.concatenate((graph.rows, maker[0]))
     iterator = np.concatenate((graph.iterator, maker[1]))
-    inner_first = np.argsort(
-        -rows, kind="stable"
-    )  # a nested event has a larger row: it claims its subtree before its caller does
+    # A nested event has a larger row, and has to claim its subtree before its caller does.
+    inner_first = np.argsort(-rows, kind="stable")
     cause, effect = function_runs(trace)
     of = store_column(
         propagate_groups(trace.compute_masked_subtree_ends(), cause, effect, rows[inner_first], iterator[inner_first])
@@ -285,8 +325,9 @@ def _owners(timeline: Timeline, graph: IteratorGraph) -> _Owners:
 
 
 def _pool(timeline: Timeline, graph: IteratorGraph, of: EventColumn, block: slice) -> Indices:
-    """Rows of a block that begin the work of a stage's function: they belong to a stage, and what
-    is around them to none or another.
+    """Return the rows of a block that begin the work of a stage's function.
+
+    Such an event belongs to a stage, and the event around it to no stage or to another one.
     """
     trace = timeline.trace
     claimed = of[block] >= 0
@@ -298,8 +339,9 @@ def _pool(timeline: Timeline, graph: IteratorGraph, of: EventColumn, block: slic
 
 
 def _makers(trace: Trace, graph: IteratorGraph, produce: Indices) -> tuple[Indices, Codes]:
-    """Producing events with the asynchronous iterator that they work for: the parent of the first
-    iterator that they call.
+    """Return (rows of producing events, index of the asynchronous iterator that each works for).
+
+    That iterator is the parent of the first iterator that the event calls.
     """
     parent = trace.parent[graph.rows]
     below = np.flatnonzero(find_positions(produce, parent) >= 0)
@@ -312,8 +354,9 @@ def _makers(trace: Trace, graph: IteratorGraph, produce: Indices) -> tuple[Indic
 
 @memoize
 def function_runs(trace: Trace) -> tuple[Indices, Indices]:
-    """The run of a stage's function to the executor's work for it on other threads: both carry the
-    run's id.
+    """Return (rows of a stage's function, rows of the executor's work for it on other threads).
+
+    The events of a pair have the same run id.
     """
     stat = trace.stat(dialect.ID)
     functions, executor = (
@@ -324,14 +367,14 @@ def function_runs(trace: Trace) -> tuple[Indices, Indices]:
 
 
 def _members(graph: IteratorGraph, roots: Iterable[int]) -> Iterator[tuple[int, int]]:
-    """(root, iterator) of each pipeline, callers before callees."""
+    """Yield (root, iterator) of each pipeline, callers before callees."""
     children: dict[int, list[int]] = {}
     for i, parent in enumerate(graph.parent_id.tolist()):
         children.setdefault(int(parent), []).append(i)
     for root in roots:
         found = {root: None}
         todo = [root]
-        for top in todo:  # which grows
+        for top in todo:  # the loop appends to the list that it iterates over
             new = [child for child in children.get(int(graph.ids[top]), ()) if child not in found]
             found.update(dict.fromkeys(new))
             todo += new
@@ -353,9 +396,11 @@ class _Totals:
 def _totals(
     timeline: Timeline, owner: _Owners, stage_of: Codes, count: int, counts: Callable[[Picoseconds, Picoseconds, Codes], Values]
 ) -> _Totals:
-    """Sums per stage (`stage_of`: of each iterator, and -1 at the end for nobody's events), each
-    over the events that it names; of these, by their starts, ends and stages, `counts` says which
-    part counts.
+    """Return the sums of each stage.
+
+    stage_of: stage per iterator, with -1 as the last entry, for events of no iterator
+    count: number of stages
+    counts: returns the share of each event that counts, from starts, ends and stages of events
     """
     trace = timeline.trace
     lines = max(len(trace.lines), 1)
@@ -392,7 +437,7 @@ def _function_ops(
     count: int,
     counts: Callable[[Picoseconds, Picoseconds, Codes], Values],
 ) -> list[dict[str, int]]:
-    """Time of the ops in each stage's function, by name."""
+    """Return the time of the ops in each stage's function by name, ps."""
     trace = timeline.trace
     ops = np.flatnonzero(timeline.op_kind_mask(OpKind.TENSORFLOW))
     code = np.full(len(trace.names), -1, np.int64)
@@ -433,8 +478,9 @@ def _stage(graph: IteratorGraph, position: str, group: tuple[int, ...], parent: 
 
 
 def _parallelism(graph: IteratorGraph, iterator: int) -> int:
-    """Calls of its function that TensorFlow lets a stage run at a time, where autotuning does not
-    change that.
+    """Return how many calls of its function TensorFlow lets a stage run concurrently.
+
+    Return `_ANY` where that is unknown, or autotuning may change it.
     """
     row = int(graph.last_row[iterator])
     told = _text_at(graph.trace, dialect.PARALLELISM, row)
@@ -442,7 +488,7 @@ def _parallelism(graph: IteratorGraph, iterator: int) -> int:
 
 
 def _text_at(trace: Trace, name: str, row: int) -> str:
-    """The stat of one event as text; "" where it has none."""
+    """Return the stat of one event as text; "" where it has none."""
     stat = trace.stat(name)
     at = int(np.searchsorted(stat.rows, np.int32(row)))
     found = stat.slice(at, at + 1)
@@ -451,9 +497,9 @@ def _text_at(trace: Trace, name: str, row: int) -> str:
 
 def _segments(stages: list[StageWork], calls: int) -> tuple[Segment, ...]:
     chains: dict[int, list[int]] = {}
-    boundaries: list[
-        int
-    ] = []  # the nearest asynchronous stage above, -1 when the training loop itself calls the stage; callers come first
+    # Index of the nearest asynchronous stage above each stage, -1 where the training loop itself
+    # calls it; callers come before callees.
+    boundaries: list[int] = []
     for at, stage in enumerate(stages):
         above = stage.parent
         boundaries.append(above if above < 0 or stages[above].is_async else boundaries[above])

@@ -1,10 +1,10 @@
-"""Time of a JAX program that no event of a step shows: builds on the training thread, and what runs
-for it elsewhere.
+"""Time of a JAX program that no event of a step shows: builds on the training thread, and work on
+other threads and devices.
 
 JAX dispatches without waiting: threads of XLA (on a CPU) and devices work while the program goes
 on, or waits. Wherever an op of the program runs within a step's time, the program computes for its
-steps, whichever of them dispatched it; only where nothing runs, Python holds it up. The reference
-counts what links reach, and only in the dispatching step's own time: the rest of it is "all others"
+steps, whichever step dispatched it; only where nothing runs, Python delays it. The reference counts
+only what links reach in the dispatching step's own time; the rest of that work is "all others"
 there.
 """
 
@@ -21,7 +21,9 @@ from outpace.trace.algorithms import distinct
 
 
 def build_spans(timeline: Timeline) -> tuple[Indices, Picoseconds, Picoseconds]:
-    """(row of the event that began it, start, end) of every program that was built."""
+    """Return (row of the event that began the build, start, end) of every program that was built;
+    ps.
+    """
     found = find_jax_builds(timeline.trace)
     columns = ([b.row for b in found], [b.start for b in found], [b.end for b in found])
     row, start, end = (np.array(column, np.int64) for column in columns)
@@ -29,8 +31,8 @@ def build_spans(timeline: Timeline) -> tuple[Indices, Picoseconds, Picoseconds]:
 
 
 def xla_worker_rows(timeline: Timeline) -> Indices:
-    """Rows of the events in which XLA's threads on the host ran an op, or waited in its executor
-    for one.
+    """Return the rows of events in which XLA's threads on the host ran an op, or waited in its
+    executor.
     """
     trace = timeline.trace
     if not has_jax_calls(trace):

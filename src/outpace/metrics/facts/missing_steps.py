@@ -1,6 +1,4 @@
-"""Why a profile shows no step, and what to do about it: one answer for every tool that
-needs steps.
-"""
+"""Why a profile shows no step, and what to do about it, for every tool that needs steps."""
 
 from __future__ import annotations
 
@@ -19,7 +17,7 @@ REPAIR_ADVICE = "Copy the file again, in full. If it was cut while it was being 
 
 
 def explain_missing_steps(run: Run) -> Unavailable:
-    """The reason and the way out, of a run without a step."""
+    """Return the reason why a run has no step, and what to do about it."""
     if run.events == 0:
         return Unavailable("nothing was recorded: the profile holds no event", CAPTURE_ADVICE)
     if lost := format_missing_bytes(run):
@@ -28,8 +26,9 @@ def explain_missing_steps(run: Run) -> Unavailable:
 
 
 def recapture_advice(run: Run, workload: Workload) -> str:
-    """How a program is captured in which no step was found: later, where Outpace captured it
-    already.
+    """Return how to capture a program again in which no step was found.
+
+    If Outpace already captured it, the advice is to capture later or for longer.
     """
     if not any(record.get("script") for record in run.records.values()):
         return marking_advice(workload)
@@ -37,14 +36,16 @@ def recapture_advice(run: Run, workload: Workload) -> str:
 
 
 def later_capture_command(run: Run) -> str:
-    """The command that captures later: by time where the capture saw no step by itself."""
+    """Return the command that captures later: after a time where the capture itself found no step,
+    else after a number of steps.
+    """
     record = next((record for record in run.records.values() if record.get("script")), {})
     script = shlex.quote(str(record.get("script") or "SCRIPT"))
     return f"outpace profile {_LATER['seconds' if record.get('mode') == 'seconds' else '']} {script}"
 
 
 def format_missing_bytes(run: Run) -> str:
-    """What was lost of the profile, in words; empty where nothing was."""
+    """Return a clause on how much of the profile is missing; "" where nothing is."""
     lost = [loss for timeline in run.hosts for loss in timeline.trace.damages if loss.offset is not None]
     if not lost:
         return ""
@@ -53,7 +54,7 @@ def format_missing_bytes(run: Run) -> str:
 
 
 def marking_advice(workload: Workload) -> str:
-    """How a program's steps are captured, or marked."""
+    """Return how to capture a program's steps, or mark them."""
     return workload.select_text(
         keras="Capture at least ten batches with 'outpace profile SCRIPT' or callbacks=[outpace.ProfilerCallback(...)].",
         tensorflow="Capture ten steps with 'outpace profile SCRIPT', or mark them with "
@@ -63,7 +64,7 @@ def marking_advice(workload: Workload) -> str:
 
 
 def _marked(kind: Workload) -> str:
-    """How steps are marked that a capture did not find."""
+    """Return how to mark steps that a capture did not find."""
     return kind.select_text(
         keras="A callback marks them: callbacks=[outpace.ProfilerCallback(...)].",
         tensorflow="Steps that it does not find can be marked with tf.profiler.experimental.Trace('train', step_num=n, _r=1).",

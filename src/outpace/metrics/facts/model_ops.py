@@ -1,14 +1,14 @@
-"""The ops of a training step, and the wall-clock time of each: where several threads compute at
-once, each has its part of the moment.
+"""The ops of a training step, and the wall-clock time of each: of a moment in which several threads
+compute, each has its share.
 
-What counts: ops that the executor runs, ops that ran one by one (eager), ops of programs that XLA
-compiled for the CPU, and, on accelerators, what each device did in the steps
-(`metrics/facts/device_work.py`). What the input pipeline runs is left out, and what only waits for
-others (a call of a function, of a compiled program) counts only while nothing else computes; so do
-a device's copies and collectives, which its computing hides.
+The ops are those that the executor runs, those that ran one by one (eager), those of programs that
+XLA compiled for the CPU, and, on accelerators, what each device did in the steps
+(`metrics/facts/device_work.py`). What the input pipeline runs is left out. An op that only waits
+for others (a call of a function, or of a compiled program) counts only while nothing else computes;
+so do a device's copies and collectives, which computing hides.
 
-TensorFlow writes no event for ops that it has found to be cheap: they, and the executor's own work,
-are the time of `ExecutorState::Process` outside of ops. This overhead goes to the ops that ran
+TensorFlow records no event for ops that it considers cheap: they, and the executor's own work, are
+the time of `ExecutorState::Process` outside of ops. This overhead is attributed to the ops that ran
 within the same event, or else to the op nearest in time; inside a loop, to the nearest op of a
 loop.
 """
@@ -40,31 +40,44 @@ _EXECUTOR = "ExecutorState::Process"
 _EAGER = "EagerLocalExecute: "
 _INPUT_OPS = ("Iterator", "MakeIterator", "Optional", "Dataset", "DeleteIterator", "AnonymousIterator")
 _WAITING = re.compile(
-    r"XlaLaunch|_?XlaRun|(Stateful)?PartitionedCall|(Stateless)?(While|If|Case)|RemoteCall|MapDefun|BatchFunction|__(inference|forward|backward)_.*"
+    r"XlaLaunch|_?XlaRun|(Stateful)?PartitionedCall|(Stateless)?(While|If|Case)|"
+    r"RemoteCall|MapDefun|BatchFunction|__(inference|forward|backward)_.*"
 )
-BLOCK_UNTIL_READY = "BlockUntilReady"  # a call of a compiled program waits for the threads that run it
+BLOCK_UNTIL_READY = "BlockUntilReady"  # event of a call of a compiled program while it waits for the threads that run it
 COMPILED = "compiled program"
 _DATASET = re.compile(r"Dataset(V\d+)?$")
-OpName = tuple[str, str, str]  # name, type, line that a compiled program gives
+OpName = tuple[str, str, str]  # name, type, source line where a compiled program has one
 NONE, OVERHEAD, WORK, WAIT = 0, 1, 2, 3
-"""What a name is: nothing of a step's ops, the executor around them, an op, or what waits for
+"""The role of an event name: no op of a step, the executor around ops, an op, or a wait for
 others.
 """
 
 
 @dataclass(frozen=True, eq=False)
 class ModelOps:
-    """One side of one host. Arrays have one entry per event of an op in a step that counts.
+    """The ops on one side of one host. Arrays have one entry per event of an op in a step that
+    counts.
 
-    name: index into `ops`, (name, type, line that a compiled program gives) of each; step: its
-    step, of all; wall: time of its own, ps; overhead: the executor's time that goes to it; alone:
-    of `attributed_ps`, while no other thread computed; pooled: whether tasks of the intra-op pool
-    were seen to run in it; begun: executions of the op that begin with it; computes: whether it
-    does, on a device, and neither copies nor hands on. flops: floating-point operations of one
-    execution of each of `ops`, as its program tells, -1 unknown. `step_count`: training steps that
-    count, those of each device; `step_ps`: mean length of one; `busy_ps`: per step, time in which
-    any thread computed; `single_thread_ps`: exactly one; `thread_ps`: sum over threads;
-    `overhead_ps`: the executor's time outside of ops, per step, wall clock.
+    host: name of the host
+    side: `HOST` or `DEVICE`
+    ops: (name, type, source line where a compiled program has one) of each op
+    flops: floating-point operations of one execution per op, from its program; -1 where unknown
+    op_index: index into `ops`
+    step: index of the event's step among all steps
+    attributed_ps: the op's share of wall-clock time, ps
+    executor_ps: executor time that is attributed to the op, ps
+    exclusive_ps: part of `attributed_ps` in which no other thread computed, ps
+    start: start of the event, ps
+    duration: length of the event, ps
+    uses_pool: whether tasks of the intra-op pool ran in the event
+    execution_count: number of executions of the op that begin with the event
+    is_compute: whether the event computes; False for a device's copies and collectives
+    step_count: number of training steps that count, times the number of devices
+    step_ps: mean length of a step, ps
+    busy_ps: time per step in which any thread computed, ps
+    single_thread_ps: time per step in which exactly one thread computed, ps
+    thread_ps: time per step summed over threads, ps
+    overhead_ps: wall-clock time per step of the executor outside of ops, ps
     """
 
     host: str
@@ -89,25 +102,29 @@ class ModelOps:
     overhead_ps: float
 
     def step_share(self, time_ps: float) -> float:
-        """Time in all steps together, ps, as a share of them: all of a step at most, however much
-        longer than it some of its events last.
+        """Return time in all steps together, ps, as a share of the steps; at most 1.
+
+        Events of a step may last longer than the step, so that the share needs a limit.
         """
         return min(time_ps / self.step_count / self.step_ps, 1.0) if self.step_ps else 0.0
 
 
 @memoize
 def model_ops(run: Run) -> tuple[ModelOps, ...]:
-    """The ops of every host that has steps, and those of its devices."""
+    """Return the ops of every host that has steps, and the ops of its devices."""
     return tuple(part for timeline in run.hosts if len(timeline.steps) for part in _sides(run, timeline))
 
 
 def is_waiting_op(op_type: str) -> bool:
-    """Whether such an op may last as long as others run: its time says nothing of itself."""
+    """Whether an op of this type may last as long as the ops for which it waits.
+
+    Its time then says nothing about the op itself.
+    """
     return op_type == COMPILED or op_type.startswith(WAITING_OP_TYPES) or bool(_WAITING.fullmatch(op_type))
 
 
 def called_functions(timeline: Timeline) -> set[str]:
-    """Names of the functions that the host's program called."""
+    """Return the names of the functions that the host's program called."""
     is_func = timeline.trace.stat(dialect.IS_FUNC)
     at, _ = intersect_indices(timeline.trace.stat(dialect.EAGER_OP).rows, is_func.rows[is_func.ints != 0])
     texts = timeline.trace.stat(dialect.EAGER_OP).texts()
@@ -133,9 +150,22 @@ def _sides(run: Run, timeline: Timeline) -> Iterator[ModelOps]:
 
 @dataclass(frozen=True, eq=False)
 class _Rows:
-    """Events that count, sorted: row, step, what they are, index of the op, their time in the step,
-    the place here of the event around each, whether it ran in a loop, and the ops. `lane`: the
-    device that ran it; what another did at the same moment has no part in it.
+    """Events that count, sorted by row; one array entry per event.
+
+    row: event row
+    step: index of the step
+    what: role (`NONE`, `OVERHEAD`, `WORK`, `WAIT`)
+    name: index into `ops`
+    start: start within the step, ps
+    end: end within the step, ps
+    parent: index of the enclosing event in these arrays, -1 for none
+    loop: whether the event is an executor run of a loop
+    pooled: whether tasks of the intra-op pool ran in it
+    begun: number of executions that begin with it
+    computes: whether it computes
+    ops: (name, type, source line) of each op
+    flops: floating-point operations of one execution per op
+    lane: device that ran it; time is divided only among events of one device
     """
 
     row: Indices
@@ -155,13 +185,13 @@ class _Rows:
 
 
 def _in_steps(timeline: Timeline, rows: Indices, counted: Mask) -> Mask:
-    """Which of the rows took time in a step that counts."""
+    """Return a mask of the rows that have a duration and are in a step that counts."""
     step = timeline.step_index[rows]
     return np.asarray((step >= 0) & counted[np.maximum(step, 0)] & (timeline.trace.duration[rows] > 0))
 
 
 def _host(timeline: Timeline, counted: Mask) -> _Rows | None:
-    """Ops and executor runs on the host's threads."""
+    """Return the ops and executor runs on the host's threads; None without any."""
     trace = timeline.trace
     of_name = name_roles(timeline)
     hlo_row, hlo_name, hlo_ops, hlo_flops = _hlo_ops(timeline)
@@ -200,14 +230,14 @@ def _host(timeline: Timeline, counted: Mask) -> _Rows | None:
 
 
 def _named(text: str, op: Op) -> tuple[str, str, str]:
-    """(name, type, line) of an op on the host, by the name of its event."""
+    """Return (name, type, source line) of an op on the host from the name of its event."""
     if text.startswith(_EAGER):
         return text[len(_EAGER) :], text[len(_EAGER) :], ""
     return (COMPILED, COMPILED, "") if text == BLOCK_UNTIL_READY or text.startswith("__inference_") else (op.name, op.type, "")
 
 
 def name_roles(timeline: Timeline) -> Codes:
-    """What an event is, by its name."""
+    """Return the role of each event name (`NONE`, `OVERHEAD`, `WORK` or `WAIT`), uint8."""
     names = timeline.trace.names
     is_op = timeline.op_kind_mask(OpKind.TENSORFLOW)
     what = np.zeros(len(names), np.uint8)
@@ -226,15 +256,15 @@ def name_roles(timeline: Timeline) -> Codes:
 
 
 def input_mask(timeline: Timeline, rows: Indices) -> Mask:
-    """Which of the events the input pipeline caused: on its threads, below its iterators, and in
-    the functions of its stages.
+    """Return a mask of the events that the input pipeline caused.
+
+    These are on its threads, below its iterators, or in the functions of its stages.
     """
     trace = timeline.trace
     _, ran = function_runs(trace)
     roots = union_rows(timeline.event_names.rows(EventFlag.INPUT_WORK), ran)
-    end = np.maximum.accumulate(
-        trace.compute_subtree_ends(roots)
-    )  # of those up to each, the last: subtrees lie within each other or apart
+    # Largest end of all subtrees so far: subtrees are nested or disjoint.
+    end = np.maximum.accumulate(trace.compute_subtree_ends(roots))
     at = np.searchsorted(roots, rows, side="right") - 1
     below = (at >= 0) & (rows < end[np.maximum(at, 0)]) if len(roots) else np.zeros(len(rows), bool)
     for line, name in enumerate(trace.lines.names):
@@ -244,8 +274,8 @@ def input_mask(timeline: Timeline, rows: Indices) -> Mask:
 
 
 def _hlo_ops(timeline: Timeline) -> tuple[Indices, Codes, tuple[OpName, ...], Values]:
-    """(rows on the host that ran an op of a compiled program, index of the op of each, the ops by
-    their program, their FLOPs).
+    """Return (rows on the host that ran an op of a compiled program, index of each row's op, ops,
+    FLOPs of ops).
     """
     trace = timeline.trace
     rows = find_hlo_events(trace)
@@ -259,7 +289,10 @@ def _hlo_ops(timeline: Timeline) -> tuple[Indices, Codes, tuple[OpName, ...], Va
 
 
 def _without_inner_eager(timeline: Timeline, rows: Indices, what: Codes, name: Codes) -> tuple[Indices, Codes, Codes]:
-    """An op that a Python function inside an op runs is that op's own work."""
+    """Return (rows, roles, names) without eager ops inside other events.
+
+    An op that a Python function inside an op runs is that op's own work.
+    """
     trace = timeline.trace
     eager = timeline.event_names.mask(EventFlag.EAGER_OP)[trace.name[rows]]
     if not eager.any():
@@ -270,7 +303,7 @@ def _without_inner_eager(timeline: Timeline, rows: Indices, what: Codes, name: C
 
 
 def _in_loop(timeline: Timeline, rows: Indices) -> Mask:
-    """Whether an executor run belongs to an iteration of a loop after the first."""
+    """Return whether an executor run belongs to an iteration of a loop after the first."""
     iterations = timeline.trace.stat(dialect.ITER_NUM)
     found = np.zeros(len(rows), bool)
     found[intersect_indices(rows, iterations.rows[iterations.ints > 0])[0]] = True
@@ -278,14 +311,14 @@ def _in_loop(timeline: Timeline, rows: Indices) -> Mask:
 
 
 def _holding(timeline: Timeline, rows: Indices, what: EventFlag) -> Mask:
-    """Whether such an event lies directly or deeper below each of the rows."""
+    """Return whether an event of a kind is nested, at any depth, in each of the rows."""
     trace = timeline.trace
     found = timeline.event_names.rows(what)
     return np.asarray(np.searchsorted(found, trace.compute_subtree_ends(rows)) > np.searchsorted(found, rows, side="right"))
 
 
 def _device(timeline: Timeline, counted: Mask) -> _Rows | None:
-    """What the devices that work in the steps did in them."""
+    """Return what the devices did that work in the steps; None without any."""
     trace, work = timeline.trace, device_work(timeline)
     at = np.flatnonzero(counted[work.step] & (work.end > work.start))
     if not len(at):
@@ -314,9 +347,10 @@ def _device(timeline: Timeline, counted: Mask) -> _Rows | None:
 
 
 def _device_ops(timeline: Timeline, rows: Indices) -> tuple[Codes, tuple[OpName, ...]]:
-    """(index of the op of each device event, the ops): event that names none is called after
-    itself, and what its program says that it multiplies stands before the type that its name tells
-    (`transpose`).
+    """Return (index of each device event's op, ops).
+
+    An event that names no op is named after itself. The type is the product that the op computes,
+    according to its program, rather than the one in its name (`transpose`).
     """
     trace = timeline.trace
     code, texts = device_op_names(timeline, rows)
@@ -337,12 +371,13 @@ def _device_ops(timeline: Timeline, rows: Indices) -> tuple[Codes, tuple[OpName,
 def _measured(
     timeline: Timeline, side: str, found: _Rows, counted: Mask, steps: int, length: float, most: float | None
 ) -> ModelOps:
-    """Give every moment of the steps to what computes in it. `most`: ps that all
-    together may take.
+    """Divide the time of the steps among the ops that compute in it, and return them.
+
+    most: upper limit of the time of all ops together, ps; None for no limit
     """
     trace, what, step = timeline.trace, found.what, found.step
     start, end, parent = found.start, found.end, found.parent
-    if found.lane.any():  # devices are laid one behind the other
+    if found.lane.any():  # the events of different devices are shifted apart, so that they do not share time
         apart = found.lane * (int(end.max()) - int(start.min()) + 1)
         start, end = start + apart, end + apart
     own, alone, (busy, single, threads) = divide_time(start, end, parent, what == WAIT)
@@ -377,8 +412,9 @@ def _measured(
 
 
 def _to_ops(own: Values, what: Codes, start: Picoseconds, step: Codes, parent: Indices, loop: Mask) -> Values:
-    """The executor's own time, given to ops: those inside the same executor run, or the nearest one
-    in time in the step.
+    """Return the executor's own time that is attributed to each event, ps.
+
+    It goes to the ops inside the same executor run, or else to the op nearest in time in the step.
     """
     given = np.zeros(len(own))
     is_op = what != OVERHEAD
@@ -395,8 +431,8 @@ def _to_ops(own: Values, what: Codes, start: Picoseconds, step: Codes, parent: I
 
 
 def _nearest(of: Indices, pool: Indices, start: Picoseconds, step: Codes) -> Indices:
-    """For each event, the one of the pool whose start is nearest; in its own step if
-    that has any.
+    """Return, for each event, the event of the pool whose start is nearest; of its own step if
+    there is one.
     """
     pool = pool[np.argsort(start[pool], kind="stable")]
     after = np.minimum(np.searchsorted(start[pool], start[of]), len(pool) - 1)

@@ -1,10 +1,10 @@
-"""How often device ops ran: an op that takes several kernels ran once.
+"""How often device ops ran: an op that launches several kernels ran once.
 
-Kernels that follow each other on a stream for one op form a run. Where the profiler tied each
-launch to the host's op, a run stands for as many executions as host ops launched it; elsewhere for
-as many as its rarest kernel appears (A B A B is two executions of an op that takes A and B; A A A
-are three). The reference (`DeviceTfOpMetricsDbBuilder`) counts the kernel that appears most often
-in the whole capture: the same unless an op launches one kernel twice, or two instructions of a
+Consecutive kernels of one op on a stream form a run. Where the profiler linked each launch to the
+host's op, a run counts as many executions as host ops launched it; elsewhere as many as its rarest
+kernel occurs (A B A B is two executions of an op that launches A and B; A A A is three). The
+reference (`DeviceTfOpMetricsDbBuilder`) counts the kernel that occurs most often in the whole
+capture: the result is the same unless an op launches one kernel twice, or two instructions of a
 program come from one op.
 """
 
@@ -16,17 +16,19 @@ from outpace.model.arrays import Codes, Indices, Numbers
 from outpace.timeline import OpKind, Timeline
 from outpace.trace.algorithms import distinct, intersect_indices, union_rows
 
-_NESTED = 8  # launch calls in launch calls
+_NESTED = 8  # maximum nesting of launch calls
 
 
-LaunchingOps = tuple[
-    Indices, Indices
-]  # kernels' rows, sorted, and for each the row of the host's op that launched it, -1 where it is not known
+# Rows of kernels, sorted; row of the host's op that launched each, -1 where it is unknown.
+LaunchingOps = tuple[Indices, Indices]
 
 
 def count_executions(timeline: Timeline, rows: Indices, op_index: Codes, launchers: LaunchingOps) -> Numbers:
-    """How many executions begin with each of the kernels at `rows` (sorted) of the ops `op_index`
-    (int64); an op's sum is its count.
+    """Return how many executions of an op begin with each kernel, int64; an op's sum is its count.
+
+    rows: event rows of the kernels, sorted
+    op_index: op of each kernel, int64
+    launchers: result of `launching_ops`
     """
     begun = np.zeros(len(rows), np.int64)
     if len(rows) == 0:
@@ -46,7 +48,7 @@ def count_executions(timeline: Timeline, rows: Indices, op_index: Codes, launche
 
 
 def _rarest(run: Codes, name: Codes) -> Numbers:
-    """How often the rarest name appears in each run."""
+    """Return the number of occurrences of each run's rarest name."""
     span = int(name.max()) + 1
     pairs = np.sort(run * span + name)
     starts = np.flatnonzero(np.diff(pairs, prepend=-1))
@@ -57,13 +59,15 @@ def _rarest(run: Codes, name: Codes) -> Numbers:
 
 
 def _distinct(run: Codes, value: Indices, runs: int) -> Numbers:
-    """How many distinct values each run has."""
+    """Return the number of distinct values in each run."""
     span = int(value.max()) + 2
     return np.bincount(distinct(run * span + value + 1) // span, minlength=runs)
 
 
 def launching_ops(timeline: Timeline) -> LaunchingOps:
-    """The host's op in whose time, on whose thread, each kernel was launched."""
+    """Return the host's op that launched each kernel: the op on the thread of the launch, at that
+    time.
+    """
     trace = timeline.trace
     cause, kernels = timeline.launches
     if len(cause) == 0:
@@ -74,7 +78,7 @@ def launching_ops(timeline: Timeline) -> LaunchingOps:
     parent, _ = trace.compute_nesting(inside)
     above = np.where(parent >= 0, np.searchsorted(inside, parent), -1)
     op = is_op[trace.name[inside]]
-    for _ in range(_NESTED):  # a launch call may stand in another one: up to the op
+    for _ in range(_NESTED):  # a launch call may be nested in another one: go up to the op
         still = np.flatnonzero((above >= 0) & ~op[above])
         if len(still) == 0:
             break

@@ -1,11 +1,11 @@
-"""Which part of a model an op belongs to: the Keras layer, the user's line, or the scope that its
-name tells.
+"""The part of a model to which an op belongs: a Keras layer, a line of the user's, or the scope in
+the op's name.
 
-A capture by Outpace notes the user's line of each op and the owner of each name scope (`OpSources`,
-`LayerSource`); profiles of others have op names alone. An event names the op of an inlined function
-after the call (`StatefulPartitionedCall/functional_1/dense_1/MatMul`), so what the record knows is
-looked for at the end of the name. A gradient op belongs where its forward op does, which its name
-tells (`gradient_tape/functional_1/dense_1/MatMul/MatMul_1`).
+A capture by Outpace records the user's line of each op and the owner of each name scope
+(`OpSources`, `LayerSource`); profiles of other origin have op names alone. An event's name has the
+call before the op of an inlined function (`StatefulPartitionedCall/functional_1/dense_1/MatMul`),
+so that the record's names are compared with the end of the name. A gradient op belongs to the part
+of its forward op, which is in its name (`gradient_tape/functional_1/dense_1/MatMul/MatMul_1`).
 """
 
 from __future__ import annotations
@@ -22,13 +22,12 @@ from outpace.timeline.event_names import EventFlag, classify_non_model_op
 
 LAYER, LINE, OP = "layer", "line", "op"
 OPTIMIZER, METRICS, LOSS, COLLECTIVES = "optimizer", "metrics", "loss", "collectives"
-LOGS, TRANSFER_OPS = "logs", "transfers"  # no part of a model
+LOGS, TRANSFER_OPS = "logs", "transfers"  # ops that belong to no part of a model
 _BACK = re.compile(r"^(?:gradient_tape|gradients(?:_\d+)?)$")
 _BACK_JAX = re.compile(r"transpose\(")
 _WRAPPED_JAX = re.compile(r"^(?:jit|jvp|vmap|transpose|remat|checkpoint|custom_[a-z_]+)\((.*)\)$")
-_INLINED = re.compile(
-    r"^(?:_\d+|(?:Stateful)?PartitionedCall(?:_\d+)?)$"
-)  # what inlining puts before the names of a function's ops
+# Prefixes that inlining adds to the names of a function's ops.
+_INLINED = re.compile(r"^(?:_\d+|(?:Stateful)?PartitionedCall(?:_\d+)?)$")
 _REPLICA = re.compile(r"^replica_\d+$")
 _COLLECTIVES = re.compile(r"^(?:Collective|Nccl|all-(?:reduce|gather|to-all)|reduce-scatter|collective-)")
 _OPTIMIZERS = re.compile(
@@ -42,17 +41,24 @@ _PACKAGES = ("/site-packages/", "/dist-packages/")
 
 
 def count_replicas(names: Iterable[str]) -> int:
-    """How many copies of a model the ops are of, by the scopes of a distribution strategy: the
-    first one's ops have none, or `replica`.
+    """Return the number of copies of a model, from the scopes of a distribution strategy.
+
+    Ops of the first replica have no such scope, or `replica`.
     """
     return 1 + len({scope for name in names for scope in name.split("/")[:-1] if _REPLICA.match(scope)})
 
 
 @dataclass(frozen=True)
 class OpLocation:
-    """`part`: layer path, line or scope, as `kind` says; `source` (`train.py:41`) and `text` of the
-    line, empty where unknown; `of`: class of the layer; `is_backward`: whether the op computes
-    gradients, or with them updates a variable of the layer (`is_update`).
+    """The part of a model to which an op belongs.
+
+    part: layer path, line or scope
+    kind: `LAYER`, `LINE` or `OP`: what the part is named after
+    source: source line (`train.py:41`); "" where unknown
+    text: text of that line; "" where unknown
+    layer_type: class of the layer; "" for other parts
+    is_backward: whether the op computes gradients, or updates a variable of the layer with them
+    is_update: whether the op updates a variable of the layer
     """
 
     part: str
@@ -65,8 +71,10 @@ class OpLocation:
 
 
 class OpLocator:
-    """Places of ops by name, from one host's record; `functions` are the names of the functions
-    that its steps call.
+    """Find the location of ops by name, from the record of one host.
+
+    record: the record that the capture wrote beside the profile
+    functions: names of the functions that the host's steps call
     """
 
     def __init__(self, record: Mapping[str, Any], functions: Iterable[str] = ()) -> None:
@@ -80,15 +88,22 @@ class OpLocator:
         self._known: dict[tuple[str, str], OpLocation] = {}
 
     def locate(self, name: str, op_type: str = "", source: str = "") -> OpLocation:
-        """The place of an op. `source` is the line that a compiled program itself gives for it."""
+        """Return the location of an op.
+
+        name: name of the op
+        op_type: type of the op
+        source: source line of the op in a compiled program
+        """
         key = (name, source)
         if key not in self._known:
             self._known[key] = self._place(name, op_type, source)
         return self._known[key]
 
     def find_owner(self, scope: str) -> tuple[str, str]:
-        """What of Keras opened a scope, by its own name, with its class, and the line that made it:
-        (`conv1d (Conv1D)`, `train.py:41`); empty where they are unknown.
+        """Return the owner of a scope in Keras and the line that created it: (`conv1d (Conv1D)`,
+        `train.py:41`).
+
+        Return ("", "") where the owner is unknown.
         """
         segments = scope.split("/")
         tails = ("/".join(segments[first:]) for first in range(len(segments)))
@@ -114,7 +129,7 @@ class OpLocator:
         if source and not any(package in source for package in _PACKAGES):
             shown = shorten_source_path(source)
             return OpLocation(shown, LINE, shown, "", "", bool(_BACK_JAX.search(name)))
-        own = line is not None and op_type.startswith("Assign")  # a metric's count, or an update that the user wrote
+        own = line is not None and op_type.startswith("Assign")  # a metric's counter, or an update that the user wrote
         if any(_OPTIMIZERS.match(part) for part in segments[:-1]) or (_UPDATES.match(op_type) and not own):
             return OpLocation(OPTIMIZER, OP, *self._shown(line), "", False)
         if line is not None:
@@ -122,8 +137,9 @@ class OpLocator:
         return _by_scope(stem, bool(back or _BACK_JAX.search(name)))
 
     def _updated(self, optimizer: Mapping[str, Any], name: str) -> OpLocation | None:
-        """The layer whose variable an optimizer's op updates, by the op's number among those of its
-        name; None where that is not known.
+        """Return the layer whose variable an optimizer's op updates; None where it is unknown.
+
+        It follows from the number of the op among the ops of the same name.
         """
         base, _, number = name.rpartition("_") if _NUMBERED.search(name) else (name, "", "0")
         each = (optimizer.get("updates") or {}).get(base.lower())
@@ -137,8 +153,13 @@ class OpLocator:
         return replace(found, is_update=True) if found else None
 
     def _of_layer(self, path: str, line: int | None, back: bool, name: str = "") -> OpLocation | None:
-        """The place of an op in a layer's scope; None where the scope is a model's, whose own ops
-        have lines. `name`: the op's own.
+        """Return the location of an op in a layer's scope; None in a model's scope, whose own ops
+        have lines.
+
+        path: path of the layer
+        line: index of the op's line
+        back: whether the op computes gradients
+        name: last part of the op's name
         """
         layer = self._layers[path]
         kind = layer["kind"]
@@ -149,13 +170,14 @@ class OpLocator:
         if kind == "model":
             return None
         while (parent := self._parent(path)) and layer["inner"] and self._layers[parent]["kind"] == "layer":
-            path, layer = parent, self._layers[parent]  # what a library's layer is made of is the library's business
+            path, layer = parent, self._layers[parent]  # layers inside a library's layer belong to that layer
         source = self._shown(line) if line is not None and layer["call_line"] else self._made(layer)
         return OpLocation(self._named(path), LAYER, *source, layer["type"], back)
 
     def _named(self, path: str) -> str:
-        """The layers around a layer and its own name, the model's only where there are several
-        models.
+        """Return the names of a layer and of the layers around it, joined with "/".
+
+        The model's own name is included only where there are several models.
         """
         names, at = [], path
         while at:
@@ -171,7 +193,7 @@ class OpLocator:
         return path
 
     def _layer_path(self, segments: list[str]) -> str:
-        """The longest known path of a layer in a name."""
+        """Return the longest known path of a layer in the segments of a name; "" without any."""
         best, length = "", 0
         for first, segment in enumerate(segments[:-1]):
             if segment in self._roots:
@@ -183,8 +205,10 @@ class OpLocator:
         return best
 
     def _line(self, segments: list[str], stem: list[str]) -> int | None:
-        """Index of an op's line: by its own name, else by the op or scope that it is the gradient
-        of or was derived from.
+        """Return the index of an op's line; None where it is unknown.
+
+        The line is that of the op's own name, else of the op or scope of which it is the gradient,
+        or from which it was derived.
         """
         if not self._ops:
             return None
@@ -210,8 +234,9 @@ class OpLocator:
 
 
 def _plain(name: str) -> tuple[list[str], int]:
-    """(segments of a name, where the forward op's name begins in it: 0 for a forward op); JAX's
-    wrappers are taken off.
+    """Return (segments of a name, index at which the forward op's name begins; 0 for a forward op).
+
+    JAX's transformations are removed.
     """
     segments = []
     for part in name.split("/"):
@@ -229,8 +254,9 @@ def _plain(name: str) -> tuple[list[str], int]:
 
 
 def _merged(by_function: Mapping[str, Mapping[str, int]], called: set[str]) -> dict[str, int]:
-    """Lines of ops: of the functions that were called if they are known, else of those with their
-    names, else of all.
+    """Return the line of each op, merged over functions.
+
+    The functions are those that were called, else those with the same base name, else all.
     """
     bases = {_base(name) for name in called}
     chosen = [f for f in by_function if f in called] or [f for f in by_function if _base(f) in bases] or list(by_function)
@@ -241,13 +267,14 @@ def _merged(by_function: Mapping[str, Mapping[str, int]], called: set[str]) -> d
 
 
 def _base(function: str) -> str:
-    """`train_step` of `__inference_train_step_258`, `__forward_train_step_301`."""
+    """Return the base name of a function: `train_step` for `__inference_train_step_258`."""
     return re.sub(r"^__(?:inference|forward|backward)_|_\d+$", "", function)
 
 
 def _scopes(ops: Mapping[str, int]) -> dict[str, int]:
-    """The most frequent line of each op and of each scope of ops; scopes that one op alone names
-    are as good as the op.
+    """Return the most frequent line of each op and of each scope.
+
+    A line of an op of that very name takes precedence over the lines of ops below a scope.
     """
     votes: dict[str, Counter[int]] = defaultdict(Counter)
     for op, line in ops.items():
@@ -258,8 +285,9 @@ def _scopes(ops: Mapping[str, int]) -> dict[str, int]:
 
 
 def _by_scope(stem: list[str], back: bool) -> OpLocation:
-    """The place that a name alone tells: Keras' scope of a layer, the loss, the scope around the
-    op, the op itself.
+    """Return the location that follows from the name alone.
+
+    This is Keras' scope of a layer, the loss or metrics, the scope around the op, or the op itself.
     """
     called = [at for at, part in enumerate(stem[:-1]) if _INLINED.match(part)]
     parts = [part for part in stem[called[-1] + 1 if called else 0 :] if not _REPLICA.match(part)] or stem[-1:]

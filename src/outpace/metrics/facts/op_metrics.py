@@ -1,13 +1,13 @@
 """Ops and their time: how often each framework op ran on the host and on devices, and for how long.
 
-Meaning as in `xplane_to_op_metrics_db.cc` of openxla/xprof: on the host an op's self time leaves
-out the ops nested in it on its thread (other events do not count as children, nor do copies, which
-are the op's own work), and each thread is idle between its first and last op when it runs none. On
-purpose different: a memory allocation that names the op that asked for it is no execution of that
-op (the reference counts it as one, of no duration); device ops count executions as
-`metrics/model/count_executions.py` says, and what the compiler ran is none; of calls that start
-copies, which a pool of threads makes and in which they wait for each other, each has its part of
-the moment, so that copies take no longer than they do.
+The meaning is that of `xplane_to_op_metrics_db.cc` of openxla/xprof: on the host, an op's self time
+leaves out the ops nested in it on its thread (other events do not count as children, nor do copies,
+which are the op's own work), and each thread is idle between its first and last op when it runs
+none. Intended differences: a memory allocation that names the op that requested it is no execution
+of that op (the reference counts it as one, of no duration); executions of device ops are counted by
+`metrics/facts/op_executions.py`, without what the compiler ran; calls that start copies, which a
+pool of threads makes and in which they wait for each other, share the moment, so that copies take
+no longer than they do.
 """
 
 from __future__ import annotations
@@ -37,8 +37,9 @@ from outpace.trace.algorithms import (
 )
 
 HOST, DEVICE, IDLE = "Host", "Device", "IDLE"
-_OP_STATS = (dialect.TF_OP, dialect.ANNOTATION, dialect.HLO_OP)  # today's dialect, TensorFlow 2.3/2.4, XLA programs
-_XLA = "XLA"  # lines of a device whose events are ops already, not the kernels of ops
+# Stats with an op's name: today's dialect, TensorFlow 2.3/2.4, XLA programs.
+_OP_STATS = (dialect.TF_OP, dialect.ANNOTATION, dialect.HLO_OP)
+_XLA = "XLA"  # part of the names of a device's lines whose events are ops, not kernels of ops
 _PROGRAM = "XlaModule:"
 
 FIELDS = parse_schema("""
@@ -58,17 +59,19 @@ _Row = tuple[str, str, str, str, bool, int, int, int, int]
 
 @memoize
 def op_metrics(run: Run) -> Table:
-    """One row per host, side and op, and an IDLE row per host and side; by self time, longest
-    first.
+    """Return a table with one row per host, side and op, by self time, longest first.
+
+    The columns are `FIELDS`. Each host and side has an `IDLE` row as well.
     """
     rows = [row for timeline in run.hosts for row in (*_host_rows(timeline), *_device_rows(timeline))]
     return Table.from_rows("ops", "Ops", FIELDS, rows).sort_by("self_ps")
 
 
 def host_ops(timeline: Timeline) -> tuple[Indices, Picoseconds, Picoseconds]:
-    """Event rows of the ops of a host's threads, and of each, ps: its time without any op in it,
-    and its self time, to which copies belong. Copies that threads start at the same moment share
-    it.
+    """Return (event rows, time without nested ops, self time) of the ops on a host's threads, int64
+    ps.
+
+    Copies belong to an op's self time. Copies that threads start at the same moment share the time.
     """
     trace = timeline.trace
     is_op = timeline.op_kind_mask(OpKind.TENSORFLOW, OpKind.TF_DATA, OpKind.JAX, OpKind.COPY)
@@ -88,8 +91,8 @@ def host_ops(timeline: Timeline) -> tuple[Indices, Picoseconds, Picoseconds]:
 
 
 def line_ops(timeline: Timeline, line: int) -> tuple[Picoseconds, Codes, list[str]]:
-    """Of each event of a device's line its self time, ps, and which op it belongs to, of these by
-    their full names.
+    """Return (self time in ps, index of the op, full names of ops) of the events of a device's
+    line.
     """
     trace = timeline.trace
     rows = trace.lines.row_slice(line)
@@ -123,8 +126,8 @@ def _host_rows(timeline: Timeline) -> Iterator[_Row]:
 
 
 def _threads_idle(timeline: Timeline, rows: Indices) -> int:
-    """Sum over threads of the time in which none of these ops runs, from the first op's start to
-    the last op's end, ps.
+    """Return the time without any of these ops, from first start to last end, summed over threads,
+    ps.
     """
     trace, total = timeline.trace, 0
     start, end, line = trace.start[rows], trace.end[rows], trace.line[rows]
@@ -156,8 +159,9 @@ def _device_rows(timeline: Timeline) -> Iterator[_Row]:
 def _add_line(
     timeline: Timeline, line: int, merged: dict[tuple[str, str], list[int]], launched: LaunchingOps, *, programs: bool
 ) -> None:
-    """Add the ops of a device's line. `programs`: whether the device runs XLA programs, outside of
-    which an op may be.
+    """Add the ops of a device's line to `merged`.
+
+    programs: whether the device runs XLA programs; an op may then be outside of them
     """
     trace = timeline.trace
     rows = trace.lines.row_slice(line)
@@ -178,8 +182,9 @@ def _add_line(
 
 
 def _executions(timeline: Timeline, rows: Indices, key: Codes, keys: int, launched: LaunchingOps) -> Numbers:
-    """How often each op ran. Two instructions of a program that come from one op are two executions
-    of it.
+    """Return how often each op ran.
+
+    Two instructions of a program that come from one op are two executions of it.
     """
     instruction, _ = load_hlo_ops(timeline, rows)
     begun = count_executions(timeline, rows, key * (int(instruction.max(initial=0)) + 1) + instruction, launched)
@@ -193,13 +198,15 @@ def _stat_rows(timeline: Timeline, name: str, rows: slice) -> Indices:
 
 
 def device_op_names(timeline: Timeline, rows: Indices) -> tuple[Codes, list[str]]:
-    """Full op name of device events, `row_slice` sorted: (index of each into the texts, int64; the
-    distinct texts).
+    """Return (index into the texts per event, int64; distinct texts): full op names of device
+    events.
 
-    From the events' stats, or from the stats that stand beside their name; text 0 is "", for events
-    that name no op. A program that XLA compiled names itself (`XlaModule`) as the op: its kernels
-    have the framework op that the program in the profile gives for their instruction, else the one
-    in their annotation's `name`, else the instruction.
+    rows: event rows, sorted
+
+    The names come from the events' stats, or from the stats of their event names; text 0 is "", for
+    events that name no op. A program that XLA compiled names itself (`XlaModule`) as the op: its
+    kernels are named after the framework op of their instruction in the profile's program, else
+    after the `name` in their annotation, else after the instruction.
     """
     trace = timeline.trace
     known = {"": 0}
@@ -208,7 +215,7 @@ def device_op_names(timeline: Timeline, rows: Indices) -> tuple[Codes, list[str]
         if text := str(stats.get(dialect.TF_OP) or stats.get(dialect.HLO_OP) or ""):
             beside[name] = known.setdefault(text, len(known))
     code = beside[trace.name[rows]]
-    for stat_name in reversed(_OP_STATS):  # the first one found wins: apply it last
+    for stat_name in reversed(_OP_STATS):  # the first stat of the list takes precedence, and is applied last
         _name_after(timeline, rows, stat_name, code, known)
     programs = np.fromiter((t.startswith(_PROGRAM) for t in known), bool, len(known))
     inside = np.flatnonzero(programs[code])
@@ -222,7 +229,7 @@ def device_op_names(timeline: Timeline, rows: Indices) -> tuple[Codes, list[str]
 
 
 def _name_after(timeline: Timeline, rows: Indices, stat_name: str, code: Codes, known: dict[str, int]) -> None:
-    """Write the code of each text that a stat holds; an empty one says nothing."""
+    """Write the code of each non-empty text of a stat into `code`."""
     stat = compute_hlo_op_stat(timeline) if stat_name == dialect.HLO_OP else timeline.trace.stat(stat_name)
     at, place = intersect_indices(rows, stat.rows)
     found, texts = stat.encode_texts(place)
@@ -237,9 +244,11 @@ def _name_after_programs(timeline: Timeline, rows: Indices, code: Codes, known: 
 
 
 def parse_device_op(full_name: str) -> tuple[str, str]:
-    """(type, name) of a device op; an annotation's `#key=value,..#` tail is no part of the name."""
+    """Return (type, name) of a device op; an annotation's tail `#key=value,..#` is not part of the
+    name.
+    """
     if full_name.startswith("%") and " = " in full_name:
-        # An HLO instruction written out: `%copy-done.2 = f32[5]{0} copy-done(..)`.
+        # The text of an HLO instruction: `%copy-done.2 = f32[5]{0} copy-done(..)`.
         name = full_name[1:].split(" = ", 1)[0]
         return name.rstrip("0123456789").removesuffix("."), name
     op = parse_op(full_name.split("#", 1)[0].rstrip())
@@ -247,7 +256,7 @@ def parse_device_op(full_name: str) -> tuple[str, str]:
 
 
 def _device_idle(timeline: Timeline, plane: Plane) -> int:
-    """Time between a device's first and last event in which none of its streams was busy, ps."""
+    """Return the time between a device's first and last event in which no stream was busy, ps."""
     trace = timeline.trace
     lines = [trace.lines.row_numbers(i) for i in timeline.device_lines(plane)]
     rows = np.concatenate([np.zeros(0, np.int64), *lines])

@@ -1,5 +1,6 @@
-"""Is what was captured a whole training step? A piece of one, or the calls of a benchmark, have a
-length, but tell nothing about training.
+"""Whether a capture contains whole training steps.
+
+A part of a step, or the calls of a benchmark, have a length, but say nothing about training.
 """
 
 from __future__ import annotations
@@ -21,17 +22,18 @@ from outpace.timeline.xla_threads import find_hlo_events
 from outpace.trace import dialect
 from outpace.trace.algorithms import distinct, intersect_indices
 
-_HANDFUL = 5  # events of a device in all steps together: fewer are no training
+_HANDFUL = 5  # minimum number of a device's events in all steps for the steps to be training
 _HALF = 0.5
-_AGAIN = 2  # times that each program runs, on average
-_NAMED = 4  # ops in a sentence
-_UNKNOWN = 0.1  # of the time of known ops: with more, it is not known what a device ran
+_AGAIN = 2  # minimum mean number of runs per program
+_NAMED = 4  # maximum number of ops that a sentence names
+_UNKNOWN = 0.1  # maximum ratio of unknown to known ops' time: above it, what a device ran is unknown
 
 
 @memoize
 def partial_step_reason(run: Run) -> str:
-    """Why the steps of a run are no whole training steps, a sentence without its capital and stop;
-    "" where nothing says so.
+    """Return why the steps of a run are no whole training steps; "" where nothing indicates that.
+
+    The text is a sentence without capital letter and full stop.
     """
     if find_workload(run).is_inference:
         return ""
@@ -41,7 +43,7 @@ def partial_step_reason(run: Run) -> str:
 
 def _reasons(run: Run, timeline: Timeline) -> Iterator[str]:
     if len(find_hlo_events(timeline.trace)):
-        if not find_workload(run).is_keras:  # what Keras' own loop calls a batch is a step, whatever it runs
+        if not find_workload(run).is_keras:  # a batch of Keras' own loop is a step, whatever it runs
             yield from _programs(timeline)
     else:
         yield from _no_model(run, timeline)
@@ -49,8 +51,8 @@ def _reasons(run: Run, timeline: Timeline) -> Iterator[str]:
 
 
 def _no_model(run: Run, timeline: Timeline) -> Iterator[str]:
-    """A device on which TensorFlow ran op by op, and none of the ops is one that hardly any
-    training is without.
+    """Yield a reason where TensorFlow ran op by op on a device, without an op that almost every
+    training has.
     """
     if any("XLA" in name for name in timeline.trace.lines.names):
         return
@@ -62,9 +64,8 @@ def _no_model(run: Run, timeline: Timeline) -> Iterator[str]:
             continue
         if is_training_op(row["type"]):
             return
-        if (
-            kind is OpKind.TENSORFLOW and "/" in row["name"]
-        ):  # the scope of an op; a kernel that names none has a name of its own
+        # An op's name has a scope; a kernel without an op is named after itself.
+        if kind is OpKind.TENSORFLOW and "/" in row["name"]:
             sums[row["type"]] = sums.get(row["type"], 0) + row["self_ps"]
         else:
             unknown += row["self_ps"]
@@ -77,8 +78,10 @@ def _no_model(run: Run, timeline: Timeline) -> Iterator[str]:
 
 
 def _programs(timeline: Timeline) -> Iterator[str]:
-    """Steps of which each calls one function with other shapes, in a program that trains nothing:
-    no mean of them stands for any.
+    """Yield a reason where the steps call one function with different shapes in programs without
+    training.
+
+    The mean of such steps represents none of them.
     """
     trace = timeline.trace
     step, module, number, names = _executions(timeline)
@@ -86,7 +89,7 @@ def _programs(timeline: Timeline) -> Iterator[str]:
         return
     count = np.bincount(number)
     programs = int((count > 0).sum())
-    again = len(step) >= _AGAIN * programs  # else it is compiled anew all the time, which is the training's fault
+    again = len(step) >= _AGAIN * programs  # else the function is recompiled all the time, which is the training's fault
     if again and len(step) >= _HANDFUL and count.max() < _HALF * len(step):
         what = parse_jitted_function(names[int(module[0])]) or names[int(module[0])]
         several = format_count(programs, "compiled program")
@@ -94,8 +97,9 @@ def _programs(timeline: Timeline) -> Iterator[str]:
 
 
 def _executions(timeline: Timeline) -> tuple[Indices, Codes, Codes, list[str]]:
-    """(step, module, program, names of modules): in each whole step the program that ran longest,
-    of the module that did in all of them.
+    """Return (step, module, program, names of modules): the longest program of each steady step.
+
+    The programs are those of the module that took most time in all steps.
     """
     trace, rows = timeline.trace, find_hlo_events(timeline.trace)
     names, numbers = trace.stat(dialect.HLO_MODULE), trace.stat(dialect.PROGRAM_ID)
@@ -118,7 +122,9 @@ def _executions(timeline: Timeline) -> tuple[Indices, Codes, Codes, list[str]]:
 
 
 def _devices(timeline: Timeline) -> Iterator[str]:
-    """Devices that work in few of the steps, or in the time of none while others do."""
+    """Yield reasons where devices work in few of the steps, or outside of all steps while others
+    work.
+    """
     work = {plane.name: _work(timeline, lines) for plane in timeline.device_planes if (lines := timeline.device_lines(plane))}
     timed = {name: _at(timeline, timeline.trace.start[rows]) for name, rows in work.items()}
     steps = [np.where(timeline.step_index[rows] >= 0, timeline.step_index[rows], timed[name]) for name, rows in work.items()]
@@ -138,7 +144,7 @@ def _devices(timeline: Timeline) -> Iterator[str]:
 
 
 def _work(timeline: Timeline, lines: list[int]) -> Indices:
-    """Rows of a device's events that took time."""
+    """Return the rows of a device's events that have a duration."""
     trace = timeline.trace
     rows = np.concatenate([trace.lines.row_numbers(line) for line in lines])
     found: Indices = rows[trace.duration[rows] > 0]
@@ -146,7 +152,7 @@ def _work(timeline: Timeline, lines: list[int]) -> Indices:
 
 
 def _at(timeline: Timeline, moment: Picoseconds) -> Indices:
-    """The step in whose time each moment lies, -1 for none."""
+    """Return the index of the step in whose time each moment lies; -1 for none."""
     steps = timeline.steps
     order = np.argsort(steps.start, kind="stable")
     at = order[np.maximum(np.searchsorted(steps.start[order], moment, side="right") - 1, 0)]

@@ -1,5 +1,7 @@
-"""The Python that a compiled program calls back while it runs: `jax.pure_callback` and its like,
-`tf.py_function`. A profile shows one op.
+"""Python that a compiled program calls back while it runs: `jax.pure_callback` and the like, and
+`tf.py_function`.
+
+A profile shows such a call as one op.
 """
 
 from __future__ import annotations
@@ -15,9 +17,11 @@ _CALLS_BACK = ("jax/_src/callback.py", "tensorflow/python/ops/script_ops.py")
 
 
 def find_callback_line(run: Run, host: str) -> tuple[str, str, float, float]:
-    """(source, function, weight, and the weight of all) of the user's line at which Python that was
-    called back was met most, on the training thread or, where it never ran there, on the others.
-    Empty names where it was not sampled.
+    """Return (source, function, weight, weight of all lines) of the user's line with most callback
+    samples.
+
+    The samples are those of the training thread or, where no callback ran there, of the other
+    threads. Return ("", "", 0, 0) where no callback was sampled.
     """
     samples = (run.record(host) or {}).get("python_samples") or {}
     of_training = ((stack, weight) for _, weight, stack in samples.get("samples") or ())
@@ -31,8 +35,8 @@ def find_callback_line(run: Run, host: str) -> tuple[str, str, float, float]:
 
 
 def _called_back(samples: dict[str, Any], stacks: Iterable[tuple[int, int]]) -> Counter[tuple[str, int, str]]:
-    """Weight of each (file, line, function) of the user's that is innermost below a place where a
-    program calls back.
+    """Return the weight of each (file, line, function) of the user's that is innermost below a
+    callback.
     """
     met: Counter[tuple[str, int, str]] = Counter()
     for stack, weight in stacks:

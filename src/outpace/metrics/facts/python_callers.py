@@ -1,8 +1,8 @@
 """Who calls a sampled line, and how often: the line of the training loop that leads to it, and the
-steps in which it was met.
+steps in which it was sampled.
 
-Time is counted for the innermost line of the user's own code. Where that stands in a function, what
-to change is often the call: it is the loop that decides how often the function runs.
+Time is counted for the innermost line of the user's own code. Where that line is in a function, the
+place to change is often the call: the loop decides how often the function runs.
 """
 
 from __future__ import annotations
@@ -14,32 +14,40 @@ from typing import Any
 from outpace._dataclass import dataclass
 from outpace.metrics.source_line import format_source_line
 
-_SURE = 2  # samples per step in which a line was met: so many seldom miss one in which it ran
-_FOUND = 0.7  # of the steps that a period names
+_SURE = 2  # minimum number of samples per step with the line: so many seldom miss a step in which it ran
+_FOUND = 0.7  # minimum share of a period's steps in which the line has to be sampled
 _READS = frozenset(("numpy", "read_value", "__array__", "convert_to_numpy"))
 
 
 @dataclass(frozen=True)
 class StackSamples:
-    """Sampled stacks, outermost frame first, as a capture's record holds them."""
+    """Sampled stacks, outermost frame first, as in a capture's record.
+
+    frames: (file, function, first line, owner) of each frame; the owner of the user's own code is
+        ""
+    stacks: (index of the frame, line) of each place, per stack
+    """
 
     frames: Sequence[Sequence[Any]]
     stacks: Sequence[Sequence[Sequence[int]]]
 
     def user_functions(self, stack: int) -> set[tuple[str, str]]:
-        """(file, function) of the user's own functions on a stack; one that is defined in another
-        counts as that.
+        """Return (file, function) of the user's own functions on a stack.
+
+        A nested function counts as the function in which it is defined.
         """
         return {self.function(frame) for frame, _ in self.stacks[stack] if not self.frames[frame][3]}
 
     def function(self, frame: int) -> tuple[str, str]:
-        """(file, function) of a frame."""
+        """Return (file, function) of a frame."""
         return _function(self.frames[frame])
 
     def find_caller(self, stack: int, loop_functions: Collection[tuple[str, str]]) -> str:
-        """The user's line (`train.py:41`) that calls the innermost function of the user's: that of
-        a function in `loop_functions`, if one is on the stack, else the nearest. Empty where the
-        function is one of the loop itself, or nothing of the user's calls it.
+        """Return the user's line (`train.py:41`) that calls the innermost function of the user's.
+
+        The line is that of a function in `loop_functions` if one is on the stack, else the nearest
+        one. Return "" where the innermost function is one of the loop's, or nothing of the user's
+        calls it.
         """
         own = [(frame, line) for frame, line in self.stacks[stack] if not self.frames[frame][3]]
         if not own or (inner := _function(self.frames[own[-1][0]])) in loop_functions:
@@ -50,11 +58,11 @@ class StackSamples:
         return format_source_line(self.frames[frame][0], line) if frame >= 0 else ""
 
     def has_package(self, stack: int, package: str) -> bool:
-        """Whether a function of a library's package (none: of no library) is on a stack."""
+        """Whether a function of a library's package is on a stack; False for the package ""."""
         return bool(package) and any(self.frames[frame][3] == package for frame, _ in self.stacks[stack])
 
     def reads_variable(self, stack: int) -> bool:
-        """Whether a variable of the model was being copied to NumPy."""
+        """Whether a variable of the model is being copied to NumPy on a stack."""
         names = (str(self.frames[frame][1]) for frame, _ in self.stacks[stack])
         return any("Variable" in name and name.rpartition(".")[2] in _READS for name in names)
 
@@ -64,16 +72,20 @@ def _function(frame: Sequence[Any]) -> tuple[str, str]:
 
 
 def heaviest_name(weights: Mapping[str, int]) -> str:
-    """The name that weighs most; empty for none."""
+    """Return the name with the largest weight; "" without any."""
     return max(weights, key=lambda name: weights[name], default="")
 
 
 def find_step_period(step_indices: Collection[int], sample_count: int, first: int, last: int) -> int:
-    """Every how many steps something runs that was met in the steps `step_indices`, among those
-    from `first` to `last`, in `sample_count` samples.
+    """Return the period, in steps, of something that was sampled in some steps; 0 without a period.
 
-    0 where it runs in each, or where no such period shows: what a few samples met may have run in
-    more steps than they tell.
+    step_indices: steps in which it was sampled
+    sample_count: number of its samples
+    first: first of the steps in which it could have been sampled
+    last: last of these steps
+
+    The result is also 0 where it runs in each step, or has few samples: it may have run in more
+    steps than were sampled.
     """
     steps = sorted(step_indices)
     if len(steps) < 2 or sample_count < _SURE * len(steps):

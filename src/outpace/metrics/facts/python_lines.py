@@ -1,12 +1,12 @@
-"""Which lines of Python the steps' time goes to, from the stacks that Outpace's own capture sampled
-beside the profile.
+"""The Python lines on which the steps' time is spent, from the stacks that Outpace's own capture
+sampled.
 
-Each sample is laid onto the profile by the clock (both count Unix time) and belongs to the step in
-whose time it lies. It is counted for the innermost line of the user's own code on its stack: what a
+Each sample is matched to the profile by the clock (both count Unix time) and belongs to the step in
+whose time it lies. It counts for the innermost line of the user's own code on its stack: what a
 library does below that line is the line's time. What the profile shows on the training thread at
-that very moment says what kind of time it is: nothing (Python, or a library that records no
-events), a wait, or the framework's own work. Share and interval come from the samples alone; times
-are the share of the mean step of the steady state.
+that moment determines the kind of time: nothing (Python, or a library that records no events), a
+wait, or the framework's own work. Share and interval come from the samples alone; times are the
+share of the mean step of the steady state.
 """
 
 from __future__ import annotations
@@ -32,10 +32,13 @@ from outpace.model.arrays import Codes, Indices, Numbers, Picoseconds
 from outpace.timeline import Run, Timeline
 from outpace.timeline.steady_state import find_period
 
-_CALLS = 0.2  # of a line's samples outside of waits: single ones may lie beside the clock
-_STRAY = 0.05  # of all of them, likewise
-_SELDOM = 0.7  # of a line's time in the slow steps: it evaluates or saves, and does not make the step
-_Z = 1.96  # two-sided 95%
+# Minimum share of a line's samples, waits left out, in the step's function: single samples may be
+# off by the clock.
+_CALLS = 0.2
+_STRAY = 0.05  # minimum share of all samples of a line, for the same reason
+_SELDOM = 0.7  # share of a line's time in slow steps from which it is an evaluation or a checkpoint, not a part of the step
+_Z = 1.96  # standard normal quantile of a two-sided 95% interval
+# Functions in which Python waits for a result.
 _WAITING_CALLS = (
     "_value",
     "__array__",
@@ -44,7 +47,7 @@ _WAITING_CALLS = (
     "_numpy",
     "numpy",
     "sync_devices",
-)  # Python's side of a wait
+)
 
 FIELDS = parse_schema("""
     * host           | text     | name of the host
@@ -91,7 +94,9 @@ FIELDS = parse_schema("""
 
 @dataclass(frozen=True)
 class PythonLine:
-    """A line of the user's code that takes time of which the profile shows nothing; see `FIELDS`.
+    """A line of the user's code with time of which the profile shows nothing; fields as in
+    `FIELDS`.
+
     Shares are of the step time.
     """
 
@@ -113,24 +118,27 @@ class PythonLine:
 
     @property
     def is_per_call(self) -> bool:
-        """Whether it is what a framework, or a library that calls the step's own function, does for
-        each call.
+        """Whether its time is spent per call, by a framework or a library that calls the step's own
+        function.
         """
         return self.library in FRAMEWORKS or self.wraps_step
 
 
 @memoize
 def python_lines(run: Run) -> Table:
-    """One row per host and line, longest first; no rows for a host without samples, steps or a
-    clock.
+    """Return a table with one row per host and line, longest first (columns: `FIELDS`).
+
+    A host without samples, steps or a clock has no rows.
     """
     rows = [row for timeline in run.hosts for row in _rows(timeline, python_records(run)[timeline.host])]
     return Table.from_rows("python_lines", "Python lines of the training thread", FIELDS, rows).sort_by("self_ps")
 
 
 def lines_outside_step(run: Run, host: str) -> list[PythonLine]:
-    """The user's own lines on one host by the time that they take beside the step's own functions,
-    longest first; none without samples.
+    """Return the user's lines on one host with time outside of the step's own functions, longest
+    first.
+
+    The result is empty without samples.
     """
     wanted = [field.name for field in dataclasses.fields(PythonLine)]
     mine = [r for r in python_lines(run).records() if r["host"] == host and r["who"] == YOURS and r["beside_share"] > 0]
@@ -138,30 +146,31 @@ def lines_outside_step(run: Run, host: str) -> list[PythonLine]:
 
 
 def line_cost(line: PythonLine) -> float:
-    """Share of the step that a line costs: of one that calls the step's own function only the
-    Python around that.
+    """Return the share of the step that a line costs.
+
+    Of a line that calls the step's own function, only the Python around the call counts.
     """
     return line.python_share if line.calls_step else line.beside_share
 
 
 def user_python_share(run: Run, host: str) -> float:
-    """Share of the step in Python of the program's own: no matter of how often the framework is
-    called. 0 without samples.
+    """Return the share of the step in the program's own Python; 0 without samples.
+
+    This time does not depend on how often the framework is called.
     """
     return sum(line_cost(line) for line in lines_outside_step(run, host) if not line.is_per_call)
 
 
 def framework_python_share(run: Run, host: str) -> float | None:
-    """Share of the step that a framework's own Python takes, wherever the user's lines call it;
-    None without samples.
-    """
+    """Return the share of the step in a framework's own Python; None without samples."""
     mine = [r for r in python_lines(run).records() if r["host"] == host]
     return sum(r["python_share"] for r in mine if r["library"] in FRAMEWORKS) if mine else None
 
 
 def python_share(run: Run, hosts: Collection[str]) -> float | None:
-    """Share of the step in which only Python ran, or a library that records no events, on the host
-    with most; None where one has no samples.
+    """Return the largest share of the step in Python over hosts; None where a host has no samples.
+
+    Libraries that record no events count as Python.
     """
     sums = [sum(row["python_share"] for row in python_lines(run).filter_by("host", host).records()) for host in hosts]
     known = [len(python_lines(run).filter_by("host", host)) > 0 for host in hosts]
@@ -169,15 +178,17 @@ def python_share(run: Run, hosts: Collection[str]) -> float | None:
 
 
 def find_framework_line(run: Run, host: str) -> str:
-    """The user's line (`train.py:41`) below which a framework's own code was seen longest; empty
-    without samples.
+    """Return the user's line (`train.py:41`) below which a framework's own code was sampled
+    longest.
+
+    Return "" without samples.
     """
     return find_framework_line_share(run, host)[0]
 
 
 def find_framework_line_share(run: Run, host: str) -> tuple[str, float]:
-    """That line, and what it has of the time that a framework's own code took below lines of the
-    user's.
+    """Return (the line of `find_framework_line`, its share of the framework's time below all user
+    lines).
     """
     mine = [r for r in python_lines(run).records() if r["host"] == host and r["who"] == YOURS and r["library"] in FRAMEWORKS]
     top, whole = max(mine, key=lambda row: row["self_ps"], default=None), sum(row["self_ps"] for row in mine)
@@ -185,15 +196,20 @@ def find_framework_line_share(run: Run, host: str) -> tuple[str, float]:
 
 
 def find_step_line(run: Run, host: str) -> str:
-    """The user's line (`train.py:41`) that calls the step's own function; empty without samples."""
+    """Return the user's line (`train.py:41`) that calls the step's own function; "" without
+    samples.
+    """
     mine = [r for r in python_lines(run).records() if r["host"] == host and r["who"] == YOURS and r["calls_step"]]
     top = max(mine, key=lambda row: row["self_ps"], default=None)
     return format_source_line(top["file"], top["line"]) if top else ""
 
 
 def find_function_call_line(run: Run, host: str) -> tuple[str, str]:
-    """The user's line (`train.py:41`) that calls other functions of the framework than the step's
-    own for longest, and the line of the loop that leads there; empty without samples.
+    """Return (line, caller) of the user's line that calls other functions of the framework for
+    longest.
+
+    The step's own function is left out. `caller` is the line of the loop that leads to the line.
+    Return ("", "") without samples.
     """
     mine = [r for r in python_lines(run).records() if r["host"] == host and r["who"] == YOURS and r["called_share"] > 0]
     top = max(mine, key=lambda row: row["called_share"], default=None)
@@ -201,8 +217,12 @@ def find_function_call_line(run: Run, host: str) -> tuple[str, str]:
 
 
 def wilson_interval(share: float, sample_count: float) -> tuple[float, float]:
-    """95% CI of a share that `sample_count` independent looks gave (Wilson 1927): ends within 0 and
-    1, also for a share of 0.
+    """Return the 95% confidence interval of a share (Wilson 1927).
+
+    share: share of the samples
+    sample_count: number of independent samples
+
+    The ends are within 0 and 1, also for a share of 0. Return (0, 1) without samples.
     """
     if sample_count <= 0:
         return 0.0, 1.0
@@ -213,24 +233,28 @@ def wilson_interval(share: float, sample_count: float) -> tuple[float, float]:
 
 
 class _Line:
-    """What was counted for one line, in ns of samples."""
+    """Running sums of one line, in ns of samples."""
 
     def __init__(self) -> None:
         self.count = 0
         self.weight = self.own = self.untraced = self.elsewhere = self.waiting = self.python = self.beside = self.main = 0
-        self.called = 0  # of `beside`, in other functions of the framework
-        self.building = 0  # of the weight, while a program was traced or compiled
-        self.runs = 0  # of `main`, outside of `building`
-        self.slow = 0  # of the weight, in steps that take much longer than the others
+        self.called = 0  # part of `beside` in functions of the framework other than the step's own
+        self.building = 0  # part of the weight in which a program was traced or compiled
+        self.runs = 0  # part of `main` outside of `building`
+        self.slow = 0  # part of the weight in steps that take much longer than the others
         self.steps: set[int] = set()
         self.stacks: dict[int, int] = defaultdict(int)
         self.packages: dict[str, int] = defaultdict(int)
         self.functions: dict[str, int] = defaultdict(int)
-        self.calling: dict[int, int] = defaultdict(int)  # of `main`, by stack
+        self.calling: dict[int, int] = defaultdict(int)  # `main` by stack
 
     def look(self, weight: int, free: bool, other: bool, waits: bool) -> None:
-        """Count a sample: whether the thread recorded no event, whether others computed, whether it
-        waited.
+        """Add a sample.
+
+        weight: time that the sample stands for, ns
+        free: whether the thread recorded no event
+        other: whether other threads or devices computed
+        waits: whether the thread waited
         """
         self.count += 1
         self.weight += weight
@@ -240,8 +264,8 @@ class _Line:
         self.python += weight * (free and not other and not waits)
 
     def below_it(self, weight: int, package: str, function: str) -> None:
-        """Count what a sample met below the line: a function of a package, or (two empty texts) the
-        line itself.
+        """Add what a sample found below the line: a function of a package, or two empty texts for
+        the line itself.
         """
         if package:
             self.packages[package] += weight
@@ -250,7 +274,7 @@ class _Line:
             self.own += weight
 
     def met(self, weight: int, stack: int, step: int) -> None:
-        """Count where a sample met the line: on which stack, in which step."""
+        """Add the stack and the step in which a sample found the line."""
         self.stacks[stack] += weight
         self.steps.add(step)
 
@@ -259,13 +283,15 @@ class _Line:
         return self.slow / self.weight if self.weight else 0.0
 
     def usual(self, first: bool) -> bool:
-        """Whether the line runs in the usual step; the one that calls the step's own functions
-        longest (`first`) makes the step.
+        """Whether the line runs in the usual step.
+
+        The line with most time in the step's own functions (`first`) makes the step, however seldom
+        it runs.
         """
         return (first and self.main > 0) or self.seldom < _SELDOM
 
     def calls_step(self, first: bool) -> bool:
-        """Whether the step's own functions run below it, as far as it does not wait for their
+        """Whether the step's own functions run below the line, apart from waits for their
         results.
         """
         least = max(_CALLS * (self.weight - self.waiting), _STRAY * self.weight)
@@ -302,8 +328,9 @@ def _rows(timeline: Timeline, noted: Mapping[str, Any]) -> Iterator[tuple[object
     total = sum(line.weight for line in lines.values())
     for key, line in lines.items():
         usual = line.usual(line is first)
-        beside = line.beside if key in stepping else line.beside + line.runs  # the same function in an evaluation is no step
-        beside -= line.called if usual else 0  # a function that every step calls is the model's time, and not Python's
+        # Calls of the step's function from a line of no step, as in an evaluation.
+        beside = line.beside if key in stepping else line.beside + line.runs
+        beside -= line.called if usual else 0  # a function that every step calls is the model's time, not Python's
         own, ends = line.weight / total, wilson_interval(line.weight / total, effective)
         shares = (own, *ends, line.untraced / total, line.python / total, beside / total, line.called / total, line.seldom)
         file, at, function, who = key
@@ -320,8 +347,10 @@ def _rows(timeline: Timeline, noted: Mapping[str, Any]) -> Iterator[tuple[object
 
 
 def _counted(numbers: Numbers) -> Numbers:
-    """Numbers of steps to tell apart what lies between two of them: their own, unless those begin
-    anew, as a batch's do in each epoch.
+    """Return step numbers for the distances between steps.
+
+    These are the steps' own numbers, unless the numbers restart, as those of batches do in each
+    epoch.
     """
     return numbers if bool((np.diff(numbers) > 0).all()) else np.arange(len(numbers))
 
@@ -329,8 +358,9 @@ def _counted(numbers: Numbers) -> Numbers:
 def _lines(
     timeline: Timeline, noted: Mapping[str, Any], text: Mapping[Any, str]
 ) -> tuple[dict[tuple[str, int, str, str], _Line], float, float]:
-    """Samples of steady steps by (file, line, function, who); how many independent looks they are;
-    the mean training step, ps.
+    """Return (sums by line, effective number of independent samples, mean training step in ps).
+
+    A line is (file, line, function, who); the samples are those in steady steps.
     """
     record, origin = noted["python_samples"], timeline.unix_origin_ns or 0
     samples = np.array(record["samples"], np.int64)
@@ -340,7 +370,8 @@ def _lines(
     keys = attribute_stacks(noted, record)
     asked = [_asks(key[0], stack[-1], record["frames"], text) for key, stack in zip(keys, record["stacks"], strict=True)]
     lines: dict[tuple[str, int, str, str], _Line] = defaultdict(_Line)
-    ahead = timeline.steps.async_dispatch  # what the program does while its work runs holds nothing up
+    # Under asynchronous dispatch, what Python does while the step's work runs costs nothing.
+    ahead = timeline.steps.async_dispatch
     slow, seen = _slow_steps(timeline), thread_states(timeline, moment)
     main, called = (isin_events(timeline, rows(timeline), moment) for rows in (step_function_rows, function_call_rows))
     columns = (part.tolist() for part in (seen.untraced, seen.elsewhere, seen.waiting, seen.building, main, called, step))
@@ -367,7 +398,7 @@ def _lines(
 
 
 def _by_caller(stacks: StackSamples, line: _Line, loop: Collection[tuple[str, str]]) -> dict[str, int]:
-    """Weight of a line's samples by the user's line that called its function."""
+    """Return the weight of a line's samples by the user's line that called its function."""
     found: dict[str, int] = defaultdict(int)
     for stack, weight in line.stacks.items():
         found[stacks.find_caller(stack, loop)] += weight
@@ -380,8 +411,8 @@ def _whole_in_order(timeline: Timeline) -> Indices:
 
 
 def _slow_steps(timeline: Timeline) -> frozenset[int]:
-    """Steps of the steady state that take much longer than the others, counted as
-    `_in_steps` does.
+    """Return the steady steps that take much longer than the others, by their index in
+    `_in_steps`.
     """
     steps, whole = timeline.steps, _whole_in_order(timeline)
     slow, _ = find_period(steps.duration[whole], np.ones(len(whole), bool))
@@ -389,8 +420,10 @@ def _slow_steps(timeline: Timeline) -> frozenset[int]:
 
 
 def _in_steps(timeline: Timeline, moment: Picoseconds) -> tuple[Codes, float]:
-    """In which step of the steady state each moment (ps) lies, counted from the first of them (-1:
-    in none), and the mean training step, ps.
+    """Return (index of the steady step in which each moment lies, -1 for none; mean training step
+    in ps).
+
+    moment: times, ps
     """
     steps, whole = timeline.steps, _whole_in_order(timeline)
     step = np.searchsorted(steps.start[whole], moment, side="right") - 1
@@ -401,8 +434,9 @@ def _in_steps(timeline: Timeline, moment: Picoseconds) -> tuple[Codes, float]:
 def _asks(
     key: tuple[str, int, str, str], leaf: Sequence[int], frames: Sequence[Sequence[Any]], text: Mapping[Any, str]
 ) -> bool:
-    """Whether a stack's innermost call waits for a result: a function that fetches one, or the
-    user's own `x.block_until_ready()`.
+    """Whether a stack's innermost call waits for a result.
+
+    Such a call is a function that fetches a result, or the user's own `x.block_until_ready()`.
     """
     _, function, _, owner = frames[leaf[0]]
     if owner:

@@ -1,7 +1,7 @@
-"""Loops beside the training's own that call the step's function as well: a search for a learning
+"""Loops other than the training's that call the step's function as well: a search for a learning
 rate, a warm-up, an evaluation that trains.
 
-Their calls look like the training's steps, and only the stacks tell them apart: at some times the
+Their calls look like the training's steps, and only the stacks distinguish them: at some times the
 one loop runs, at others the other one.
 """
 
@@ -20,15 +20,21 @@ from outpace.metrics.source_line import format_source_line
 from outpace.model.arrays import Mask, Numbers
 from outpace.timeline import Run
 
-_FEW = 10  # samples of a loop say nothing of when it runs
-_IN_TURNS = 0.5  # of the changes from one loop to the other that chance would make, at most: else each step calls both
+_FEW = 10  # minimum number of samples of a loop from which the times that it runs are known
+# Maximum number of changes between loops, as a share of those expected by chance: with more, each
+# step calls both.
+_IN_TURNS = 0.5
 
 
 @dataclass(frozen=True)
 class OtherLoop:
-    """A function that calls the step's function in a loop of its own: its name, its longest line,
-    the line of the training's loop that calls it (empty where none does), and its share of the
-    samples.
+    """A function that calls the step's function in a loop of its own.
+
+    function: name of the function
+    source: its line with the most time
+    caller: line of the training loop that calls it; "" where none does
+    share: its samples' share of the sampled time
+    samples: number of samples
     """
 
     function: str
@@ -39,8 +45,10 @@ class OtherLoop:
 
 
 def other_loops(run: Run, host: str) -> list[OtherLoop]:
-    """The loops beside the one that calls the step's function for longest, the longest first; none
-    without samples.
+    """Return the loops other than the one that calls the step's function for longest, longest
+    first.
+
+    The result is empty without samples.
     """
     rows = [row for row in python_lines(run).filter_by("host", host).records() if row["calls_step"] and row["who"] == "yours"]
     calling = Counter[tuple[str, str]]()
@@ -64,22 +72,27 @@ def other_loops(run: Run, host: str) -> list[OtherLoop]:
 
 
 def _innermost(stacks: StackSamples, stack: int, calling: Collection[tuple[str, str]]) -> tuple[str, str] | None:
-    """The innermost of some functions on a stack: a loop that stands in another one's function is
-    called there.
+    """Return the innermost of some functions on a stack; None where none is on it.
+
+    A loop whose function is called by another loop's function is the innermost one.
     """
     return next((of for frame, _ in reversed(stacks.stacks[stack]) if (of := stacks.function(frame)) in calling), None)
 
 
 def _in_turns(inside: Mask) -> bool:
-    """Whether samples in a function come together, for as long as it runs, and are not spread among
-    the others.
+    """Whether the samples in a function are consecutive while it runs, rather than spread among
+    others.
     """
     share = float(inside.mean())
     return share < 1 and int((np.diff(inside) != 0).sum()) <= _IN_TURNS * 2 * share * (1 - share) * (len(inside) - 1)
 
 
 def _loop(stacks: StackSamples, samples: Numbers, function: tuple[str, str], own: tuple[str, str], share: float) -> OtherLoop:
-    """What is told of a function's samples (weight, stack)."""
+    """Return the loop of a function.
+
+    samples: (weight, stack) of the function's samples
+    own: (file, function) of the training loop
+    """
     lines, callers = Counter[int](), Counter[str]()
     for weight, stack in samples.tolist():
         at = [line for frame, line in stacks.stacks[stack] if stacks.function(frame) == function]

@@ -1,11 +1,12 @@
-"""Python's time on the training thread, whoever recorded it: the stacks that Outpace's own capture
-sampled, or the frames that a profiler's Python tracer recorded, looked at as a sampler would have.
+"""Python's time on the training thread, from either of two sources: the stacks that Outpace's own
+capture sampled, or the frames of a profiler's Python tracer, converted into samples.
 
-A traced frame tells its file's name without folders, its function's first line (for a function in C
-its module), and no line within. What began before the capture was not recorded: below all others
-but JAX's own calls stands the program's loop. Whose a function is follows from the profile: JAX
-notes the user's file of each op; its own functions, and those of libraries that drive it, are those
-that call its C functions or its programs, and what calls these.
+A traced frame has the file's name without folders and the function's first line (for a function in
+C, its module), but no line within. What began before the capture was not recorded: the program's
+loop is added as the outermost frame of all stacks, except those of JAX's own calls and of moments
+without a frame. The owner of a function follows from the profile: JAX records the user's file of
+each op; functions that call JAX's C functions or programs belong to JAX or to a library that drives
+it, and so do their callers.
 """
 
 from __future__ import annotations
@@ -26,22 +27,25 @@ from outpace.timeline.event_names import EventFlag, event_names
 from outpace.trace import Trace
 from outpace.trace.algorithms import distinct
 
-TRACER_METHOD = "traced"  # method of samples that a tracer's frames stand for
-_MOST = 30_000  # looks at a profile, as many as a sampler keeps
+TRACER_METHOD = "traced"  # the record's `method` for samples that are derived from a tracer's frames
+_MOST = 30_000  # maximum number of samples derived from a profile, the same as a sampler's
 _PER_STEP = 200
 _DEEPEST = 400
 _IN_FILE = re.compile(r"\$(?P<file>[^ :]+):(?P<line>\d+) (?P<function>.*)")
 _IN_C = re.compile(r"\$(?P<module>\S+) (?P<function>.*)")
 _LOOP = "<module>"
-_NO_FRAME = ("", "no frame", 0, "python")  # the loop's own code, or a call into JAX that is C++
+# Frame for moments without a frame: the loop's own code, or a call into JAX that is C++.
+_NO_FRAME = ("", "no frame", 0, "python")
 _JAX = ("jaxlib", "jax")
-_UNKNOWN = "a library"  # owner of a file of which nothing tells whose it is
+_UNKNOWN = "a library"  # owner of a function whose file is of unknown origin
 
 
 @memoize
 def python_records(run: Run) -> Mapping[str, Mapping[str, Any]]:
-    """By host, the capture's record with `python_samples` as its own capture would have left them;
-    without, where nobody recorded Python.
+    """Return the capture's record by host, with `python_samples` as Outpace's own capture would
+    write them.
+
+    They are missing for a host where nothing recorded Python.
     """
     return {timeline.host: _record(run, timeline) for timeline in run.hosts}
 
@@ -55,20 +59,28 @@ def _record(run: Run, timeline: Timeline) -> Mapping[str, Any]:
 
 
 def _frames(timeline: Timeline) -> Indices:
-    """Rows of the frames that were recorded on the training thread, in their order."""
+    """Return the rows of the frames that were recorded on the training thread, in their order."""
     known = timeline.steps.line[timeline.steps.line >= 0]
     rows = timeline.event_names.rows(EventFlag.PYTHON_FRAME)
     return rows[timeline.trace.line[rows] == int(np.bincount(known).argmax())] if len(known) else rows[:0]
 
 
 def _users_files(timeline: Timeline) -> Counter[str]:
-    """Names of the user's files, by how many instructions of the programs come from each."""
+    """Return the names of the user's files, with the number of the programs' instructions from
+    each.
+    """
     sources = (program[name].source for program in timeline.hlo_modules for name in program)
     return Counter(os.path.basename(source.rpartition(":")[0]) for source in islice(sources, _MOST) if source)
 
 
 def _samples(timeline: Timeline, rows: Indices, files: Counter[str]) -> dict[str, Any]:
-    """What a sampler would have noted that looked often enough, and met only what was recorded."""
+    """Return samples at even distances in the steps, derived from the recorded frames.
+
+    rows: rows of the frames
+    files: names of the user's files
+
+    The result has the form of the record's `python_samples`.
+    """
     trace, steps = timeline.trace, timeline.steps
     begin, end = int(steps.start.min()), int(steps.end.max())
     count = min(_MOST, _PER_STEP * len(steps))
@@ -76,7 +88,7 @@ def _samples(timeline: Timeline, rows: Indices, files: Counter[str]) -> dict[str
     parent, _ = trace.compute_nesting(rows)
     place = np.searchsorted(rows, parent)
     at = _innermost(trace.start[rows], trace.end[rows], np.where(parent >= 0, place, -1), moment)
-    main = next(iter(files)) if len(files) == 1 else ""  # of several nothing tells which one loops
+    main = next(iter(files)) if len(files) == 1 else ""  # of several files, the one with the loop is unknown
     frames: dict[tuple[str, str, int, str], int] = {(main, _LOOP, 0, ""): 0}
     stacks: dict[tuple[tuple[int, int], ...], int] = {}
     index: dict[int, int] = {}
@@ -91,7 +103,7 @@ def _samples(timeline: Timeline, rows: Indices, files: Counter[str]) -> dict[str
         if not path:
             path = [(frames.setdefault(_NO_FRAME, len(frames)), 0)]
         below = list(frames)[path[-1][0]]
-        apart = below[3] in _JAX or below == _NO_FRAME  # what JAX does at a call, or nobody saw, is no work of the loop's
+        apart = below[3] in _JAX or below == _NO_FRAME  # work of JAX at a call, or without a frame, is not the loop's
         stack = (*(() if apart else ((0, 0),)), *reversed(path))
         index[innermost] = stacks.setdefault(stack, len(stacks))
     each = (end - begin) // count // 1000
@@ -111,8 +123,12 @@ def _samples(timeline: Timeline, rows: Indices, files: Counter[str]) -> dict[str
 
 
 def _innermost(start: Picoseconds, end: Picoseconds, parent: Indices, moment: Picoseconds) -> Indices:
-    """Which of nested frames, in order of their starts, is the innermost one at each moment; -1 for
-    none.
+    """Return the index of the innermost frame at each moment; -1 for none.
+
+    start: starts of the frames, ps, sorted
+    end: ends of the frames, ps
+    parent: index of the enclosing frame, -1 for none
+    moment: times, ps
     """
     at = np.searchsorted(start, moment, side="right") - 1
     for _ in range(_DEEPEST):
@@ -124,9 +140,10 @@ def _innermost(start: Picoseconds, end: Picoseconds, parent: Indices, moment: Pi
 
 
 def _owners(trace: Trace, rows: Indices, parent: Indices, files: Counter[str]) -> dict[str, str]:
-    """Whose each function (name of its frames) is of which it can be told: `""` for those in the
-    user's files, `jax` for those that call JAX's C functions or the programs that it compiled, and
-    for what calls these.
+    """Return the owner of each function by the name of its frames, where it is known.
+
+    The owner is "" for functions in the user's files, and "jax" for those that call JAX's C
+    functions or the programs that it compiled, and for their callers.
     """
     nested = parent >= 0
     calls = set(zip(trace.name[parent[nested]].tolist(), trace.name[rows[nested]].tolist(), strict=True))
@@ -142,7 +159,7 @@ def _owners(trace: Trace, rows: Indices, parent: Indices, files: Counter[str]) -
 
 
 def _frame(name: str, owners: Mapping[str, str]) -> tuple[str, str, int, str]:
-    """(file, function, line, owner) of a traced frame, as a record holds them."""
+    """Return (file, function, line, owner) of a traced frame, as in a record."""
     if (found := _IN_FILE.fullmatch(name)) is not None:
         return found["file"], found["function"], int(found["line"]), owners.get(name, _UNKNOWN)
     found = _IN_C.fullmatch(name)

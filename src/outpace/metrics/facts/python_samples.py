@@ -1,7 +1,7 @@
-"""Samples of the training thread's stack that Outpace's own capture took: what they stand for, and
-which lines they met in windows of time.
+"""Samples of the training thread's stack from Outpace's own capture: who they count for, and the
+lines in windows of time.
 
-`python_time.py` makes the table of lines from them.
+`python_lines.py` builds the table of lines from them.
 """
 
 from __future__ import annotations
@@ -19,14 +19,20 @@ from outpace.timeline import Run, Timeline
 
 FRAMEWORKS = frozenset(("tensorflow", "keras", "tf_keras", "jax", "jaxlib"))
 YOURS, LIBRARY, OUTPACE, INTERPRETER = "yours", "library", "outpace", "interpreter"
-_COLLECTS = frozenset(("_xla_gc_callback",))  # what JAX has Python's collector call: records of older captures hold no pauses
-_MOSTLY = 0.7  # of what slow steps take beyond the others, to be spent below one function
+# JAX's callback of Python's garbage collector: records of older captures have no pauses.
+_COLLECTS = frozenset(("_xla_gc_callback",))
+_MOSTLY = 0.7  # minimum share of the slow steps' excess below one function for it to be the cause
 
 
 def attribute_stacks(record: Mapping[str, Any], samples: Mapping[str, Any]) -> list[tuple[tuple[str, int, str, str], str, str]]:
-    """Who each stack of a record's samples is counted for (file, line, function, who), and the
-    package and function of a library below it, or two empty texts. Work of a callback of Keras' own
-    is counted for the line that made the callback, and not for that of `fit`.
+    """Return ((file, line, function, who), package, function) of each stack of a record's samples.
+
+    record: the record that the capture wrote beside the profile
+    samples: the record's `python_samples`
+
+    The first item is what the stack counts for; package and function are those of a library below
+    it, or two empty texts. Work of a Keras callback counts for the line that created the callback,
+    not for the line of `fit`.
     """
     made = record.get("callbacks") or {}
     return [_place_of(stack, samples["frames"], made) for stack in samples["stacks"]]
@@ -53,13 +59,17 @@ def _place_of(
 
 
 def pause_key(label: str) -> tuple[str, int, str, str]:
-    """Who time is counted for in which no line of the program ran: see `find_pauses`."""
+    """Return what time counts for in which no line of the program ran: see `find_pauses`."""
     return "", 0, label, INTERPRETER
 
 
 def find_pauses(record: Mapping[str, Any], times_ns: Values | Numbers) -> list[str]:
-    """What held the thread up at each sample (ns since the base) instead of the line that came
-    next; "" where none did.
+    """Return the label of the pause that delayed the thread at each sample; "" where there was
+    none.
+
+    times_ns: times of the samples, ns since the record's base
+
+    A sample in a pause shows the line that ran after it, which is not what the time was spent on.
     """
     known = sorted(record.get("pauses") or ())
     if not known:
@@ -71,16 +81,19 @@ def find_pauses(record: Mapping[str, Any], times_ns: Values | Numbers) -> list[s
 
 
 def _depth(stack: Sequence[Sequence[int]], place: tuple[int, int] | None) -> int:
-    """How many places of a stack lead to one of them, itself counted; 0 for none."""
+    """Return the number of places on a stack up to and including a place; 0 for None."""
     return 0 if place is None else max(at for at, (frame, line) in enumerate(stack, 1) if (frame, line) == place)
 
 
 def find_slow_step_lines(run: Run, timeline: Timeline, slow: Indices, usual: Indices) -> list[tuple[str, int, str, float]]:
-    """(file, line, function, ps per step) of the user's lines that take longer in the `slow` steps
-    than in the `usual` ones, longest first.
+    """Return (file, line, function, ps per step) of the user's lines that take longer in slow
+    steps.
 
-    Both are indices of steps. Time of a line is what its samples stand for, with all that ran or
-    was waited for below it.
+    slow: indices of slow steps
+    usual: indices of the steps with which they are compared
+
+    Time of a line is the weight of its samples, with all that ran or was waited for below it. The
+    longest comes first.
     """
     steps = timeline.steps
     beyond: dict[tuple[str, int, str], float] = defaultdict(float)
@@ -92,8 +105,12 @@ def find_slow_step_lines(run: Run, timeline: Timeline, slow: Indices, usual: Ind
 
 
 def lines_in_windows(run: Run, timeline: Timeline, start: Picoseconds, end: Picoseconds) -> list[tuple[str, int, str, float]]:
-    """(file, line, function, ps) of the user's lines on the training thread within windows (ps, in
-    order), longest first.
+    """Return (file, line, function, ps) of the user's lines on the training thread within windows.
+
+    start: starts of the windows, ps, sorted
+    end: ends of the windows, ps
+
+    The longest comes first.
     """
     noted = python_records(run)[timeline.host]
     record = noted.get("python_samples")
@@ -107,7 +124,11 @@ def lines_in_windows(run: Run, timeline: Timeline, start: Picoseconds, end: Pico
 
 
 def samples_in_windows(run: Run, timeline: Timeline, start: Picoseconds, end: Picoseconds) -> list[tuple[int, int]]:
-    """(stack, weight in ns) of each sample within windows (ps, in order)."""
+    """Return (stack, weight in ns) of each sample within windows, without the samples in pauses.
+
+    start: starts of the windows, ps, sorted
+    end: ends of the windows, ps
+    """
     record, origin = python_records(run)[timeline.host].get("python_samples"), timeline.unix_origin_ns
     if record is None or origin is None or not len(record["samples"]) or not len(start):
         return []
@@ -121,10 +142,13 @@ def samples_in_windows(run: Run, timeline: Timeline, start: Picoseconds, end: Pi
 
 
 def find_slow_step_library(run: Run, timeline: Timeline, slow: Indices, usual: Indices) -> str:
-    """The innermost function of a library below which most of what the `slow` steps take beyond the
-    `usual` ones was spent; empty for none.
+    """Return the innermost function of a library with most of the slow steps' excess below it; ""
+    for none.
 
-    Where the user's line is `model.fit(...)`, it tells a checkpoint (`keras:
+    slow: indices of slow steps
+    usual: indices of the steps with which they are compared
+
+    Where the user's line is `model.fit(...)`, the function distinguishes a checkpoint (`keras:
     ModelCheckpoint._save_model`) from an evaluation.
     """
     record = python_records(run)[timeline.host].get("python_samples")

@@ -1,15 +1,15 @@
 """Where each step's time goes: the guide's categories, without overlap, summing to the step time.
 
-Meaning as in the reference (`xplane_to_step_events.cc`, `event_span.cc` of openxla/xprof): every
-event that belongs to a step is given a type by its name; where events overlap, the type of highest
-priority gets the time; time without any event is "all others". On purpose different: building a
-`tf.function` graph and compiling XLA programs count as compilation (the reference has the category
-but never fills it on a host), host events count on machines with accelerators too (as the reference
-did until TensorFlow 2.15), and what a device computes in is read from its programs
-(`iter_device_event_kinds.py`), where what the compiler runs to choose the fastest way is
-compilation. An event without duration holds no time (in the reference it may hold its kind open
-until the next one). Of JAX programs, builds and whatever runs in a step's time count for the step
-(`jax_time.py`).
+The meaning is that of the reference (`xplane_to_step_events.cc`, `event_span.cc` of openxla/xprof):
+every event that belongs to a step gets a type by its name; where events overlap, the type of
+highest priority gets the time; time without any event is "all others". Intended differences:
+building a `tf.function` graph and compiling XLA programs count as compilation (the reference has
+the category but never fills it on a host); host events count on machines with accelerators too (as
+in the reference until TensorFlow 2.15); the precision of a device's computing is read from its
+programs (`device_event_kinds.py`); and what the compiler runs on a device to choose the fastest way
+is compilation. An event without duration takes no time (in the reference its type may last until
+the next event). Of JAX programs, builds and whatever runs in a step's time count for the step
+(`jax_activity.py`).
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ from outpace.trace.algorithms import compute_time_by_priority, distinct, find_sl
 from outpace.trace.trace import BLOCK_EVENTS
 
 # Kinds of time in order of rising priority, and the category that shows them. "Waiting for input"
-# outranks collectives: an all-reduce that overlaps a wait for input is waiting too.
+# has priority over collectives: an all-reduce that overlaps a wait for input is waiting too.
 _KINDS: tuple[tuple[str, Category], ...] = (
     ("nothing", Category.ALL_OTHERS),
     ("host_compute", Category.HOST_COMPUTE),
@@ -49,9 +49,11 @@ _KINDS: tuple[tuple[str, Category], ...] = (
 )
 _CODE = {name: code for code, (name, _) in enumerate(_KINDS)}
 
-Planes = tuple[Plane, ...] | None  # None: all
-WorkSpans = tuple[Indices, Codes, Picoseconds, Picoseconds]
-Windows = tuple[Picoseconds, Picoseconds, Codes | EventColumn]
+Planes = tuple[Plane, ...] | None  # planes whose events count; None for all
+WorkSpans = tuple[Indices, Codes, Picoseconds, Picoseconds]  # window or event row, kind, start, end
+Windows = tuple[
+    Picoseconds, Picoseconds, Codes | EventColumn
+]  # start and end of each window; window of every event, -1 for none
 
 TRANSFERS_COLUMN = "transfers_ps"
 FIELDS = (
@@ -80,8 +82,10 @@ FIELDS = (
 
 @dataclass(frozen=True, eq=False)
 class StepBreakdown:
-    """`steps`: one row per step and host (see `FIELDS`). `steps_per_execution`: training steps per
-    row, by host.
+    """The categories of each step.
+
+    steps: table with one row per step and host (columns: `FIELDS`)
+    steps_per_execution: number of training steps per row, by host
     """
 
     steps: Table
@@ -89,8 +93,9 @@ class StepBreakdown:
 
     @once
     def steady_mask(self) -> Mask:
-        """Of each row whether statistics are made of it: of complete steps of the steady state, or
-        of all where a host has none.
+        """Whether each row enters statistics, bool.
+
+        These are the complete steps of the steady state, or all steps of a host that has none.
         """
         complete = self.steps["complete"].astype(bool) & (self.steps["aside"] == "")
         known = set(self.steps["host"][complete].tolist())
@@ -99,30 +104,33 @@ class StepBreakdown:
 
     @once
     def steady_steps(self) -> Table:
-        """The rows that statistics are made of."""
+        """The rows that enter statistics."""
         return self.steps if self.steady_mask.all() else self.steps.take(self.steady_mask)
 
     def select_hosts(self, *hosts: str) -> StepBreakdown:
-        """The steps of some hosts."""
+        """Return the breakdown of some hosts."""
         return StepBreakdown(self.steps.filter_by("host", *hosts), {host: self.steps_per_execution[host] for host in hosts})
 
     @property
     def transfer_share(self) -> float:
-        """Share of the steady steps that goes to transfers from the host to devices: a part of the
-        input time.
+        """Share of the steady steps in transfers from the host to devices, a part of the input
+        time.
         """
         whole = self.steady_steps
         total = float(whole["duration_ps"].sum())
         return float(whole[TRANSFERS_COLUMN].sum()) / total if total else 0.0
 
     def category_ps(self, category: Category, steps: Table | None = None) -> Values:
-        """Time of one category per step, float64 ps."""
+        """Return the time of one category per step, float64 ps.
+
+        steps: rows of `steps`; None for the steady steps
+        """
         return (self.steady_steps if steps is None else steps)[f"{category.value}_ps"].astype(np.float64)
 
 
 @memoize
 def step_breakdown(run: Run) -> StepBreakdown:
-    """Break down every step of every host."""
+    """Return the breakdown of every step of every host."""
     parts = [_host_rows(timeline) for timeline in run.hosts]
     data: dict[str, Column] = {f.name: np.concatenate([p[f.name] for p in parts]) for f in FIELDS}
     table = Table.build("steps", "Steps", FIELDS, data)
@@ -146,11 +154,12 @@ def _host_rows(timeline: Timeline) -> dict[str, Column]:
 
 
 def category_times(timeline: Timeline, planes: Planes = None, windows: Windows | None = None) -> dict[str, Picoseconds]:
-    """Time of each category within each step as `<category_ps>_ps`, int64 of shape (steps,).
+    """Return the time of each category in each step under the key `<category>_ps`, int64, shape
+    (steps,).
 
-    `planes` counts their events only; else several devices are averaged. `windows` (start and end
-    of each, ps, and the window of every event,
-    -1 for none) are looked into instead of steps.
+    planes: planes whose events count; None for all, with the mean over several devices
+    windows: windows to use instead of steps: start and end of each, ps, and the window of every
+        event, -1 for none
     """
     return _by_category(_swept(timeline, planes, windows) if planes else _kind_times(timeline, windows))
 
@@ -161,8 +170,11 @@ def _by_category(times: Picoseconds) -> dict[str, Picoseconds]:
 
 
 def _kind_times(timeline: Timeline, windows: Windows | None = None) -> Picoseconds:
-    """Time of each kind within each window (None: each step), int64 ps of shape (windows, kinds);
-    of several devices, their mean.
+    """Return the time of each kind in each window, int64 ps, shape (windows, kinds).
+
+    windows: see `category_times`; None for steps
+
+    Several devices are averaged.
     """
     devices = averaged_devices(timeline)
     if len(devices) > 1:
@@ -172,7 +184,7 @@ def _kind_times(timeline: Timeline, windows: Windows | None = None) -> Picosecon
 
 @memoize
 def averaged_devices(timeline: Timeline) -> tuple[Plane, ...]:
-    """Of several devices of a host, those that work in its steps; none where it has one or none."""
+    """Return the devices of a host that work in its steps, where it has several; else ()."""
     several = len(timeline.steps) > 0 and len(timeline.device_planes) > 1
     return active_devices(timeline, event_kinds(timeline)) if several else ()
 
@@ -185,11 +197,11 @@ def _swept(timeline: Timeline, planes: Planes, windows: Windows | None) -> Picos
 
 
 def _mean(timeline: Timeline, devices: tuple[Plane, ...], windows: Windows | None) -> Picoseconds:
-    """The mean over devices of what each does together with the host.
+    """Return the mean over devices of the time of each kind on the host and one device together.
 
-    A moment is of a kind or a higher one where the host or the device is: that time is the host's
-    and the device's without what they share. So the host is looked at once, however many devices
-    there are. Windows are laid one behind the other, that none touches another.
+    A moment is of a kind or of a higher one where the host or the device is: that time is the
+    host's and the device's less their overlap. So the host is read once, however many devices there
+    are. Windows are placed one after the other on a common axis, so that they do not touch.
     """
     start, end, _ = windows or _steps(timeline)
     base = np.cumsum(end - start + 1) - (end - start + 1)
@@ -208,8 +220,10 @@ def _mean(timeline: Timeline, devices: tuple[Plane, ...], windows: Windows | Non
 
 
 def _at_least(timeline: Timeline, planes: tuple[Plane, ...], windows: Windows | None, base: Picoseconds) -> dict[int, BusyTime]:
-    """By kind (a code above 0), when what these planes do in the windows is of it or a higher one;
-    a window begins at its `base`.
+    """Return, by kind above 0, the time in which the events of planes are of that kind or a higher
+    one.
+
+    base: start of each window on the common axis, ps
     """
     start, end, _ = windows or _steps(timeline)
     window, kind, began, ended = _counted(timeline, planes, windows)
@@ -225,10 +239,10 @@ def _steps(timeline: Timeline) -> Windows:
 
 
 def _counted(timeline: Timeline, planes: Planes, windows: Windows | None) -> WorkSpans:
-    """(window, kind, start, end) of what counts for the windows on these planes."""
+    """Return (window, kind, start, end) of the work on these planes that counts for the windows."""
     start, end, of_row = windows or _steps(timeline)
     kind, rows = event_kinds(timeline), work_rows(timeline, planes, windows)
-    parent = timeline.trace.parent[rows]  # events inside one of the same kind and window add nothing to a union
+    parent = timeline.trace.parent[rows]  # an event inside another one of the same kind and window adds nothing to a union
     above = np.maximum(parent, 0)
     rows = rows[(parent < 0) | (kind[above] != kind[rows]) | (of_row[above] != of_row[rows])]
     spans = (
@@ -240,7 +254,7 @@ def _counted(timeline: Timeline, planes: Planes, windows: Windows | None) -> Wor
 
 
 def work_rows(timeline: Timeline, planes: Planes, windows: Windows | None = None) -> Indices:
-    """Rows of the events that are work of a window (of a step), on these planes."""
+    """Return the rows of the events on these planes that are work in a window, or in a step."""
     kind, of_row = event_kinds(timeline), (windows or _steps(timeline))[2]
     parts = (
         [slice(0, len(kind))] if planes is None else sorted(map(timeline.trace.rows_of, planes), key=lambda part: part.start)
@@ -254,8 +268,9 @@ def work_rows(timeline: Timeline, planes: Planes, windows: Windows | None = None
 
 
 def step_event_times(timeline: Timeline, rows: Indices, planes: Planes) -> tuple[Picoseconds, Picoseconds]:
-    """Start and end of events of steps, ps; what a device of these planes did at another time is
-    put into the step's.
+    """Return (start, end) of events of steps, ps.
+
+    What a device of `planes` did at another time than its step is shifted into the step.
     """
     trace = timeline.trace
     start, end = trace.start[rows], trace.end[rows]
@@ -269,8 +284,8 @@ def step_event_times(timeline: Timeline, rows: Indices, planes: Planes) -> tuple
 
 
 def _unseen(timeline: Timeline, planes: Planes, start: Picoseconds, end: Picoseconds, kind: Codes) -> list[WorkSpans]:
-    """(window, kind, start, end) of what a JAX program did in the windows that is no event of
-    theirs.
+    """Return (window, kind, start, end) of a JAX program's work in the windows that belongs to no
+    event of theirs.
     """
     found: list[WorkSpans] = []
     _, code, begin, stop = time_matched_work(timeline, kind, planes)
@@ -282,10 +297,13 @@ def _unseen(timeline: Timeline, planes: Planes, start: Picoseconds, end: Picosec
 
 
 def time_matched_work(timeline: Timeline, event_kind: Codes, planes: Planes = None) -> WorkSpans:
-    """(event row, kind, start, end) of all that counts for the steps in whose time it falls,
-    whichever caused it: see `jax_time.py`.
+    """Return (event row, kind, start, end) of the work that counts for the steps in whose time it
+    falls.
 
-    `event_kind` is `event_kinds`.
+    event_kind: result of `event_kinds`
+    planes: planes whose events count; None for all
+
+    The work counts whichever step caused it: see `jax_activity.py`.
     """
     trace = timeline.trace
     none = np.zeros(0, np.int64)
@@ -304,8 +322,9 @@ def time_matched_work(timeline: Timeline, event_kind: Codes, planes: Planes = No
 
 
 def time_matched_devices(timeline: Timeline, planes: Planes = None) -> list[Plane]:
-    """Devices whose work is looked for by time: those of a JAX program, and where steps are one
-    device's own, all others.
+    """Return the devices whose work is matched to steps by time.
+
+    These are the devices of a JAX program, and where the steps are one device's own, all others.
     """
     own = step_device(timeline)
     if own is None and not has_jax_calls(timeline.trace):
@@ -315,19 +334,20 @@ def time_matched_devices(timeline: Timeline, planes: Planes = None) -> list[Plan
 
 
 def category_of(kind: int) -> Category:
-    """The category that shows time of a kind (a code of `event_kinds`)."""
+    """Return the category of a kind of time (a code of `event_kinds`)."""
     return _KINDS[kind][1]
 
 
 def kind_mask(*categories: Category) -> Mask:
-    """Boolean over the kinds of `event_kinds`: does one of these categories show its time."""
+    """Return whether each kind of `event_kinds` belongs to one of the categories, bool."""
     return np.array([shown in categories for _, shown in _KINDS])
 
 
 @memoize
 def event_kinds(timeline: Timeline) -> Codes:
-    """Kind of time of every event as a code into `_KINDS`; uint8, 0 for events that are no work of
-    a step.
+    """Return the kind of time of every event as an index into `_KINDS`, uint8.
+
+    The kind is 0 for events that are no work of a step.
     """
     trace = timeline.trace
     kind = np.zeros(len(trace), np.uint8)
@@ -350,14 +370,15 @@ def event_kinds(timeline: Timeline) -> Codes:
 
 
 def _is_mark(timeline: Timeline) -> Mask:
-    """Which root events are marks (they span the step and are no work), not work that inference
-    gathered.
+    """Return whether each step's root event is a mark, bool.
+
+    A mark spans the step and is no work, unlike the root events from which steps are inferred.
     """
     return timeline.trace.stat(dialect.STEP_NUM).has_rows(timeline.steps.root_row)
 
 
 def _host_kinds(timeline: Timeline) -> Codes:
-    """Kind of what each event name says, on a thread of the host. What a name is first counts."""
+    """Return the kind of each event name on a host's thread; the first matching flag decides."""
     order = (
         (EventFlag.BUILD, "compile"),
         (EventFlag.WRAPPER | EventFlag.STEP_MARK, "nothing"),
@@ -370,7 +391,10 @@ def _host_kinds(timeline: Timeline) -> Codes:
 
 
 def _mark_launches(timeline: Timeline, kind: Codes) -> None:
-    """On hosts with a device, an event with a correlation id launches work there."""
+    """Set the kind of a host's events that launch work on a device, in place.
+
+    On a host with a device, an event of computation with a correlation id is a launch.
+    """
     trace = timeline.trace
     launches = trace.stat(dialect.CORRELATION_ID).rows
     for plane in timeline.host_planes:

@@ -1,4 +1,6 @@
-"""The functions that make a step: a tf.function, or a jitted one, called in every step."""
+"""The functions that form a step: tf.functions or jitted functions that are called in every
+step.
+"""
 
 from __future__ import annotations
 
@@ -12,12 +14,13 @@ from outpace.timeline.jitted_calls import find_jitted_calls
 from outpace.trace import dialect
 from outpace.trace.algorithms import distinct, union_rows
 
-_MOST_STEPS = 0.5  # of the steps, in which a function must run to make them
+_MOST_STEPS = 0.5  # minimum share of the steps in which a function of the step runs
 
 
 def function_call_rows(timeline: Timeline) -> Indices:
-    """Event rows of all calls of tf.functions and of functions that JAX jitted, its own primitives
-    left out; sorted.
+    """Return the rows of all calls of tf.functions and of functions that JAX jitted, sorted.
+
+    JAX's own primitives are left out.
     """
     trace = timeline.trace
     jitted = find_jitted_calls(trace)
@@ -26,9 +29,10 @@ def function_call_rows(timeline: Timeline) -> Indices:
 
 
 def step_function_rows(timeline: Timeline) -> Indices:
-    """Event rows of the calls of the functions that make the step: tf.functions or jitted ones that
-    run in most steps and take at least half as long as the longest of them. Where some are known to
-    compute gradients, only those.
+    """Return the rows of the calls of the functions that form the step.
+
+    These are tf.functions or jitted functions that run in most steps and take at least half as long
+    as the longest of them. Where some are known to compute gradients, only those count.
     """
     trace, steps = timeline.trace, timeline.steps
     rows = union_rows(trace.stat(dialect.TF_FUNCTION_CALL).rows, find_jitted_calls(trace))
@@ -48,8 +52,11 @@ def step_function_rows(timeline: Timeline) -> Indices:
 
 
 def _training(timeline: Timeline, rows: Indices, time: dict[int, int]) -> dict[int, int]:
-    """The functions (by name, with their time) that compute gradients, if any of several is known
-    to: an evaluation may take longer.
+    """Return the functions that compute gradients, or all where none of them is known to.
+
+    time: time of each function by name, ps
+
+    An evaluation, which computes no gradients, may take longer than the training's function.
     """
     if len(time) < 2:
         return time

@@ -1,8 +1,8 @@
-"""What runs between the steps: marks that leave out the input, evaluations, checkpoints, the end of
-an epoch.
+"""What runs between the steps: input that the steps' marks leave out, evaluations, checkpoints, the
+end of an epoch.
 
-Step times and their categories say nothing of it. Here the gaps are looked into like steps: which
-category takes them, and which line of the program's own.
+Step times and their categories do not contain it. Here the gaps are analysed like steps: by
+category, and by line of the program.
 """
 
 from __future__ import annotations
@@ -20,17 +20,23 @@ from outpace.model.arrays import Indices, Picoseconds
 from outpace.timeline import Run, Timeline
 from outpace.trace import ComputedColumn, EventColumn
 
-_OFTEN = 0.5  # of the gaps must hold time, for the loop itself to leave it out; else it is single events
-_LONG = 0.02  # of the step: a gap that is worth the name
+_OFTEN = 0.5  # minimum share of gaps with time for them to be due to the loop itself; else they are single events
+_LONG = 0.02  # share of the step: minimum length of a gap
 
 
 @dataclass(frozen=True)
 class StepGaps:
-    """`share`: of the time from the first step to the last; `category_shares`: the same by
-    category; `in_most_gaps`: whether most of the gaps hold time; `line` and `function`: the user's
-    line that it was spent longest at, where Python was sampled (`train.py:41`); `line_share`: its
-    part of `share`. `longest_call`: name of the function that is called there for longest, how
-    often, and its part of `share`.
+    """Time between the steps of one host.
+
+    share: share of the time from the first step to the last
+    category_shares: the same by category
+    in_most_gaps: whether most of the gaps are long enough to count
+    line: the user's line with most of the time, such as `train.py:41`; "" where Python was not
+        sampled
+    function: function of that line
+    line_share: time at that line, in the unit of `share`
+    longest_call: (name, number of calls, share) of the function whose calls take the most time
+        there
     """
 
     share: float
@@ -44,7 +50,7 @@ class StepGaps:
 
 @memoize
 def step_gaps(run: Run) -> dict[str, StepGaps]:
-    """By host with at least two steps."""
+    """Return the time between steps by host; hosts with fewer than two steps are left out."""
     return {t.host: _between(run, t) for t in run.hosts if len(t.steps) > 1}
 
 
@@ -68,7 +74,7 @@ def _between(run: Run, timeline: Timeline) -> StepGaps:
 
 
 def _called(timeline: Timeline, start: Picoseconds, end: Picoseconds) -> tuple[str, int, float]:
-    """Name of the function that takes most time in windows, its calls there, and their time, ps."""
+    """Return (name, number of calls, time in ps) of the function with the most time in windows."""
     trace, rows = timeline.trace, function_call_rows(timeline)
     begun = trace.start[rows]
     at = np.searchsorted(start, begun, side="right") - 1
@@ -81,8 +87,10 @@ def _called(timeline: Timeline, start: Picoseconds, end: Picoseconds) -> tuple[s
 
 
 def _gap_of(timeline: Timeline, start: Picoseconds, end: Picoseconds) -> EventColumn:
-    """Index of the gap in which each event of the training thread begins; -1 for all others, and
-    for all events of other threads.
+    """Return the index of the gap in which each event of the training thread begins; -1 for other
+    events.
+
+    Events of other threads have -1, too.
     """
     trace = timeline.trace
     known = timeline.steps.line[timeline.steps.line >= 0]

@@ -1,9 +1,10 @@
-"""Calls of `tf.function`s: how often each was called, traced (built anew) and executed, and the
-time of each.
+"""Calls of `tf.function`s: how often each was called, traced (built anew) and executed, and its
+time.
 
-The stat `tf_function_call` of a call event says `traced-nonXla`, `notTraced-xla`, `eager`, ...;
-`tracing_count` how many graphs the function has by then. Meaning as in `xplane_to_tf_functions.cc`
-of openxla/xprof: time is self time among function calls on the same thread.
+The stat `tf_function_call` of a call event is `traced-nonXla`, `notTraced-xla`, `eager`, ...;
+`tracing_count` is the number of graphs that the function has by then. The meaning is that of
+`xplane_to_tf_functions.cc` of openxla/xprof: time is self time among function calls on the same
+thread.
 """
 
 from __future__ import annotations
@@ -34,7 +35,7 @@ FIELDS = parse_schema("""
 
 @memoize
 def tf_functions(run: Run) -> Table:
-    """One row per host and function, longest first."""
+    """Return a table with one row per host and function, longest first (columns: `FIELDS`)."""
     rows = [row for timeline in run.hosts for row in _rows(timeline)]
     return Table.from_rows("function_calls", "tf.function calls", FIELDS, rows).sort_by("total_ps")
 

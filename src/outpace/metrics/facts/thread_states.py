@@ -1,5 +1,5 @@
-"""What the training thread was doing at given moments, as the profile's own events tell: where none
-ran, Python did.
+"""What the training thread did at given moments, from the profile's events: where none ran, Python
+did.
 """
 
 from __future__ import annotations
@@ -20,9 +20,12 @@ _ELSEWHERE_NOT = (INPUT_THREADS, "python")
 
 @dataclass(frozen=True, eq=False)
 class ThreadStates:
-    """Of each moment: whether the training thread recorded no event (`untraced`), other threads
-    computed for it (`elsewhere`), it waited (`waiting`), or it built a program (`building`: Python
-    that traces and compiles a function is the compilation's, and never `untraced`).
+    """The state of the training thread at each moment, bool arrays.
+
+    untraced: whether it recorded no event, and built no program
+    elsewhere: whether other threads or devices computed for it
+    waiting: whether it waited
+    building: whether it built a program: Python that traces and compiles a function is compilation
     """
 
     untraced: Mask
@@ -32,7 +35,10 @@ class ThreadStates:
 
 
 def thread_states(timeline: Timeline, times_ps: Picoseconds) -> ThreadStates:
-    """What the training thread was doing at each moment (ps)."""
+    """Return the state of the training thread at each moment.
+
+    times_ps: moments, ps
+    """
     trace, kind = timeline.trace, event_kinds(timeline)
     mine, others = _threads(timeline)
     wrapper, python, wait = (
@@ -54,12 +60,20 @@ def thread_states(timeline: Timeline, times_ps: Picoseconds) -> ThreadStates:
 
 
 def isin_events(timeline: Timeline, rows: Indices, times_ps: Picoseconds) -> Mask:
-    """Whether each moment lies in one of the calls."""
+    """Return whether each moment lies in one of the events at `rows`, bool.
+
+    times_ps: moments, ps
+    """
     return isin_spans(timeline.trace.start[rows], timeline.trace.end[rows], times_ps)
 
 
 def isin_spans(start: Picoseconds, end: Picoseconds, times_ps: Picoseconds) -> Mask:
-    """Whether each moment lies in one of the intervals [start, end)."""
+    """Return whether each moment lies in one of the spans [start, end), bool.
+
+    start: starts of the spans, ps, in any order
+    end: ends of the spans, ps
+    times_ps: moments, ps
+    """
     if len(start) == 0:
         return np.zeros(len(times_ps), bool)
     order = np.argsort(start, kind="stable")
@@ -69,16 +83,15 @@ def isin_spans(start: Picoseconds, end: Picoseconds, times_ps: Picoseconds) -> M
 
 
 def _kinds_of(kind: Codes, category: Category) -> Codes:
-    """The kinds of event that a category shows."""
+    """Return the kinds of event that belong to a category."""
     return np.array([code for code in range(int(kind.max(initial=0)) + 1) if category_of(code) is category], np.uint8)
 
 
 def _threads(timeline: Timeline) -> tuple[Indices, Indices]:
-    """Event rows of the training thread (of no thread where none is known to train), and of those
-    that compute for it.
+    """Return (rows of the training thread, rows of the threads and devices that compute for it).
 
-    The latter are the framework's own threads and devices; threads that read input, and Python's
-    others, work on something else.
+    The former is empty where the training thread is unknown. The latter are the framework's own
+    threads and devices; threads that read input, and Python's other threads, do other work.
     """
     trace, known = timeline.trace, timeline.steps.line[timeline.steps.line >= 0]
     training = int(np.bincount(known).argmax()) if len(known) else -1

@@ -1,5 +1,6 @@
-"""What kind of program a run shows: which framework, whose loop, training or inference. Advice
-speaks the program's own language.
+"""The kind of program that a run shows: which framework, whose loop, training or inference.
+
+Advice uses it to speak the program's own language.
 """
 
 from __future__ import annotations
@@ -12,11 +13,11 @@ from outpace.timeline import Run, StepSource, Timeline
 from outpace.timeline.event_names import EventFlag
 from outpace.trace import dialect
 
-_OWN_LOOPS = ("custom loop", "eager loop")  # modes of captures that saw a loop of the script's own
+_OWN_LOOPS = ("custom loop", "eager loop")  # capture modes in which the loop is the script's own
 
 
 class Framework(str, Enum):
-    """Whose words fit a program."""
+    """The framework whose terms fit a program."""
 
     KERAS = "Keras"
     TENSORFLOW = "TensorFlow"
@@ -27,10 +28,11 @@ class Framework(str, Enum):
 
 @dataclass(frozen=True)
 class Workload:
-    """`framework`: KERAS where Keras' own loop runs (fit, evaluate, predict), TENSORFLOW and JAX
-    where the loop is the user's.
+    """The kind of program.
 
-    `is_inference`: the steps are predictions.
+    framework: KERAS where Keras' own loop runs (fit, evaluate, predict), TENSORFLOW and JAX where
+        the loop is the user's
+    is_inference: whether the steps are predictions
     """
 
     framework: Framework
@@ -38,17 +40,19 @@ class Workload:
 
     @property
     def is_jax(self) -> bool:
-        """Whether XLA programs of JAX run."""
+        """Whether the program runs XLA programs of JAX."""
         return self.framework in (Framework.JAX, Framework.KERAS_JAX)
 
     @property
     def is_keras(self) -> bool:
-        """Whether Keras owns the loop."""
+        """Whether the loop is Keras' own."""
         return self.framework in (Framework.KERAS, Framework.KERAS_JAX)
 
     @property
     def name(self) -> str:
-        """The kind in words, for people: `Keras fit`, `hand-written TensorFlow loop`."""
+        """The kind in words, for people: `Keras fit (TensorFlow)`, `hand-written TensorFlow
+        loop`.
+        """
         if self.is_inference:
             return {Framework.UNKNOWN: "inference"}.get(self.framework, f"inference with {self.framework.value}")
         return {
@@ -60,8 +64,8 @@ class Workload:
         }[self.framework]
 
     def select_text(self, *, keras: str, tensorflow: str, jax: str, keras_jax: str = "") -> str:
-        """The sentence that fits this program; what cannot be told apart is spoken to as
-        TensorFlow.
+        """Return the text that fits this program; that of TensorFlow where the framework is
+        unknown.
         """
         return {
             Framework.KERAS: keras,
@@ -72,13 +76,14 @@ class Workload:
         }[self.framework]
 
 
-_JAX_TRAINER = b"keras/src/backend/jax/trainer.py"  # on the stack of each op that Keras' own loop had JAX compile
+_JAX_TRAINER = b"keras/src/backend/jax/trainer.py"  # file on the stack of each op that Keras' own loop compiled with JAX
 
 
 @memoize
 def find_workload(run: Run) -> Workload:
-    """The program of a run: that of its first host with steps, for one run is one program on
-    several hosts.
+    """Return the kind of program of a run, from its first host with steps.
+
+    One run is one program on several hosts.
     """
     hosts = [t for t in run.hosts if len(t.steps)] or list(run.hosts)
     if not hosts:
@@ -97,9 +102,8 @@ def _framework(run: Run, timeline: Timeline) -> Framework:
     tensorflow = _time_of(timeline, EventFlag.TENSORFLOW)
     if not jax and not tensorflow:
         return _of_ops(timeline)
-    only_fed = (
-        bool(jax) and len(timeline.trace.stat(dialect.TF_FUNCTION_CALL)) == 0
-    )  # tf.data may work longer than JAX dispatches
+    # TensorFlow only feeds the program: tf.data may work longer than JAX dispatches.
+    only_fed = bool(jax) and len(timeline.trace.stat(dialect.TF_FUNCTION_CALL)) == 0
     by_jax = jax > tensorflow or only_fed or "jit_" in timeline.steps.explanation or "Pjit" in timeline.steps.explanation
     if _is_keras(run, timeline):
         return Framework.KERAS_JAX if by_jax else Framework.KERAS
@@ -107,7 +111,7 @@ def _framework(run: Run, timeline: Timeline) -> Framework:
 
 
 def _of_ops(timeline: Timeline) -> Framework:
-    """From what devices ran, where the host recorded nothing."""
+    """Return the framework from what devices ran, where the host recorded nothing."""
     for line, name in enumerate(timeline.trace.lines.names):
         rows = timeline.trace.lines.row_slice(line)
         if name in ("XLA Modules", "XLA Ops") and rows.stop > rows.start:

@@ -1,1 +1,1 @@
-"""What a change could save: the budget of a step, and the bounds that follow from it."""
+"""Upper and lower bounds of what a change of the program saves, as shares of the steady step."""

@@ -1,15 +1,16 @@
-"""How far ops run from their own best on a CPU, and how much of that goes to work beside the model
-on the same cores.
+"""How much slower ops run on a CPU than in their own best runs, and how much of that is due to the
+input pipeline's work on the same cores.
 
-The same op with the same shapes takes 1.5 to 5 times as long within one capture. Its best run is
-the machine's own yardstick: not the one lucky run, but one that a tenth of all runs
-(`BEST_FRACTION`) reach, of five runs at least (`_RUNS`).
+The same op with the same shapes takes 1.5 to 5 times as long within one capture. Its best time is
+the machine's own yardstick: not the fastest run, which may be luck, but a time that a tenth of all
+runs (`BEST_FRACTION`) reach, of at least five runs (`_RUNS`).
 
-What a run takes beyond its best is charged to work outside of the model (threads of tf.data) only
-as far as such work ran meanwhile: whatever takes a core away takes no more of it than it gets:
-where more threads work than there are cores, each has its fair part. Two ops of the model that
-share the cores are longer than each alone, and lose nothing. Where the fastest runs had company
-themselves, nobody knows how fast the op is alone: at most, all of their company held them up.
+The excess of a run over the best time is attributed to work outside of the model (threads of
+tf.data) only as far as such work ran at the same time: work takes no more from a core than the time
+that it gets there, and where more threads work than there are cores, each has its fair share. Two
+ops of the model that share the cores each take longer than alone, but the step loses nothing. Where
+the fastest runs overlapped input work as well, nobody knows how fast the op is alone: the upper
+bound assumes that all of this overlap slowed them down.
 """
 
 from __future__ import annotations
@@ -33,9 +34,9 @@ from outpace.timeline import Run, Timeline
 from outpace.timeline.event_names import GET_NEXT_THREADS, INPUT_THREADS
 from outpace.trace.trace import BLOCK_EVENTS
 
-BEST_FRACTION = 0.1  # of the runs of an op are as fast as its best
-MIN_CONTENTION = 0.05  # of the step: less could not be measured
-_RUNS = 5  # of an op, for one of them to be its best
+BEST_FRACTION = 0.1  # share of an op's runs that are at least as fast as its best time
+MIN_CONTENTION = 0.05  # share of the step: a smaller loss could not be measured
+_RUNS = 5  # minimum number of runs of an op from which its best time is determined
 
 FIELDS = parse_schema("""
       host      | text     | host that ran the op
@@ -55,11 +56,17 @@ FIELDS = parse_schema("""
 
 @dataclass(frozen=True, eq=False)
 class OpRuns:
-    """Some runs of ops, one entry per run. name: index of its op; duration: its own, ps; best: of
-    its op, ps; beside: time that threads of the input worked meanwhile, ps, all threads together;
-    at_best: the same of its op's fastest runs, mean, ps; wall, alone: see `ModelOps`; fair: the
-    part of that time in which such a thread had a core: for the rest it waited for one, and took
-    nothing from anybody.
+    """Runs of ops, one array entry per run.
+
+    op_index: index of the op
+    duration_ps: length of the run, ps
+    best_ps: best time of the op, ps
+    input_work_ps: time that the input's threads worked during the run, ps, summed over threads
+    best_input_work_ps: mean of `input_work_ps` over the fastest runs of the op, ps
+    attributed_ps: see `ModelOps`
+    exclusive_ps: see `ModelOps`
+    thread_core_share: share of the input threads' work in which they had a core; for the rest they
+        waited for one, and took nothing from other threads
     """
 
     op_index: Codes
@@ -72,12 +79,15 @@ class OpRuns:
     thread_core_share: float = 1.0
 
     def lost_ps(self) -> Values:
-        """What each takes beyond its best, of the step's time, ps."""
+        """Return the step time that each run takes beyond its op's best time, float64 ps."""
         return self._of_step(np.maximum(self.duration_ps - self.best_ps, 0.0))
 
     def taken_ps(self, removed_share: float = 1.0, *, at_least: bool = False) -> Values:
-        """What a step would lose of each (ps) if a share `gone` of the input's work were not there:
-        at most, or (`at_least`) against its own best.
+        """Return the step time that each run would save without a share of the input's work,
+        float64 ps.
+
+        removed_share: share of the input's work that is removed
+        at_least: return the lower bound, against the op's own best time, instead of the upper bound
         """
         excess = np.maximum(self.duration_ps - self.best_ps, 0.0)
         took = removed_share * self.thread_core_share
@@ -86,8 +96,10 @@ class OpRuns:
         )
 
     def _of_step(self, lost: Values) -> Values:
-        """Of `lost_ps` (ps by run), what the step can lose of it: time alone is the step's, of a
-        moment that ops share each has its part.
+        """Return the part of `lost` (ps per run) that shortens the step.
+
+        Time in which the op ran alone counts in full; of a moment that ops share, each has its
+        part.
         """
         shared = np.maximum(self.duration_ps - self.exclusive_ps, 1.0)
         more = np.maximum(lost - self.exclusive_ps, 0.0) * (self.attributed_ps - self.exclusive_ps) / shared
@@ -96,10 +108,14 @@ class OpRuns:
 
 @dataclass(frozen=True, eq=False)
 class BestCaseRuns:
-    """The runs of one host's ops that are known well enough.
+    """The runs of one host's ops of which the best time is known.
 
-    at: of each run, its place in `ops`; beside: see `OpRuns`; best, at_best: the same of each op,
-    NaN where it is not known.
+    ops: the host's ops
+    index: index into the executions of `ops`, per run
+    input_work_ps: see `OpRuns`, per run
+    best_ps: best time, ps per op; NaN where it is not known
+    best_input_work_ps: see `OpRuns`, per op; NaN where it is not known
+    thread_core_share: see `OpRuns`
     """
 
     ops: ModelOps
@@ -111,7 +127,7 @@ class BestCaseRuns:
     _shares: dict[tuple[float, bool], float] = field(default_factory=dict, repr=False)
 
     def iter_blocks(self) -> Iterator[OpRuns]:
-        """All of them, some at a time."""
+        """Yield all runs in blocks of `BLOCK_EVENTS`."""
         ops = self.ops
         for begin in range(0, len(self.index), BLOCK_EVENTS):
             at = self.index[begin : begin + BLOCK_EVENTS]
@@ -129,8 +145,8 @@ class BestCaseRuns:
 
     @once
     def spent_and_best_ps(self) -> tuple[float, float]:
-        """What all take (wall clock), and what they would take at their own best without the
-        input's work, ps.
+        """(time of all runs, their time at the ops' own best without the input's work), wall clock,
+        ps.
         """
         spent = taken = 0.0
         for part in self.iter_blocks():
@@ -138,8 +154,10 @@ class BestCaseRuns:
         return spent, spent - taken
 
     def lost_share(self, removed_share: float = 1.0, *, at_least: bool = False) -> float:
-        """What a step would lose of all: see `OpRuns.taken_ps`; as a share of it."""
-        if (removed_share, at_least) not in self._shares:  # several tools ask for the same
+        """Return the share of a step that all runs together would save: the sum of
+        `OpRuns.taken_ps`.
+        """
+        if (removed_share, at_least) not in self._shares:  # cached, since several tools ask for the same share
             taken = sum(float(part.taken_ps(removed_share, at_least=at_least).sum()) for part in self.iter_blocks())
             self._shares[removed_share, at_least] = taken / self.ops.step_count / self.ops.step_ps
         return self._shares[removed_share, at_least]
@@ -147,7 +165,10 @@ class BestCaseRuns:
 
 @memoize
 def best_case_runs(run: Run) -> dict[str, BestCaseRuns]:
-    """By host, without those whose devices compute and those with too few runs of each op."""
+    """Return the runs of known best time by host.
+
+    Hosts with devices, and hosts without an op of enough runs, are left out.
+    """
     found = {}
     for ops in model_ops(run):
         timeline = run.by_host[ops.host]
@@ -166,7 +187,8 @@ def _of_host(ops: ModelOps, timeline: Timeline, fair: float) -> BestCaseRuns:
     beside = np.zeros(len(at))
     for thread, when in thread_busy_times(timeline):
         if thread.startswith(INPUT_THREADS) and not thread.startswith(GET_NEXT_THREADS):
-            beside += when.busy_until(end) - when.busy_until(start)  # in order of time: neighbours are found near each other
+            # Sorted by time, so that successive look-ups read neighbouring memory.
+            beside += when.busy_until(end) - when.busy_until(start)
     del start, end
     best, company = np.full(len(ops.ops), np.nan), np.full(len(ops.ops), np.nan)
     for op, runs in _each_op(ops.op_index[at]):
@@ -176,8 +198,8 @@ def _of_host(ops: ModelOps, timeline: Timeline, fair: float) -> BestCaseRuns:
 
 
 def _each_op(name: Codes) -> Iterator[tuple[int, Indices]]:
-    """(op, places of its runs) of each op, in order."""
-    small = len(name) > 0 and int(name.max()) < 1 << 16  # 16 bits NumPy sorts in two passes
+    """Yield (op, positions of its runs) of each op, in order."""
+    small = len(name) > 0 and int(name.max()) < 1 << 16  # NumPy sorts 16-bit integers in two passes
     order = np.argsort(name.astype(np.uint16) if small else name, kind="stable").astype(np.int32)
     count = np.bincount(name)
     end = np.cumsum(count)
@@ -187,7 +209,7 @@ def _each_op(name: Codes) -> Iterator[tuple[int, Indices]]:
 
 @memoize
 def best_case_ops(run: Run) -> Table:
-    """`FIELDS`: a row per host and op, what is lost most first."""
+    """Return a table with one row per host and op, largest loss first (columns: `FIELDS`)."""
     rows = [row for mine in best_case_runs(run).values() for row in _rows(mine)]
     return Table.from_rows("own_best", "Ops against their own best", FIELDS, rows).sort_by("lost_ps")
 
@@ -210,8 +232,11 @@ def _rows(mine: BestCaseRuns) -> list[tuple[object, ...]]:
 
 
 def format_contention(run: Run, host: str) -> str:
-    """In words: what the model's ops take per step, and at their best without the input pipeline;
-    "" where nothing that matters is known to be lost to it.
+    """Return a clause on what the model's ops take per step, and at their best without the input
+    pipeline.
+
+    Return "" where less than `MIN_CONTENTION` of the step is lost to the pipeline, or nothing is
+    known.
     """
     mine = best_case_runs(run).get(host)
     if mine is None:
@@ -224,17 +249,22 @@ def format_contention(run: Run, host: str) -> str:
 
 
 def contention_saving(run: Run, timeline: Timeline, removed_ps: float, wait_ps: float) -> tuple[float, float]:
-    """Share of its own time (waits for input left out) that a step saves if input threads work
-    `gone` ps less per step: at least, at most.
+    """Return the share of its own time that a step saves if input threads work less: (lower, upper)
+    bound.
 
-    Derivation: at least, what ops took beyond their own best while input threads worked, where no
-    other program took cores. At most, `b` threads of the input are busy on `n` cores, and each op
-    ends with its slowest part: one that shares its core takes `1 + max(min(b, 1), b / n)` times as
-    long; but no more than was measured, and no more than the cores have: what is left of their work
-    takes its time on all of them, so that a step, waits included, loses at most the time in which
-    cores are idle and what is freed of them. `wait_ps`: ps per step that the model waits, in which
-    its threads are idle. (0, 0) on hosts with an accelerator, where the number of cores is not
-    known, and where no step takes time.
+    removed_ps: work of input threads that is removed, ps per step
+    wait_ps: time that the model waits for input with idle threads, ps per step; left out of the
+        step's own time
+
+    Derivation of the lower bound: the time that ops took beyond their own best while input threads
+    worked, where no other program took cores. Of the upper bound: `b` threads of the input are busy
+    on `n` cores, and each op ends with its slowest part, which takes `1 + max(min(b, 1), b / n)`
+    times as long if it shares its core. The saving is no more than was measured, and no more than
+    the cores allow: the rest of their work takes its time on all of them, so that a step, waits
+    included, loses at most the time in which cores are idle and the time that is freed.
+
+    Return (0, 0) on hosts with an accelerator, where the number of cores is unknown, and where no
+    step takes time.
     """
     cores = run.core_count(timeline)
     whole = timeline.steps.duration[timeline.steps.steady_rows]
@@ -257,7 +287,9 @@ def contention_saving(run: Run, timeline: Timeline, removed_ps: float, wait_ps: 
 
 
 def _slowest(busy: float, cores: int) -> float:
-    """How many times as long an op takes whose slowest part shares its core with `busy` other
-    threads on `cores`, on average.
+    """Return the average slowdown of an op whose slowest part shares its core with other threads.
+
+    busy: mean number of other threads that work
+    cores: number of cores
     """
     return 1 + max(min(busy, 1.0), busy / cores)

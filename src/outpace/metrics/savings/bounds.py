@@ -1,8 +1,8 @@
-"""What a step would lose if one thing were otherwise: the bounds of promises, one function for each
-way to change a program.
+"""Upper bounds on what a step saves if one thing changes: one function for each way to change a
+program.
 
-A step is a critical path: work that overlaps other work, or that only moves to cores which are
-busy, takes its time all the same. Shares are of the steady step; each is what can be lost at most.
+A step is a critical path: work that overlaps other work, or that only moves to busy cores, takes
+its time all the same. Shares are of the steady step; each is the most that can be saved.
 """
 
 from __future__ import annotations
@@ -22,12 +22,12 @@ from outpace.timeline import Run, Timeline
 from outpace.timeline.hlo_analysis import SINGLE
 from outpace.timeline.hlo_modules import HloOp
 
-MIN_CAUSE_SHARE = (
-    0.5  # of a wait, for work to be its cause: else most of it is not the pipeline's, but what asking for a batch costs
-)
-_KEEPS_UP = 0.1
-_TINY = 10e6  # ps per kernel: two to three times what a launch costs
-_LEAST = 1e6  # ps that a kernel of a GPU takes which does nothing
+# Minimum share of a wait for which work is its cause: else most of the wait is not the pipeline's,
+# but the cost of asking for a batch.
+MIN_CAUSE_SHARE = 0.5
+_KEEPS_UP = 0.1  # share of the rest of the step: with less work than this, elements are ready long before
+_TINY = 10e6  # ps: a kernel shorter than this is tiny; two to three times the cost of a launch
+_LEAST = 1e6  # ps: time of a GPU kernel that does nothing
 _OF_DEVICES = (
     *(Category.DEVICE_COMPUTE_16, Category.DEVICE_COMPUTE_32, Category.DEVICE_COLLECTIVES, Category.DEVICE_TO_DEVICE),
     Category.OUTPUT,
@@ -35,19 +35,27 @@ _OF_DEVICES = (
 
 
 def overlap_bound(wait_ps: Values, step_ps: Values) -> float:
-    """If waits (ps, by step) ran beside the rest of the step (`.prefetch()`): the shorter of the
-    two hides behind the longer one.
+    """Return the share of the steps that is saved if waits overlap the rest of the step
+    (`.prefetch()`).
+
+    wait_ps: waits, ps per step
+    step_ps: length of each step, ps
+
+    The shorter of wait and rest hides behind the longer one.
     """
     total = float(step_ps.sum())
     return float(np.minimum(wait_ps, step_ps - wait_ps).sum()) / total if total > 0 else 0.0
 
 
 def input_wait_bound(wait_share: float, work_share: float) -> float:
-    """Of a wait for input (`wait_share` of the step), what is the pipeline's, whose slowest threads
-    work for `work_share` of the step beside it.
+    """Return the part of a wait for input that is the pipeline's own, as a share of the step.
 
-    Nothing, if they work for a tenth of the rest of the step: they are ready long before. No more
-    than their work, if the wait is much longer.
+    wait_share: the wait, as a share of the step
+    work_share: work of the pipeline's slowest threads, which runs in parallel to the step, as a
+        share of the step
+
+    The result is 0 if that work is below a tenth of the rest of the step: the elements are ready
+    long before. It is the work itself if the wait is more than twice as long.
     """
     if work_share < _KEEPS_UP * (1 - wait_share):
         return 0.0
@@ -55,14 +63,17 @@ def input_wait_bound(wait_share: float, work_share: float) -> float:
 
 
 def background_bound(run: Run, host: str, spent_share: float, work_share: float, other_share: float = 0.0) -> float:
-    """If `work_share` (of the step, on one thread) ran on all cores beside the rest of the step:
-    `spent_share`, the part of it that the step spends on it today, but no more than the cores, and
-    the slowest of what runs beside it (`other_share`), leave.
+    """Return the share saved if work ran on all cores in parallel to the rest of the step.
 
-    Derivation: `n` cores, busy for a part `b` of the time, do `n * b` of work per step, wherever it
-    runs: no step is shorter than `b` of today's, nor than `work_share / n`. What a profile does not
-    show of the cores' work makes the bound larger, never smaller. What other programs take counts:
-    a step that waits for a core is as long as it is because of them.
+    work_share: the work on one thread, as a share of the step
+    spent_share: part of the work that the step spends on it today, as a share of the step
+    other_share: the slowest of what runs in parallel, as a share of the step
+
+    The result is `spent_share`, but no more than the cores and `other_share` leave. Derivation: `n`
+    cores, busy for a part `b` of the time, do `n * b` of work per step, wherever it runs: no step
+    is shorter than `b` of today's step, nor than `work / n`. Work on the cores that a profile
+    does not show makes the bound larger, never smaller. Work of other programs counts: a step that
+    waits for a core is as long as it is because of them.
     """
     cores = run.core_count(run.by_host[host])
     row = next(cpu_saturation(run).filter_by("host", host).records(), None)
@@ -71,17 +82,25 @@ def background_bound(run: Run, host: str, spent_share: float, work_share: float,
 
 
 def rebuild_bound(calls_ps: float, usual_call_ps: float, count: int) -> float:
-    """If `count` calls that built something, `calls_ps` long in all, took as long as those that
-    built nothing (`usual_call_ps` each; 0: unknown): building goes, and with it the first run of
-    what was built.
+    """Return the time saved if calls that built a function took as long as calls that did not, ps.
+
+    calls_ps: total length of the calls that built, ps
+    usual_call_ps: length of a call that did not build, ps; 0 where it is unknown
+    count: number of calls that built
+
+    The saving contains the building and the first run of what was built.
     """
     return max(0.0, calls_ps - count * usual_call_ps)
 
 
 def call_overhead_bound(run: Run, host: str, *, include_input: bool = False) -> float:
-    """If calls, Python, dispatch and launches cost nothing: the step less the time in which the
-    model's ops run, on a device where there is one, and less compilation and waits, which are no
-    matter of calls; `waits`: those for input are (an adapter that works once per call).
+    """Return the share saved if calls, Python, dispatch and launches cost nothing.
+
+    include_input: whether waits for input are saved as well (an adapter that works once per call)
+
+    This is the step less the time in which the model's ops run, less compilation, and less waits
+    for input unless `include_input`. On a host with devices, the ops are the devices', with their
+    collectives and copies between devices and to the host.
     """
     shares = budgets(run)[host].category_shares
     if run.by_host[host].device_planes:
@@ -92,8 +111,10 @@ def call_overhead_bound(run: Run, host: str, *, include_input: bool = False) -> 
 
 
 def half_precision_fraction(run: Run) -> float:
-    """Of what devices compute in 32 bits, twice the part that narrower numbers can save
-    (`half_precision_bound`), as far as programs tell; else all.
+    """Return twice the part of the devices' 32-bit time that 16 bits can save
+    (`half_precision_bound`).
+
+    Return 1 where no op is known to compute in 32 bits.
     """
     total = sum(
         r.share
@@ -106,10 +127,12 @@ def half_precision_fraction(run: Run) -> float:
 
 
 def half_precision_bound(instructions: Iterable[InstructionStats], timeline: Timeline) -> float:
-    """Share of the step that devices' ops in 32 bits would lose in 16: half of it, where arrays
-    take half the bytes; of products what they take beyond the device's peak in 16 bits, where that
-    is known, and all of those that keep all digits. Not what any kernel takes, nor copies of
-    parameters that are not donated, which stay as wide as they are.
+    """Return the share of the step that the devices' 32-bit ops would save in 16 bits.
+
+    An op saves half of its time, because arrays take half the bytes. A product saves its time
+    beyond the device's peak in 16 bits where that is known and more, and all of it where it
+    computes at the highest precision. The minimum time of a kernel stays, and so do copies of
+    parameters that are not donated, which keep their width.
     """
     peak = max(map(peak_flops, timeline.device_planes), default=0.0)
     least = 0.0 if any("TPU" in plane.name for plane in timeline.device_planes) else _LEAST
@@ -118,15 +141,20 @@ def half_precision_bound(instructions: Iterable[InstructionStats], timeline: Tim
 
 
 def _narrower(ran: InstructionStats, peak: float, least: float) -> float:
-    """Part of an op's time that it can lose."""
+    """Return the part of an op's time that it can save.
+
+    least: minimum time of a kernel, ps
+    """
     part = 1.0 if ran.op.is_highest_precision else max(0.5, 1 - ran.flops_per_s / peak) if ran.op.flops > 0 and peak else 0.5
     kernel = ran.time_ps * ran.device_steps / max(ran.count, 1)
     return max(0.0, min(part, 1 - least / kernel)) if kernel else 0.0
 
 
 def fusion_bound(run: Run, host: str) -> float:
-    """If devices' compiled ops were all in one program: those that are no products nor calls of a
-    library, and kernels that take no longer than starting them, could be parts of others.
+    """Return the share saved if all compiled ops of the devices were in one program.
+
+    Ops other than products and library calls, and kernels that take no longer than their launch,
+    could become parts of other kernels.
     """
     ran = (r for r in instruction_stats(run).get(host, ()) if r.side == DEVICE_SIDE)
     gone = sum(r.share for r in ran if _fuses(r.op) or r.time_ps * r.device_steps < _TINY * r.count)
@@ -139,8 +167,13 @@ def _fuses(op: HloOp) -> bool:
 
 
 def tensor_core_bound(share_32: float, share_16: float, eligible_share: float) -> float:
-    """If what a device computes in 32 bits, `share_32` of the step, ran in 16, as `share_16` of it
-    does already: of all that it computes the part that is `eligible_share` for tensor cores takes
-    any time less, what else is in 32 bits moves half as many bytes.
+    """Return the share saved if a device's 32-bit work ran in 16 bits.
+
+    share_32: time in 32 bits, as a share of the step
+    share_16: time in 16 bits, as a share of the step
+    eligible_share: part of all computing that tensor cores can do
+
+    Eligible work in 32 bits is saved entirely, as an upper bound; other work in 32 bits moves half
+    as many bytes.
     """
     return (share_32 + min(share_32, eligible_share * (share_32 + share_16))) / 2

@@ -1,9 +1,9 @@
-"""What there is to save: the steady step and its categories, on one base for all findings of a
-report.
+"""The budget of a step: the time of the steady step and of its categories, on one base for all
+findings of a report.
 
-The base is the step without the profiler where the capture measured it, else the recorded one. A
-profiler slows a step down; the shares of its categories are taken as they were recorded, and are
-less certain the more it did (`overhead`).
+The base is the step without the profiler where the capture measured it, else the recorded step. A
+profiler slows a step down; the categories' shares are those of the recorded steps, and are the less
+certain the larger the slowdown (`profiling_share`).
 """
 
 from __future__ import annotations
@@ -23,11 +23,11 @@ from outpace.timeline import Run, Timeline
 from outpace.timeline.steady_state import UNEVEN_RATIO, Exclusion, mean_to_median
 
 ALL_HOSTS = ""
-_NOTICEABLE = 0.01  # of the step: below, profiling did not change it
+_NOTICEABLE = 0.01  # share of the step: a smaller slowdown counts as none
 _PS_PER_NS = 1000
-_MOST_PER_EVENT = 10_000_000  # ps: noting an event takes 0.3 to 1 us on a host
-_ALIKE = 0.1  # by so much a mean over all rounds may differ from that of the steady ones
-_SAMPLING = 0.05  # of a step, for what is not an event
+_MOST_PER_EVENT = 10_000_000  # ps: largest cost of recording an event, which takes 0.3 to 1 us on a host
+_ALIKE = 0.1  # largest relative difference between the mean over all rounds and that of the steady steps
+_SAMPLING = 0.05  # share of a step: largest cost of profiling that does not grow with the number of events
 _RECORDED = "recorded step"
 _MEAN, _MEDIAN = "mean", "median"
 _PLAIN = "step without the profiler"
@@ -35,14 +35,19 @@ _PLAIN = "step without the profiler"
 
 @dataclass(frozen=True)
 class Budget:
-    """`step_ps`: the base, ps; `base`: what it is in words; `steps`: how many it is made of.
+    """The time of a steady step, and where it goes.
 
-    `category_shares`: of the steady step, by category key, and `OUTSIDE_STEPS`: time between the
-    steps, what slow steps take beyond the steady one, and what single ones compile, as a share of
-    the time from the first step to the last. `host_weights`: how much of the steps' time is each
-    host's, by host; they sum to 1. `whole`: these are whole training steps; of others nobody knows
-    what there is to save. `gap_share`: share of the time from the first step to the last that no
-    step covers.
+    step_ps: the base, ps
+    base: description of the base
+    steps: number of steps that the base averages
+    category_shares: share of the steady step by category key; under `OUTSIDE_STEPS`, time between
+        steps, excess of slow steps and compilation in single steps, as a share of the time from the
+        first step to the last
+    host_weights: each host's share of the steps' time, by host; they sum to 1
+    profiling_share: share of the recorded step by which profiling made it longer; 0 where the
+        capture did not measure it
+    is_whole_step: whether these are whole training steps; for others no saving is known
+    gap_share: share of the time from the first step to the last that no step covers
     """
 
     step_ps: float
@@ -50,22 +55,21 @@ class Budget:
     steps: int
     category_shares: dict[str, float]
     host_weights: dict[str, float]
-    profiling_share: float = 0.0  # share of the recorded step that it is longer by; 0 where the capture did not measure it
+    profiling_share: float = 0.0
     is_whole_step: bool = True
     gap_share: float = 0.0
 
     @property
     def cycle_ps(self) -> float:
-        """Time from the start of a step to that of the next one, ps: the step, with its part of
-        what lies between.
-        """
+        """Time from the start of a step to the start of the next one, ps."""
         return self.step_ps / (1 - self.gap_share) if self.gap_share < 1 else self.step_ps
 
 
 @memoize
 def budgets(run: Run) -> dict[str, Budget]:
-    """The budget of every host with steps, and of those that execute one program together
-    (`ALL_HOSTS`).
+    """Return the budget of every host with steps, by host.
+
+    The entry `ALL_HOSTS` is the budget of all hosts that execute the main program.
     """
     breakdown = step_breakdown(run)
     found = {t.host: _budget(breakdown.select_hosts(t.host), [t], run) for t in run.hosts if len(t.steps)}
@@ -77,7 +81,9 @@ def budgets(run: Run) -> dict[str, Budget]:
 
 
 def category_share(run: Run, category: Category) -> float:
-    """A category's share of the steady step, over all hosts of the program; 0 without steps."""
+    """Return a category's share of the steady step, over all hosts of the main program; 0 without
+    steps.
+    """
     known = budgets(run).get(ALL_HOSTS)
     return known.category_shares[category.value] if known else 0.0
 
@@ -99,30 +105,36 @@ def _budget(breakdown: StepBreakdown, timelines: list[Timeline], run: Run) -> Bu
 
 
 def _holds(cost: ProfilingCost, timeline: Timeline) -> bool:
-    """Whether what profiling cost one step holds for all: rare steps are slowed down by another
-    factor, which no median shows.
+    """Whether the cost of profiling one step holds for all steps.
+
+    Rare steps are slowed down by another factor, which no median shows.
     """
     even = cost.average == _MEAN or mean_to_median(timeline.steps.duration[timeline.steps.steady_rows]) < UNEVEN_RATIO
     return even and cost.is_plausible
 
 
 def _events(timeline: Timeline) -> float:
-    """How many events of all threads and devices there are for each row of steps, of which a
-    capture times each.
+    """Return the number of events of all threads and devices per row of steps; recording each has a
+    cost.
     """
     return len(timeline.trace) / max(1, len(timeline.steps))
 
 
 def compute_gap_share(timeline: Timeline) -> float:
-    """Share of the time from the first step's start to the last one's end that no step covers."""
+    """Return the share of the time from the first step's start to the last one's end that no step
+    covers.
+    """
     steps = timeline.steps
     span = int(steps.end.max() - steps.start.min())
     return max(0.0, 1 - int(steps.duration.sum()) / span) if span > 0 else 0.0
 
 
 def excess_share(timeline: Timeline, aside: Exclusion = Exclusion.SLOW) -> float:
-    """Share of the time from the first step's start to the last one's end that steps set aside for
-    one reason take beyond the steady step.
+    """Return the time that excluded steps take beyond the steady step.
+
+    aside: reason of the exclusion of these steps
+
+    The unit is a share of the time from the first step's start to the last one's end.
     """
     steps = timeline.steps
     slow = np.array([why is aside for why in steps.exclusions], bool)
@@ -132,9 +144,10 @@ def excess_share(timeline: Timeline, aside: Exclusion = Exclusion.SLOW) -> float
 
 
 def _rebuilt(breakdown: StepBreakdown, timeline: Timeline) -> float:
-    """Share of the time from the first step's start to the last one's end that single steps, which
-    are none of the steady state, spent on compiling: what was built behind the first steps may be
-    built again.
+    """Return the time that single excluded steps spent on compiling.
+
+    What was built after the first steps may be built again. The unit is a share of the time from
+    the first step's start to the last one's end.
     """
     rows = breakdown.steps.filter_by("host", timeline.host)
     single = rows["aside"] == Exclusion.ONE_OFF.value
@@ -143,8 +156,13 @@ def _rebuilt(breakdown: StepBreakdown, timeline: Timeline) -> float:
 
 
 class ProfilingCost(NamedTuple):
-    """A step without the profiler and one with it, ps; how many events it has; which average these
-    times are, and when the first was measured (before or after).
+    """The length of a step without the profiler and with it.
+
+    unprofiled_ps: step without the profiler, ps
+    profiled_ps: step with the profiler, ps
+    event_count: number of events per step
+    average: which average these times are (mean or median)
+    when: when the unprofiled steps were measured, "before" or "after" the profiled ones
     """
 
     unprofiled_ps: float
@@ -155,26 +173,27 @@ class ProfilingCost(NamedTuple):
 
     @property
     def slowdown(self) -> float:
-        """How much longer the step took while it was profiled, as a share."""
+        """Relative slowdown of the step while it was profiled."""
         return self.profiled_ps / self.unprofiled_ps - 1
 
     @property
     def is_plausible(self) -> bool:
-        """Whether noting so many events can have made the step so much longer; else the program
-        itself did something else.
+        """Whether recording so many events can have slowed the step down so much; else the program
+        changed.
         """
         return self.profiled_ps - self.unprofiled_ps <= _SAMPLING * self.profiled_ps + _MOST_PER_EVENT * self.event_count
 
 
 def _cycle(timeline: Timeline) -> float:
-    """Mean time from the start of a steady step to that of the next one, ps."""
+    """Return the mean time from the start of a steady step to the start of the next one, ps."""
     return float(timeline.steps.duration[timeline.steps.steady_rows].mean()) / max(1 - compute_gap_share(timeline), 1e-9)
 
 
 def profiling_cost(run: Run, timeline: Timeline) -> ProfilingCost | None:
-    """What profiling cost the steps, if it did (`ProfilingCost.is_plausible`); None where the
-    capture did not measure it, where steps grow by themselves, so that later ones take longer
-    anyway, or where a mean holds something that steady steps do not.
+    """Return the cost of profiling the steps; the caller has to check `ProfilingCost.is_plausible`.
+
+    Return None where the capture did not measure it, where steps grow by themselves, so that later
+    ones take longer anyway, or where the mean contains something that steady steps do not.
     """
     noted = run.record(timeline.host).get("overhead") or {}
     before, during, after = (noted.get(f"{when}_ns") or () for when in ("before", "during", "after"))
@@ -190,8 +209,9 @@ def profiling_cost(run: Run, timeline: Timeline) -> ProfilingCost | None:
 
 
 def profiling_slowdown_ps(run: Run, timeline: Timeline) -> float:
-    """By how much a step was slower while it was profiled than right before and after, ps, where
-    the capture measured that and profiling can have done it; else 0.
+    """Return by how much a step was slower while it was profiled than right before and after, ps.
+
+    Return 0 where the capture did not measure it, or profiling can't be the cause.
     """
     noted = run.record(timeline.host).get("overhead") or {}
     plain, profiled = [*(noted.get("before_ns") or ()), *(noted.get("after_ns") or ())], noted.get("during_ns") or ()
@@ -205,8 +225,9 @@ def profiling_slowdown_ps(run: Run, timeline: Timeline) -> float:
 
 
 def build_saving(share: float, *takes_from: Category | str, assumes: str, whole_line: bool = False) -> Saving | None:
-    """A bound: `share` of the steady step at most; None where there is nothing to save.
-    `whole_line`: as in `Saving`.
+    """Return an upper bound as a saving: `share` of the steady step; None where that is 0.
+
+    whole_line: see `Saving`
     """
     if share <= 0:
         return None
@@ -215,7 +236,9 @@ def build_saving(share: float, *takes_from: Category | str, assumes: str, whole_
 
 
 def build_category_saving(breakdown: StepBreakdown, category: Category, assumes: str, fraction: float = 1.0) -> Saving | None:
-    """A bound: all time (or `fraction` of it) that the steady steps spend on a category."""
+    """Return an upper bound as a saving: all time of a category in the steady steps, or a fraction
+    of it.
+    """
     whole = breakdown.steady_steps
     total = float(whole["duration_ps"].sum())
     return build_saving(

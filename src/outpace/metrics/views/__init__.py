@@ -1,1 +1,1 @@
-"""Tables that pages show; no fact is computed from them."""
+"""Tables that pages show; no other metric is computed from them."""

@@ -1,10 +1,10 @@
-"""How many cores the model keeps busy, and which ops keep one alone.
+"""How many cores the model keeps busy, and which ops use only one.
 
-A profile of TensorFlow on a CPU shows the threads that run ops, and not to which op a task of the
-intra-op pool belongs: of that only the event `ParallelFor` tells. So "alone" means that no other op
-ran. What the whole process used is known from Outpace's own capture (`used_cores`: processor time
-per second of the window, input pipeline and Python included). Where that is near 1 on a machine
-with more cores, what runs alone does leave cores idle.
+A profile of TensorFlow on a CPU shows the threads that run ops, but not the op to which a task of
+the intra-op pool belongs: only the event `ParallelFor` tells which ops use the pool. So "alone"
+means that no other op ran. Outpace's own capture measures the use of the whole process
+(`used_cores`: processor time per second of the window, input pipeline and Python included). Where
+that is near 1 on a machine with more cores, an op that runs alone does leave cores idle.
 """
 
 from __future__ import annotations
@@ -23,8 +23,8 @@ from outpace.model import Table, parse_schema
 from outpace.timeline import Run
 
 MULTI_THREADED, SINGLE_THREADED, UNKNOWN = "several", "one", "unknown"
-# Kernels of TensorFlow on a CPU that loop in one thread (their sources in tensorflow/core/kernels),
-# and such that divide their work there.
+# Types of TensorFlow's CPU kernels that loop in one thread, and below, of those that divide their
+# work (from their sources in tensorflow/core/kernels).
 _ONE_THREAD = re.compile(
     r"Where|Unique|ScatterNd|TensorScatter|NonMaxSuppression|PyFunc|EagerPyFunc|ListDiff|Decode|ReverseSequence|StringSplit|LookupTable|"
     r"CTCLoss|MatrixTriangularSolve|Svd|Qr"
@@ -54,7 +54,7 @@ LONE_FIELDS = parse_schema("""
 
 @memoize
 def core_use(run: Run) -> Table:
-    """One row per host whose model computes on its own cores."""
+    """Return a table with one row per host whose model computes on its own cores."""
     used = {row["host"]: row["used_cores"] for row in cpu_saturation(run).records()}
     rows = [_row(run, ops, used.get(ops.host)) for ops in _on_cores(run)]
     return Table.from_rows("core_use", "Cores while the model computes", FIELDS, rows)
@@ -62,7 +62,7 @@ def core_use(run: Run) -> Table:
 
 @memoize
 def lone_ops(run: Run) -> Table:
-    """One row per op that ran while no other did, longest first."""
+    """Return a table with one row per op that ran while no other op did, longest first."""
     rows = [row for ops in _on_cores(run) for row in _lone(run, ops)]
     return Table.from_rows("lone_ops", "Ops that run alone", LONE_FIELDS, rows).sort_by("alone_ps")
 

@@ -1,8 +1,8 @@
 """Ops that ran one by one, outside any `tf.function`.
 
-Today's TensorFlow writes no event for the kernel of such an op, only for its dispatch
-(`EagerExecute` with `is_func` 0), which lasts as long as the kernel on a CPU. Fetching from an
-input pipeline is no such op: it waits.
+Today's TensorFlow records no event for the kernel of such an op, only for its dispatch
+(`EagerExecute` with `is_func` 0), which lasts as long as the kernel on a CPU. Ops that fetch from
+an input pipeline are left out: they wait.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from outpace.model import Table, parse_schema
 from outpace.timeline import Run, Timeline
 from outpace.trace import dialect
 
-_ONE_CALL_PS = 100e6  # what a call of a function costs at least, which all these ops become
+_ONE_CALL_PS = 100e6  # ps: minimum cost of one function call, which replaces all these ops
 _INPUT_OPS = ("IteratorGetNext", "MakeIterator", "OptionalGetValue", "OptionalHasValue")
 
 FIELDS = parse_schema("""
@@ -27,18 +27,19 @@ FIELDS = parse_schema("""
     + step_count | count | executions in steps of the steady state | Calls in steps
       steps      | count | steps of the steady state in which it ran
 """)
-MAX_DISPATCH_PS = (
-    200e6  # what dispatching an op costs at most; simple ones take 20 to 50 us today, gradients of them twice that
-)
-_ALONE_PS = 500e6  # what running by itself adds to an op at most: its dispatch, new memory for its outputs, and cold caches
-_USUAL = 0.5  # of the steps in which an op must run to be a part of them: a summary that is written once is none
+# Maximum cost of dispatching an op, ps; simple ops take 20 to 50 us today, their gradients twice
+# as long.
+MAX_DISPATCH_PS = 200e6
+_ALONE_PS = 500e6  # ps: maximum cost of running an op by itself: dispatch, new memory for its outputs, and cold caches
+_USUAL = 0.5  # minimum share of the steps in which an op must run to belong to the step; a rare summary does not
 FUNCTION_ROW = "(function)"
 
 
 @memoize
 def eager_ops(run: Run) -> Table:
-    """One row per host and op type that ran by itself, longest first, and one for all function
-    calls.
+    """Return a table with one row per host and op type that ran by itself, longest first.
+
+    The row `FUNCTION_ROW` sums up all function calls.
     """
     rows = [row for timeline in run.hosts for row in _rows(timeline)]
     return Table.from_rows("eager_ops", "Ops that ran one by one", FIELDS, rows).sort_by("total_ps")
@@ -73,12 +74,17 @@ def _rows(timeline: Timeline) -> list[tuple[object, ...]]:
 
 @dataclass(frozen=True)
 class EagerShare:
-    """How much of the steady steps runs op by op: of the time of ops and function calls, and of the
-    steps' time.
+    """How much of the steady steps runs op by op.
 
-    `dispatch_share`: of the steps' time, at most what dispatching these ops one by one costs;
-    `standalone_share`: at most what running by themselves adds to them. The rest is their own work,
-    which a graph does too. `function_share`: of the steps' time, calls of functions.
+    op_share: these ops' share of the time of ops and function calls
+    step_share: these ops' share of the steps' time
+    dispatch_share: upper bound of the cost of dispatching these ops one by one, as a share of the
+        steps' time; the remainder is the ops' own work, which a graph does too
+    standalone_share: upper bound of the cost of running these ops by themselves, as a share of the
+        steps' time
+    function_share: function calls' share of the steps' time
+    max_share: upper bound of what a graph can save, as a share of the steps' time: all but the
+        minimum cost of one call per step
     """
 
     op_share: float
@@ -90,7 +96,10 @@ class EagerShare:
 
 
 def compute_eager_share(table: Table, run: Run) -> EagerShare:
-    """Ops that run one by one in most of the steps; 0 without any."""
+    """Return the share of ops that run one by one in most of the steps; all 0 where there are none.
+
+    table: result of `eager_ops`
+    """
     ops = functions = time = dispatch = alone = calls = 0.0
     for timeline in run.hosts:
         whole = timeline.steps.steady_rows

@@ -1,4 +1,4 @@
-"""Ops that compute in float64: by the types of a compiled program, or of the arrays that TensorFlow
+"""Ops that compute in float64, by the types in a compiled program or of the arrays that TensorFlow
 allocated for an op.
 """
 
@@ -18,7 +18,7 @@ from outpace.trace import dialect
 from outpace.trace.algorithms import intersect_indices
 
 _DENSE = (WorkKind.MATMUL, WorkKind.CONVOLUTION, WorkKind.ATTENTION)
-_DT_DOUBLE = 2  # of `DataType` in tensorflow/core/framework/types.proto
+_DT_DOUBLE = 2  # DT_DOUBLE of `DataType` in tensorflow/core/framework/types.proto
 
 FIELDS = parse_schema("""
       host    | text     | host that ran the op
@@ -33,7 +33,7 @@ FIELDS = parse_schema("""
 
 @memoize
 def float64_ops(run: Run) -> Table:
-    """One row per host, part and op, the largest first."""
+    """Return a table with one row per host, part and op, the largest share first."""
     rows = [*_compiled(run), *_framework(run)]
     return Table.from_rows("double_ops", "Ops in float64", FIELDS, rows).sort_by("share")
 
@@ -56,7 +56,7 @@ def _framework(run: Run) -> Iterator[tuple[object, ...]]:
 
 
 def _of_double(timeline: Timeline) -> set[str]:
-    """Names of the ops for whose results float64 was allocated."""
+    """Return the names of the ops for whose results float64 arrays were allocated."""
     trace = timeline.trace
     kind, op = trace.stat(dialect.DATA_TYPE), trace.stat(dialect.TF_OP)
     allocated = timeline.event_names.mask(EventFlag.ALLOCATION)[trace.name[kind.rows]]

@@ -1,8 +1,7 @@
-"""Arguments that JAX copies to its devices at the call: arrays of NumPy that a step passes again
-and again.
+"""Arguments that JAX copies to its devices at each call: NumPy arrays that every step passes again.
 
-A copy holds a step up only while nothing computes: beside the ops of the step before, it costs no
-time.
+A copy delays a step only while nothing computes; in parallel to the ops of the previous step it
+costs no time.
 """
 
 from __future__ import annotations
@@ -29,7 +28,7 @@ FIELDS = parse_schema("""
 
 @memoize
 def host_copies(run: Run) -> Table:
-    """One row per host whose steps copy arrays."""
+    """Return a table with one row per host whose steps copy arrays."""
     rows = [row for timeline in run.hosts if (row := _row(timeline)) is not None]
     return Table.from_rows("host_copies", "Arrays copied to the device", FIELDS, rows)
 
@@ -54,7 +53,7 @@ def _row(timeline: Timeline) -> tuple[object, ...] | None:
 
 
 def device_compute_rows(timeline: Timeline) -> Indices:
-    """Rows of what devices do beside copies, sorted."""
+    """Return the rows of the devices' events that are not copies, sorted."""
     trace, copies = timeline.trace, timeline.op_kind_mask(OpKind.COPY)
     lines = (trace.lines.row_numbers(i) for p in timeline.device_planes for i in timeline.device_lines(p))
     rows = np.concatenate([np.zeros(0, np.int64), *lines])

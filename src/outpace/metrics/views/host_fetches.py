@@ -1,7 +1,7 @@
 """Arrays that a JAX program fetches from its devices: results that every step reads back.
 
-What the host waits for while a device still computes is no fetch: it would wait for that in any
-other way, too.
+The time in which the host waits while a device still computes does not count: the host would wait
+for the device in any other way, too.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ FIELDS = parse_schema("""
 
 @memoize
 def host_fetches(run: Run) -> Table:
-    """One row per host with devices whose steps fetch arrays."""
+    """Return a table with one row per host with devices whose steps fetch arrays."""
     rows = [row for timeline in run.hosts if timeline.device_planes and (row := _row(timeline)) is not None]
     return Table.from_rows("host_fetches", "Arrays fetched from the device", FIELDS, rows)
 
@@ -51,7 +51,10 @@ def _row(timeline: Timeline) -> tuple[object, ...] | None:
 
 
 def _bytes(timeline: Timeline, begin: Picoseconds, stop: Picoseconds) -> float:
-    """Bytes that copies to the host move, of those that begin in the median one of the spans."""
+    """Return the bytes that copies to the host move in the median span [begin, stop).
+
+    A copy belongs to the span in which it begins.
+    """
     trace = timeline.trace
     trace.load_stats((dialect.MEMCPY_DETAILS,))
     stat = trace.stat(dialect.MEMCPY_DETAILS)

@@ -1,9 +1,9 @@
-"""What a host did in the time that counts as computation on it: ops that ran, the executor between
+"""Split "host compute", a category of the step, into what the host did: ops, the executor between
 them, waiting, calls, Python.
 
-"Host compute" of the step's categories is any event of a step that is nothing else. Here it is told
-apart, by what each event's name says; where events overlap, what computes has the moment, then what
-makes it compute. The parts sum to the category.
+"Host compute" is any event of a step that belongs to no other category. Each event's part follows
+from its name; where events overlap, ops have the moment, then what leads to ops. The parts sum to
+the category.
 """
 
 from __future__ import annotations
@@ -28,6 +28,8 @@ OPS, EXECUTOR, WAITING, FIRST_RUN, DISPATCH, PYTHON = (
     *("ops that run", "the executor between ops", "waiting for results or other workers"),
     *("the first run of a new graph", "calls into the framework", "Python around calls"),
 )
+# Parts in rising priority. Waiting occurs twice: a thread that waits for ops counts only where the
+# executor does not run, while an op may itself wait.
 _RISING = (
     PYTHON,
     DISPATCH,
@@ -35,8 +37,8 @@ _RISING = (
     EXECUTOR,
     WAITING,
     OPS,
-)  # the thread that waits for ops waits for nothing else; an op may wait, too
-_PYTHON, _CALLS, _AWAITS, _EXECUTES, _STALLS, _RUNS, _OTHER = range(1, len(_RISING) + 2)  # _OTHER: what other categories count
+)
+_PYTHON, _CALLS, _AWAITS, _EXECUTES, _STALLS, _RUNS, _OTHER = range(1, len(_RISING) + 2)  # _OTHER: events of other categories
 _CALL = (
     EventFlag.TENSORFLOW
     | EventFlag.WRAPPER
@@ -49,8 +51,8 @@ _CALL = (
     | EventFlag.INPUT_WORK
 )
 _COMPUTE = next(code for code in range(1, 255) if category_of(code) is Category.HOST_COMPUTE)
-_USUAL = 2  # times the median: what a step spends beyond is not what every step does
-_COMPILES = 0.05  # of a step, from where what it calls runs for the first time
+_USUAL = 2  # multiple of the median: what a step spends beyond it is not usual
+_COMPILES = 0.05  # minimum share of a step in compilation from which its calls count as first runs
 
 FIELDS = parse_schema("""
     * host    | text     | host of the steps
@@ -64,8 +66,10 @@ FIELDS = parse_schema("""
 
 @dataclass(frozen=True)
 class HostTime:
-    """Shares of the steady step, of one host or several; `compute_share`: their sum.
-    `usual_shares`: the same without what few steps spend.
+    """Parts of host compute as shares of the steady step, of one host or several.
+
+    shares: share by part
+    usual_shares: share by part without what only few steps spend
     """
 
     shares: dict[str, float]
@@ -73,7 +77,7 @@ class HostTime:
 
     @property
     def compute_share(self) -> float:
-        """Share of the step that counts as computation on the host."""
+        """Share of the step that is host compute: the sum of all parts."""
         return sum(self.shares.values())
 
     @property
@@ -83,28 +87,32 @@ class HostTime:
 
     @property
     def call_share(self) -> float:
-        """Share of the step that is paid per call, whatever is in it: Python around calls, and the
-        calls, as far as every step pays it. The executor is paid per op.
+        """Share of the step that is paid per call, whatever the call does: Python around calls, and
+        the calls, as far as every step pays it.
+
+        The executor is not included, since its time is paid per op.
         """
         return sum(self.usual_shares.get(part, 0.0) for part in (PYTHON, DISPATCH))
 
     @property
     def largest_other_part(self) -> tuple[str, float]:
-        """(what else takes most of it, its share of the step)."""
+        """(the largest part other than ops, its share of the step); ("", 0) without any."""
         left = {part: share for part, share in self.shares.items() if part != OPS}
         return max(left.items(), key=lambda item: item[1]) if left else ("", 0.0)
 
 
 @memoize
 def host_time(run: Run) -> Table:
-    """`FIELDS`: a row per host and part, the largest first."""
+    """Return a table with one row per host and part, the largest share first (columns:
+    `FIELDS`).
+    """
     return Table.from_rows(
         "host_time", "Host compute, told apart", FIELDS, [r for t in run.hosts for r in _rows(run, t)]
     ).sort_by("share")
 
 
 def mean_host_time(run: Run, *hosts: str) -> HostTime:
-    """The parts of the mean step of these hosts, each weighed by its time."""
+    """Return the parts of the mean step of these hosts, each weighted by its time in steps."""
     breakdown = step_breakdown(run)
     length = {host: float(breakdown.select_hosts(host).steady_steps["duration_ps"].sum()) for host in hosts}
     found: dict[str, dict[str, float]] = {"share": {}, "usual": {}}
@@ -116,21 +124,24 @@ def mean_host_time(run: Run, *hosts: str) -> HostTime:
 
 
 def time_without_ops(run: Run, host: str) -> dict[str, Values]:
-    """Of each steady step of a host, float64 ps: its computation in which no op ran, nor the
-    executor, by part.
+    """Return host compute in which neither an op nor the executor ran, by part, float64 ps per
+    steady step.
     """
     times = _by_step(run, run.by_host[host])
     return {part: times[:, [part == each for each in _RISING]].sum(axis=1) for part in (PYTHON, DISPATCH, WAITING)}
 
 
 def _by_step(run: Run, timeline: Timeline) -> Values:
-    """Time of each part (see `_RISING`) in each steady step, float64 ps of shape (steps, parts)."""
+    """Return the time of each part in each steady step, float64 ps, shape (steps, parts of
+    `_RISING`).
+    """
     breakdown = step_breakdown(run).select_hosts(timeline.host)
     compute = breakdown.category_ps(Category.HOST_COMPUTE)
     if not compute.sum():
         return np.zeros((len(compute), len(_RISING)))
     times = _times(timeline, breakdown.steady_mask)[breakdown.steady_mask].astype(np.float64)
-    return np.asarray(times * (compute / np.maximum(times.sum(axis=1), 1))[:, None])  # beside several devices, it is their mean
+    # Scaled to the category, which is a mean over devices where there are several.
+    return np.asarray(times * (compute / np.maximum(times.sum(axis=1), 1))[:, None])
 
 
 def _rows(run: Run, timeline: Timeline) -> Iterator[tuple[object, ...]]:
@@ -147,8 +158,9 @@ def _rows(run: Run, timeline: Timeline) -> Iterator[tuple[object, ...]]:
 
 
 def _times(timeline: Timeline, counted: Mask) -> np.ndarray:
-    """Time of each part in each step, ps, of shape (steps, parts); zero where a step does not
-    count.
+    """Return the time of each part in each step, ps, shape (steps, parts).
+
+    counted: whether a step's times are wanted; the rows of other steps are incomplete
     """
     trace, steps = timeline.trace, timeline.steps
     kind, of_name = event_kinds(timeline), _of_names(timeline)
@@ -169,18 +181,21 @@ def _times(timeline: Timeline, counted: Mask) -> np.ndarray:
 def _spans(
     timeline: Timeline, block: slice, kind: Codes, op: Indices, of_name: Codes, counted: Mask
 ) -> tuple[Codes, Codes, Picoseconds, Picoseconds]:
-    """(step, part, start, end) of what a block of lines did in steps that count. Events inside one
-    of the same part and step add nothing.
+    """Return (step, part, start, end) of the events of a block of lines in steps that count.
+
+    counted: whether each step is wanted
+
+    An event inside another one of the same part and step is left out.
     """
     trace, step = timeline.trace, timeline.step_index[block]
     part = take_codes(of_name, trace.name[block])
-    # What stands around an op that runs by itself is of no category.
+    # The event around an op that runs by itself has no category, but counts as that op.
     wanted = ((kind > 0) | (part == _RUNS)) & np.append(counted, False)[step]
     part[op[find_slice(op, block)] - block.start] = _RUNS
     part[kind > _COMPUTE] = _OTHER
     part[~wanted] = 0
     at = np.flatnonzero(wanted)
-    parent = trace.parent[at + block.start] - block.start  # of the same line, and so of this block
+    parent = trace.parent[at + block.start] - block.start  # a parent is on the same line, and so in this block
     inner = parent >= 0
     inner[inner] = (part[parent[inner]] == part[at[inner]]) & (step[parent[inner]] == step[at[inner]])
     at = at[~inner]
@@ -189,14 +204,14 @@ def _spans(
 
 
 def _of_names(timeline: Timeline) -> Codes:
-    """What an event of computation on the host is, by its name."""
+    """Return the part of host compute of each event name, as a code (`_PYTHON` to `_RUNS`)."""
     names = timeline.event_names
     what = name_roles(timeline)
     program = np.fromiter((text == BLOCK_UNTIL_READY for text in timeline.trace.names), bool, len(timeline.trace.names))
     stalls = names.mask(EventFlag.WAITING_OP)
     found = (
         (stalls, _STALLS),
-        ((what == WORK) | program, _RUNS),  # tasks of a compiled program leave no event while a thread awaits it
+        ((what == WORK) | program, _RUNS),  # the tasks of a compiled program record no event while a thread awaits it
         ((what == OVERHEAD) | (what == WAIT) | names.mask(EventFlag.THUNK_EXECUTOR), _EXECUTES),
         (names.mask(EventFlag.DEVICE_WAIT | EventFlag.BLOCKING_WAIT), _AWAITS),
         (names.mask(_CALL), _CALLS),

@@ -1,5 +1,6 @@
-"""How many jitted functions a step of a JAX program calls: op by op, every primitive is a function
-of its own.
+"""How many jitted functions a step of a JAX program calls.
+
+In a program that runs op by op, every primitive is a jitted function of its own.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ from outpace.timeline.gradients import find_training_functions
 from outpace.timeline.jitted_calls import find_jitted_calls
 from outpace.trace.algorithms import distinct
 
-MIN_CALLS_OP_BY_OP = 20  # per step: one jitted step, the conversion of a batch and some glue are fewer
+MIN_CALLS_OP_BY_OP = 20  # calls per step; one jitted step, the conversion of a batch and some glue are fewer
 
 FIELDS = parse_schema("""
     * host           | text     | host of the calls
@@ -33,22 +34,23 @@ FIELDS = parse_schema("""
 
 @memoize
 def jit_calls(run: Run) -> Table:
-    """One row per host whose steps call jitted functions."""
+    """Return a table with one row per host whose steps call jitted functions."""
     rows = [row for timeline in run.hosts if (row := _row(timeline)) is not None]
     return Table.from_rows("jit_calls", "Calls of jitted functions", FIELDS, rows)
 
 
 def is_op_by_op(run: Run, host: str) -> bool:
-    """Whether a step of this host makes so many calls that its work is not in one
-    jitted function.
+    """Whether a step of this host makes so many calls that its work is not in one jitted
+    function.
     """
     return any(row["host"] == host and row["calls"] >= MIN_CALLS_OP_BY_OP for row in jit_calls(run).records())
 
 
 @memoize
 def compiled_training_hosts(run: Run) -> frozenset[str]:
-    """Hosts that called a compiled function which computes gradients: their step is not run op by
-    op, whatever else it calls.
+    """Return the hosts that called a compiled function which computes gradients.
+
+    The step of such a host does not run op by op, whatever else it calls.
     """
     return frozenset(timeline.host for timeline in run.hosts if find_training_functions(timeline.trace))
 
@@ -74,8 +76,8 @@ def _row(timeline: Timeline) -> tuple[object, ...] | None:
 
 
 def _fetched(timeline: Timeline) -> float:
-    """Time (ps) in the steady steps in which values were fetched, without the longest fetch of
-    each.
+    """Return the time in the steady steps in which values were fetched, ps, without each step's
+    longest fetch.
     """
     trace, steps = timeline.trace, timeline.steps
     rows = timeline.event_names.rows(EventFlag.ARRAY_FETCH)
@@ -86,6 +88,9 @@ def _fetched(timeline: Timeline) -> float:
 
 
 def _in_usual_step(timeline: Timeline, rows: Indices) -> float:
-    """How many of the events the usual step holds: a checkpoint of many leaves is none."""
+    """Return the median number of these events per steady step.
+
+    The median leaves out what few steps do, such as a checkpoint of many leaves.
+    """
     steps = timeline.steps
     return median(np.bincount(timeline.step_index[rows], minlength=len(steps))[steps.steady_rows])

@@ -1,8 +1,8 @@
-"""What runs inside the model's step and may belong elsewhere: augmentation, preprocessing, random
-and image ops, Python functions.
+"""Ops inside the model's step that may belong elsewhere: augmentation, preprocessing, random and
+image ops, Python functions.
 
 Rows are disjoint: an op inside a layer for augmentation or preprocessing counts there, whatever its
-type. Dropout draws random numbers by design, and is marked as such.
+type. Dropout draws random numbers by design, and is marked.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ _IMAGE = re.compile(
 )
 _DROPS = ("dropout", "jit(_bernoulli)")
 _PYTHON = ("PyFunc", "PyFuncStateless", "EagerPyFunc")
-_PYTHON_NAME = re.compile(r"(?:^|/)(?:pure|io|debug)_callback\b")  # JAX' ways out of a compiled program
+_PYTHON_NAME = re.compile(r"(?:^|/)(?:pure|io|debug)_callback\b")  # JAX's callbacks from a compiled program into Python
 
 FIELDS = parse_schema("""
     * host    | text     | host that ran the ops
@@ -52,7 +52,7 @@ FIELDS = parse_schema("""
 
 @memoize
 def misplaced_ops(run: Run) -> Table:
-    """One row per host, side, kind, type and part, the largest first."""
+    """Return a table with one row per host, side, kind, type and part, the largest share first."""
     rows = [row for ops, ran in located_ops(run) for row in _rows(ops, ran)]
     return Table.from_rows("odd_ops", "Input work inside the model", FIELDS, rows).sort_by("share")
 
@@ -77,8 +77,13 @@ def _rows(ops: ModelOps, ran: tuple[LocatedOp, ...]) -> Iterator[tuple[object, .
 
 
 def misplaced_op_kind(layer_type: str, name: str, op_type: str) -> str | None:
-    """What makes an op odd inside a model's step: its layer's class, its type, or for compiled
-    programs its name; None for all others.
+    """Return the reason why an op may be misplaced inside a model's step; None for all other ops.
+
+    layer_type: class of the op's layer
+    name: name of the op, which decides for compiled programs
+    op_type: type of the op
+
+    The result is one of `AUGMENTATION`, `PREPROCESSING`, `PYTHON`, `IMAGE` and `RANDOM`.
     """
     if _AUGMENTS.fullmatch(layer_type):
         return AUGMENTATION

@@ -1,5 +1,5 @@
-"""Where the model takes its time: a row per layer, line or scope, forward and backward together,
-per step.
+"""The model's time by part: a row per layer, line or scope, forward and backward together, per
+step.
 """
 
 from __future__ import annotations
@@ -55,42 +55,50 @@ class _Part:
 
 @memoize
 def op_locators(run: Run) -> dict[str, OpLocator]:
-    """Places of ops, by host."""
+    """Return the `OpLocator` of each host, by host."""
     return {t.host: OpLocator(run.record(t.host), called_functions(t)) for t in run.hosts}
 
 
 @memoize
 def model_parts(run: Run) -> Table:
-    """One row per host, side and part, the largest first."""
+    """Return a table with one row per host, side and part, the largest share first."""
     rows = [row for ops, ran in located_ops(run) for row in _rows(ops, ran)]
     return Table.from_rows("model_parts", "Parts of the model", FIELDS, rows).sort_by("share")
 
 
-LocatedOp = tuple[OpLocation, str, str, int, float, float, float]
+LocatedOp = tuple[OpLocation, str, str, int, float, float, float]  # see `iter_located_ops`
 
 
 @memoize
 def located_ops(run: Run) -> tuple[tuple[ModelOps, tuple[LocatedOp, ...]], ...]:
-    """The ops of every host and side, and what ran of them: see `iter_located_ops`."""
+    """Return the ops of every host and side, with the location and times of each
+    (`iter_located_ops`).
+    """
     return tuple((ops, tuple(iter_located_ops(ops, op_locators(run)[ops.host]))) for ops in model_ops(run))
 
 
 def iter_located_ops(ops: ModelOps, locator: OpLocator) -> Iterator[LocatedOp]:
-    """(place, name, type, executions, wall, overhead, alone) of every op that computed; sums over
-    all steps, ps. A device's copies and collectives have categories of their own in the step.
+    """Yield (location, name, type, executions, wall, overhead, alone) of every op that computed.
+
+    wall, overhead, alone: attributed, executor and exclusive time of `ModelOps`, ps, summed over
+    all steps
+
+    A device's copies and collectives are left out: they have categories of their own in the step.
     """
     mine = ops.is_compute
     every = (ops.execution_count, ops.attributed_ps, ops.executor_ps, ops.exclusive_ps)
     count, wall, overhead, alone = (np.bincount(ops.op_index[mine], values[mine], len(ops.ops)) for values in every)
     ran = distinct(ops.op_index[mine]).tolist()
-    for i in sorted(ran, key=lambda i: ops.ops[i]):  # whatever their order in the file
+    for i in sorted(ran, key=lambda i: ops.ops[i]):  # sorted, so that the result does not depend on the order in the file
         name, op_type, source = ops.ops[i]
         place = locator.locate(name, op_type, source)
         yield place, name, op_type, int(count[i]), float(wall[i]), float(overhead[i]), float(alone[i])
 
 
 def work_kind(location: OpLocation, op_type: str, name: str) -> WorkKind:
-    """Kind of an op in its place: an optimizer's arithmetic is the optimizer's."""
+    """Return the kind of work of an op at a location; an optimizer's arithmetic counts as the
+    optimizer's.
+    """
     layer = location.layer_type or ("" if location.kind == LINE else location.part)
     found = classify_work(op_type, name, layer)
     return (

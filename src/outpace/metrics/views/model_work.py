@@ -1,5 +1,5 @@
-"""Which kinds of work the model's time goes to: a row per kind of op and part, so that what repeats
-in many layers adds up.
+"""The model's time by kind of work: a row per kind of op and part, so that what repeats in many
+layers adds up.
 """
 
 from __future__ import annotations
@@ -34,12 +34,14 @@ FIELDS = parse_schema("""
 """)
 _HALF = 16  # bits
 WAITING_OPCODES = ("-done", "-start", "send", "recv", "infeed", "outfeed")
-"""What opcodes of HLO end in that wait, and compute nothing."""
+"""Ends of HLO opcodes that wait and compute nothing."""
 
 
 @memoize
 def model_work(run: Run) -> Table:
-    """One row per host, side, kind of op and part, the largest first."""
+    """Return a table with one row per host, side, kind of work and part, the largest share
+    first.
+    """
     rows = list(_compiled(run)) if find_workload(run).is_jax else []
     if not rows:
         rows = [row for ops, ran in located_ops(run) for row in _rows(ops, ran)]
@@ -54,7 +56,8 @@ def _rows(ops: ModelOps, ran: tuple[LocatedOp, ...]) -> Iterator[tuple[object, .
             key = (work_kind(place, op_type, name), place.part, place.source)
             sums[key][0] += wall + overhead
             sums[key][1] += count
-            top[key][name.rpartition("/")[2] if op_type.islower() else op_type] += wall  # `fusion` says nothing
+            # An opcode such as `fusion` says nothing about the work.
+            top[key][name.rpartition("/")[2] if op_type.islower() else op_type] += wall
     for key, (time, executions) in sums.items():
         share = ops.step_share(time)
         longest = max(top[key], key=top[key].__getitem__)
@@ -64,11 +67,12 @@ def _rows(ops: ModelOps, ran: tuple[LocatedOp, ...]) -> Iterator[tuple[object, .
 
 
 def _compiled(run: Run) -> Iterator[tuple[object, ...]]:
-    """Of a program of JAX, whose ops have lines and layers of their own; shares of ops that ran
-    side by side are scaled to the step.
+    """Yield the rows of a JAX program, whose compiled ops have lines and layers of their own.
+
+    Shares of ops that ran concurrently are scaled to the step.
     """
     for host, places in op_locators(run).items():
-        if not len(run.by_host[host].steps):  # nothing is a share of them
+        if not len(run.by_host[host].steps):  # without steps there is nothing to take a share of
             continue
         rows = [
             row

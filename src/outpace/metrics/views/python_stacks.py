@@ -1,5 +1,6 @@
-"""What the training thread's Python did in a step, as a tree of calls: the same samples as
-`python_time.py`, with all that is on a stack.
+"""The Python calls of the training thread in a step, as a call tree.
+
+The samples are those of the table `python_lines`, here with the whole stack.
 """
 
 from __future__ import annotations
@@ -29,8 +30,9 @@ FIELDS = call_tree_fields(
 
 @memoize
 def python_stacks(run: Run) -> Table:
-    """A tree of calls, time per training step of the steady state; a host is the top of its tree
-    where there are several.
+    """Return a call tree with time per training step of the steady state.
+
+    Where several hosts have samples, each is the root of its own tree.
     """
     trees = [(timeline.host, list(_stacks(run, timeline))) for timeline in run.hosts]
     several = sum(bool(paths) for _, paths in trees) > 1
@@ -39,7 +41,9 @@ def python_stacks(run: Run) -> Table:
 
 
 def _stacks(run: Run, timeline: Timeline) -> Iterator[tuple[tuple[str, ...], int, int]]:
-    """(calls from the outermost in, time per step in the innermost, samples) of one host."""
+    """Yield (calls from the outermost in, time per step in the innermost in ps, samples) of one
+    host.
+    """
     steps, record = timeline.steps, python_records(run)[timeline.host].get("python_samples")
     if record is None or not len(steps.steady_rows):
         return
@@ -55,9 +59,11 @@ def _stacks(run: Run, timeline: Timeline) -> Iterator[tuple[tuple[str, ...], int
 
 
 def _names(stack: Sequence[Sequence[int]], frames: Sequence[Sequence[Any]]) -> tuple[str, ...]:
-    """Calls of a stack as they are shown: from the first of the user's own, which Python's start-up
-    and the capture lead to. A call that a library goes through twice in a row is one, and what the
-    capture wraps around calls is none.
+    """Return the calls of a stack as they are shown, outermost first.
+
+    The list begins with the first call of the user's own code, after Python's start-up and the
+    capture. Consecutive equal calls of a library become one, and the capture's wrappers are left
+    out.
     """
     owners = [frames[frame][3] for frame, _ in stack]
     first = owners.index("") if "" in owners else 0

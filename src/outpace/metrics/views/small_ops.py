@@ -1,5 +1,7 @@
-"""Whether a step consists of very many short ops, which a compiler (`jit_compile=True`) would fuse:
-counts and shares, no verdict.
+"""Number and size of the ops in a step: whether it consists of very many short ops, which a
+compiler (`jit_compile=True`) would fuse.
+
+The table has counts and shares, but no verdict.
 """
 
 from __future__ import annotations
@@ -17,8 +19,8 @@ from outpace.timeline.event_names import EventFlag, WorkKind, classify_work
 from outpace.trace import dialect
 
 _UPDATES = ("Assign",)
-_READS_AND_WRITES = 2 / 3  # of an update, which goes over its variable twice and over what is added to it once
-FUSIBLE_WORK = (WorkKind.ELEMENTWISE, WorkKind.CAST)  # by compilers, with what stands beside it
+_READS_AND_WRITES = 2 / 3  # share of an update's memory traffic: it reads and writes its variable, and reads the addend once
+FUSIBLE_WORK = (WorkKind.ELEMENTWISE, WorkKind.CAST)  # kinds of work that compilers fuse with neighbouring ops
 
 FIELDS = parse_schema("""
     * host              | text     | host of the steps
@@ -39,7 +41,7 @@ FIELDS = parse_schema("""
 
 @memoize
 def small_ops(run: Run) -> Table:
-    """One row per host that runs ops."""
+    """Return a table with one row per host that runs ops."""
     timelines = {t.host: t for t in run.hosts}
     rows = [_row(run, timelines[ops.host], ops) for ops in model_ops(run) if ops.side == HOST and len(ops.op_index)]
     return Table.from_rows("small_ops", "Number and size of ops", FIELDS, rows)
@@ -65,8 +67,10 @@ def _row(run: Run, timeline: Timeline, ops: ModelOps) -> tuple[object, ...]:
 
 
 def _half(durations: Picoseconds) -> float:
-    """The length of op at which half of the time lies in longer ones: the median of ops weighed by
-    their time, since one long op is more of a step than a hundred short ones.
+    """Return the length of op above which half of the time in ops is spent, ps.
+
+    This is the median of ops weighted by their time, since one long op is more of a step than a
+    hundred short ones.
     """
     ordered = np.sort(durations)
     before = np.cumsum(ordered.astype(np.float64))
@@ -79,8 +83,8 @@ def _dispatches(timeline: Timeline) -> int:
 
 
 def uses_xla(run: Run, timeline: Timeline) -> bool:
-    """Whether XLA compiles functions of the host's program: its calls say so, or ops of compiled
-    programs ran.
+    """Whether XLA compiles functions of the host's program: its calls say so, or compiled ops
+    ran.
     """
     calls = tf_functions(run)
     mine = calls["host"] == timeline.host

@@ -1,9 +1,10 @@
-"""What Python's other threads computed while a profile was captured, by line: generators that feed
-the training, and work beside it.
+"""What Python's other threads computed during the capture, by line: generators that feed the
+training, and work in parallel to it.
 
-Outpace's own captures note their stacks some thirty times a second, and their processor clocks. A
-thread's processor time is spread, by what it used just before each look, over the stacks in which
-it did not wait, and was in code of the user's: elsewhere a pool's worker waits for its next task.
+Outpace's own captures sample the threads' stacks some thirty times a second, with their processor
+clocks. A thread's processor time is distributed, by the time used just before each sample, over the
+stacks in which it did not wait and was in the user's code: elsewhere a pool's worker waits for its
+next task.
 """
 
 from __future__ import annotations
@@ -18,12 +19,12 @@ from outpace.metrics.source_line import format_source_line
 from outpace.model import Table, parse_schema
 from outpace.timeline import Run
 
-# Functions of the standard library in which a thread waits for something.
+# Functions of the standard library in which a thread waits.
 _WAITS = frozenset(
     ("wait", "_wait_for_tstate_lock", "get", "put", "select", "poll", "accept", "recv", "recv_bytes", "acquire", "join", "read")
 )
-NATIVE_THREAD = "native"  # a thread that Python did not make
-_OWN_CODE = ""  # owner of frames that are the user's
+NATIVE_THREAD = "native"  # name of threads that a framework created, not Python
+_OWN_CODE = ""  # owner of the frames of the user's own code
 
 FIELDS = parse_schema("""
     * host     | text  | name of the host
@@ -39,16 +40,20 @@ FIELDS = parse_schema("""
 
 @memoize
 def thread_lines(run: Run) -> Table:
-    """One row per host, thread and line of the user's own code, the busiest first."""
+    """Return a table with one row per host, thread and line of the user's own code, the busiest
+    first.
+    """
     rows = [row for timeline in run.hosts for row in _rows(timeline.host, run.record(timeline.host).get("python_samples"))]
     return Table.from_rows("thread_lines", "Python lines of other threads", FIELDS, rows).sort_by("cores")
 
 
 def find_busiest_line(run: Run, host: str, *, native: bool) -> tuple[str, str, float, float]:
-    """(source, function, cores, and the cores of all lines of the kind) of the line that Python's
-    other threads computed most at; of those that a framework made (`native`: they run generators
-    and Python functions of the input pipeline), or of the program's own. Empty names where there is
-    none.
+    """Return (source, function, cores, cores of all lines) of the other threads' busiest line.
+
+    native: consider the threads that a framework created (they run generators and Python functions
+        of the input pipeline) instead of the program's own
+
+    Return ("", "", 0, 0) where there is no such line.
     """
     rows = [r for r in thread_lines(run).records() if r["host"] == host and (r["thread"] == NATIVE_THREAD) == native]
     top = max(rows, key=lambda row: row["cores"], default=None)
@@ -57,8 +62,11 @@ def find_busiest_line(run: Run, host: str, *, native: bool) -> tuple[str, str, f
 
 @dataclass(frozen=True)
 class ThreadWork:
-    """What threads compute in one of the program's functions: the function, its busiest line
-    (`train.py:40`), processor time per second.
+    """What threads compute in one of the program's functions.
+
+    function: name of the function
+    source: its busiest line (`train.py:40`)
+    cores: processor time per second
     """
 
     function: str
@@ -67,8 +75,10 @@ class ThreadWork:
 
 
 def thread_work(run: Run, host: str, *, native: bool | None = False) -> list[ThreadWork]:
-    """The functions that Python's other threads compute in, the busiest first; of the program's own
-    threads, of those that a framework made (`native`), or of both (None).
+    """Return the functions in which Python's other threads compute, the busiest first.
+
+    native: consider the threads that a framework created (True), the program's own (False), or both
+        (None)
     """
     functions: dict[tuple[str, str], list[dict[str, Any]]] = defaultdict(list)
     for row in thread_lines(run).filter_by("host", host).records():
@@ -81,7 +91,7 @@ def thread_work(run: Run, host: str, *, native: bool | None = False) -> list[Thr
 
 
 def _busiest(rows: list[dict[str, Any]]) -> str:
-    """The line at which threads compute most, whichever of them."""
+    """Return the line at which threads compute most, summed over threads."""
     cores: dict[str, float] = defaultdict(float)
     for row in rows:
         cores[row["source"]] += row["cores"]
@@ -98,12 +108,15 @@ def _rows(host: str, record: Mapping[str, Any] | None) -> Iterator[tuple[object,
 
 
 def _places(record: Mapping[str, Any] | None) -> Iterator[tuple[tuple[str, tuple[str, int, str]], tuple[float, float]]]:
-    """(thread, place) and (cores, looks) of every line that a thread was met working at."""
+    """Yield ((thread, place), (cores, samples)) of every line at which a thread was sampled
+    working.
+    """
     others = (record or {}).get("others") or ()
-    watched = max((thread["watched_ns"] for thread in others), default=0)  # of those that lived throughout: all of the capture
+    # Threads that lived throughout were watched for the whole capture.
+    watched = max((thread["watched_ns"] for thread in others), default=0)
     for thread in others:
         assert record is not None
-        met: dict[tuple[str, int, str], list[int]] = defaultdict(lambda: [0, 0])  # looks, processor time
+        met: dict[tuple[str, int, str], list[int]] = defaultdict(lambda: [0, 0])  # number of samples, processor time in ns
         looks = [count for _, count in thread["stacks"]]
         used_ns = thread.get("used_ns") or ()
         weights = used_ns if len(used_ns) == len(looks) and any(used_ns) else looks
@@ -115,6 +128,6 @@ def _places(record: Mapping[str, Any] | None) -> Iterator[tuple[tuple[str, tuple
                     known = met[mine[0][0], mine[1], mine[0][1]]
                     known[0], known[1] = known[0] + count, known[1] + used
         worked = sum(used for _, used in met.values())
-        cores = max(0.0, thread["cpu_ns"] / watched) if watched > 0 else 0.0  # its clock may begin a little late
+        cores = max(0.0, thread["cpu_ns"] / watched) if watched > 0 else 0.0  # a thread's clock may begin a little late
         for place, (count, used) in met.items():
             yield (thread["name"], place), (cores * used / worked if worked else 0.0, float(count))

@@ -1,4 +1,4 @@
-"""One step explained: the very events that make up each of its categories."""
+"""Explanation of one step: the events that make up each of its time categories."""
 
 from outpace.tools.tool import Tool
 

@@ -1,4 +1,4 @@
-"""Which event each moment of a step counts for."""
+"""Attribution of every moment of one step to one event."""
 
 from __future__ import annotations
 
@@ -27,13 +27,19 @@ from outpace.tools.explain.schema import CATEGORIES, EVENTS, GROUPS
 from outpace.trace import Plane, dialect
 
 NO_EVENT = "(no event)"
-_NOBODY = -1
-_OTHER = -2  # below it: the same event, counted once more for another time or kind than its own
+_NOBODY = -1  # event row of time in which no event is open
+# Rows of -2 and below (`_OTHER - row`) encode events that are counted a second time, for another
+# time span or kind than their own.
+_OTHER = -2
 
 
 @dataclass(frozen=True)
 class TargetStep:
-    """The step to explain: a host, and the place of the step among its steps."""
+    """The step to explain.
+
+    timeline: timeline of the host that recorded the step
+    index: index of the step in the timeline's steps
+    """
 
     timeline: Timeline
     index: int
@@ -45,25 +51,25 @@ class TargetStep:
 
     @property
     def span(self) -> tuple[int, int]:
-        """Start and end, ps."""
+        """Start and end of the step, ps."""
         steps = self.timeline.steps
         return int(steps.start[self.index]), int(steps.end[self.index])
 
     @property
     def device(self) -> Plane | None:
-        """The device that is explained, where there are several: the one that works longest in the
-        step.
+        """The device that is explained where the host has several: the one that works longest in
+        the step. None where the host does not have several devices that work in its steps.
         """
         return max(averaged_devices(self.timeline), key=self._works, default=None)
 
     def _works(self, device: Plane) -> int:
-        """How long the events of a device in the step are together, ps."""
+        """Return the summed duration of a device's events in the step, ps."""
         rows = work_rows(self.timeline, (device,))
         return int(self.timeline.trace.duration[rows[self.timeline.step_index[rows] == self.index]].sum())
 
     @property
     def device_name(self) -> str:
-        """What people call it: `GPU:2`."""
+        """Name of the device without its plane prefix, such as `GPU:2`; "" without a device."""
         return self.device.name.removeprefix(dialect.DEVICE_PREFIX) if self.device else ""
 
     @property
@@ -73,8 +79,13 @@ class TargetStep:
 
 
 def select_step(run: Run, step: int | None, host: str | None) -> TargetStep | None:
-    """The step with a number, or the slowest complete one of the program that the report is about;
-    None without steps. UsageError for a step or host that is not there.
+    """Return the step with a number, or the slowest complete one; None where no host has steps.
+
+    step: number of the step; None for the slowest complete step
+    host: host whose steps are searched; None for all, of which those that run the main program of
+        the report are preferred for the slowest step
+
+    Raises UsageError where the host or the step was not recorded.
     """
     hosts = [t for t in run.hosts if len(t.steps)]
     if host is not None:
@@ -96,18 +107,19 @@ def select_step(run: Run, step: int | None, host: str | None) -> TargetStep | No
 
 
 def _slowest(timeline: Timeline) -> TargetStep:
-    """The slowest of a host's complete steps, of equal ones the first."""
+    """Return the slowest of a host's complete steps; the first of several equal ones."""
     captured = timeline.steps.complete_rows
     return TargetStep(timeline, int(captured[np.argmax(timeline.steps.duration[captured])]))
 
 
 def attribute_time(target: TargetStep) -> dict[tuple[int, int], int]:
-    """Time in ps by (kind, event row) of one step; row -1 stands for time of no event.
+    """Return the time in ps by (kind, event row) of one step; row -1 stands for time without an
+    event.
 
-    The walk is that of the step-time breakdown (`ox_sweep`): the highest kind that is open gets the
-    time. Of the events of that kind it is the one that started last, which is the innermost where
-    they nest. Of several devices the busiest stands for all: what each does would hide what the
-    others do at that moment.
+    The algorithm is that of the step-time breakdown (`ox_sweep`): the highest kind with an open
+    event gets the time. Among the open events of that kind, the one that started last gets it,
+    which is the innermost where events nest. Of several devices only the busiest is used, since the
+    work of one device would hide what the others do at the same moment.
     """
     timeline, (begin, end) = target.timeline, target.span
     planes = target.planes
@@ -135,8 +147,8 @@ def attribute_time(target: TargetStep) -> dict[tuple[int, int], int]:
 def _others(
     timeline: Timeline, planes: Planes, kind: Codes, own: Indices, begin: int, end: int
 ) -> tuple[Indices, Codes, Picoseconds, Picoseconds]:
-    """(event row, kind, start, end) of what counts for the step by its time alone, and is not there
-    already.
+    """Return (event row, kind, start, end), in ps, of the events that count for the step only
+    because of their time, without those that are counted already.
     """
     row, code, start, stop = time_matched_work(timeline, kind, planes)
     counted = np.zeros(len(kind), bool)
@@ -149,6 +161,13 @@ def _others(
 def _walk(
     at: list[int], opens: list[bool], row: list[int], kind: list[int], begin: int, end: int
 ) -> dict[tuple[int, int], int]:
+    """Return the time in ps by (kind, event row), from the starts and ends of events in order of
+    time.
+
+    at, opens, row, kind: time in ps, whether an event starts, event row and kind, one item per
+        start or end
+    begin, end: span of the step, ps
+    """
     found: dict[tuple[int, int], int] = {}
     balance = [0] * 256
     stacks: dict[int, list[int]] = {}
@@ -176,7 +195,7 @@ def _walk(
 
 
 def _owner(kind: int, stacks: dict[int, list[int]], closed: set[int]) -> int:
-    """The event of a kind that started last of those still open."""
+    """Return the row of the open event of a kind that started last."""
     stack = stacks[kind]
     while stack[-1] in closed:
         stack.pop()
@@ -184,13 +203,15 @@ def _owner(kind: int, stacks: dict[int, list[int]], closed: set[int]) -> int:
 
 
 def compute_events(target: TargetStep, wanted: Category | None) -> Table:
-    """`EVENTS`: the events of a step that count for a category (all categories when none is given),
-    most time first.
+    """Return `EVENTS`: the events of a step that count for a category, most time first.
+
+    wanted: the category; None for all categories
     """
     trace, (begin, _) = target.timeline.trace, target.span
     counted = list(_counted(target, wanted))
     belongs = _ops(target, {row for _, row, _ in counted})
-    of = np.maximum([row for _, row, _ in counted], 0).astype(np.int64)  # whoever shows no event asks for none of this
+    # Row 0 stands in for "no event" (-1), whose columns are not read.
+    of = np.maximum([row for _, row, _ in counted], 0).astype(np.int64)
     columns = (trace.line[of].tolist(), trace.name[of].tolist(), trace.start[of].tolist(), trace.duration[of].tolist())
     rows = []
     for (kind, row, time), line, name_at, start, duration in zip(counted, *columns, strict=True):
@@ -207,8 +228,8 @@ def compute_events(target: TargetStep, wanted: Category | None) -> Table:
 
 
 def _ops(chosen: TargetStep, wanted: set[int]) -> dict[int, str]:
-    """By event row: the op that a device's event belongs to, where it names one that is
-    not itself.
+    """Return by event row the op that a device's event belongs to, for events that name an op other
+    than themselves.
     """
     timeline, trace = chosen.timeline, chosen.timeline.trace
     devices = {plane.index for plane in timeline.device_planes}
@@ -221,14 +242,18 @@ def _ops(chosen: TargetStep, wanted: set[int]) -> dict[int, str]:
 
 
 def _counted(chosen: TargetStep, wanted: Category | None) -> Iterator[tuple[int, int, int]]:
+    """Yield (kind, event row, time in ps) of the step's events that count for a category; None
+    means all.
+    """
     for (kind, row), counted in attribute_time(chosen).items():
         if wanted is None or category_of(kind) is wanted:
             yield kind, row, counted
 
 
 def compute_event_groups(events: Table) -> Table:
-    """`GROUPS`: events of one name and thread together, those of a device by the last part of their
-    op's name; most time first.
+    """Return `GROUPS`: the events merged by name and thread, most time first.
+
+    Events of a device are merged by the last part of their op's name.
     """
     sums: dict[tuple[str, ...], list[int]] = {}
     for row in events.records():
@@ -240,7 +265,7 @@ def compute_event_groups(events: Table) -> Table:
 
 
 def compute_categories(run: Run, target: TargetStep, events: Table) -> Table:
-    """`CATEGORIES`: the categories of the step beside those of the host's mean step."""
+    """Return `CATEGORIES`: the categories of the step next to those of the host's mean step."""
     whole = step_breakdown(run).steady_steps
     mine = whole.filter_by("host", target.timeline.host)
     counts = {c.label: int((events["category"] == c.label).sum()) for c in Category}

@@ -34,11 +34,14 @@ _HOW = (
 
 
 def analyse(run: Run, *, step: int | None = None, category: Category | str | None = None, host: str | None = None) -> Page:
-    """Build the page of one step: the slowest complete one unless `step` names another (of `host`,
-    else of the first host that has it).
+    """Return the page of one step.
 
-    `category` limits the events to one category (its key, as `kernel_launch`, or its name).
-    UsageError for what is not there.
+    step: number of the step; None for the slowest complete one
+    category: category to which the events are limited: its key, such as `kernel_launch`, or its
+        name
+    host: host of the step; None for the first host that has it
+
+    Raises UsageError where the step, the category or the host does not exist.
     """
     wanted = None if category is None else _category(category)
     chosen = select_step(run, step, host)
@@ -76,7 +79,7 @@ def analyse(run: Run, *, step: int | None = None, category: Category | str | Non
 
 
 def _others(chosen: TargetStep) -> tuple[Section, ...]:
-    """Where the host's other steps are read about."""
+    """Return a link to the table of the host's other steps; () where there is only one step."""
     steps = len(chosen.timeline.steps)
     if steps < 2:
         return ()
@@ -85,11 +88,15 @@ def _others(chosen: TargetStep) -> tuple[Section, ...]:
 
 
 def _seen(columns: tuple[str, ...], table: Table) -> tuple[str, ...]:
-    """The columns to show: without that of kernels where no event has one."""
+    """Return the columns to show, without the kernel column where no event has a kernel."""
     return columns if any(table["kernel"].tolist()) else tuple(name for name in columns if name != "kernel")
 
 
 def _category(name: Category | str) -> Category:
+    """Return the category with this key or name.
+
+    Raises UsageError where there is none.
+    """
     wanted = str(getattr(name, "value", name)).lower().replace(" ", "_").replace("-", "_")
     for category in Category:
         if wanted in (category.value, category.label.lower().replace(" ", "_").replace("-", "_")):
@@ -99,6 +106,7 @@ def _category(name: Category | str) -> Category:
 
 
 def _headline(chosen: TargetStep, compared: Table, wanted: Category | None) -> str:
+    """Return the sentence at the top of the page."""
     records = list(compared.records())
     begin, end = chosen.span
     if wanted is not None:

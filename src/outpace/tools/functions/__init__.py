@@ -1,4 +1,6 @@
-"""tf.function calls: which functions build their graphs anew, why, and what compiling costs."""
+"""tf.function calls and jitted functions: which are traced or compiled again, why, and at what
+cost.
+"""
 
 from outpace.tools.tool import Tool
 

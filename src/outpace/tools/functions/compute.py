@@ -1,4 +1,4 @@
-"""What was compiled, and which ops autograph made of Python's control flow."""
+"""Tables of compilations, and of the ops that autograph makes of Python's control flow."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _CONTROL = ("If", "StatelessIf", "While", "StatelessWhile", "Case", "StatelessCa
 
 
 def compute_compilations(run: Run) -> Table:
-    """`COMPILATIONS`: graph building and compiling by kind of event, longest first."""
+    """Return `COMPILATIONS`: graph building and compiling by kind of event, longest first."""
     rows = [
         row
         for t in run.hosts
@@ -28,12 +28,14 @@ def compute_compilations(run: Run) -> Table:
 
 
 def _compiled(timeline: Timeline) -> Iterator[tuple[object, ...]]:
-    """TensorFlow's builds, by kind of event; and XLA's that no call of JAX holds."""
+    """Yield rows of `COMPILATIONS`, one per name of a build event: TensorFlow's builds, and XLA's
+    builds outside of JAX calls.
+    """
     trace = timeline.trace
     rows = timeline.event_names.rows(EventFlag.BUILD)
     parent, _ = trace.compute_nesting(rows)
     rows = rows[parent < 0]
-    for build in find_jax_builds(timeline.trace):  # whatever thread did a part of it
+    for build in find_jax_builds(timeline.trace):  # builds inside a JAX build are excluded on all threads
         rows = rows[(trace.start[rows] < build.start) | (trace.start[rows] >= build.end)]
     for name in dict.fromkeys(trace.name[rows].tolist()):
         mine = rows[trace.name[rows] == name]
@@ -43,7 +45,7 @@ def _compiled(timeline: Timeline) -> Iterator[tuple[object, ...]]:
 
 
 def compute_control_flow(run: Run) -> Table:
-    """`CONTROL_FLOW`: conditions and loops inside graphs, longest first."""
+    """Return `CONTROL_FLOW`: conditions and loops inside graphs, longest first."""
     ops = op_metrics(run)
     wanted = np.array([t in _CONTROL for t in ops["type"].tolist()], bool)
     mine = ops.take(wanted)

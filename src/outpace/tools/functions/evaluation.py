@@ -1,5 +1,5 @@
-"""Functions that every step calls beside its own and that compute no gradients: an evaluation, a
-sampler, a policy, a callback.
+"""Functions without gradients that steps call besides the training function: an evaluation, a
+sampler, a policy or a callback.
 """
 
 from __future__ import annotations
@@ -30,13 +30,18 @@ _MUCH = Threshold(
     "functions without gradients, of the step", 0.15, Unit.FRACTION, "our choice: a seventh of the training's time"
 )
 _INSTEAD = "If it makes what the step trains on, call it once"
-_MORE = 2.0  # calls for each one of the functions that train, or in a step that calls it
+# Minimum number of calls per call of the training functions, or in a step that makes any.
+_MORE = 2.0
 
 
 @dataclass(frozen=True)
 class _Other:
-    """A function that computes no gradients: its name, how often a step that calls it does, in
-    every which step that is, and its share of all steps.
+    """A function that computes no gradients.
+
+    name: name of the function
+    calls: number of calls in a step that makes any
+    every: average distance between steps with such calls; 1 where every step makes them
+    share: time of the function as a share of all steady steps
     """
 
     name: str
@@ -46,28 +51,32 @@ class _Other:
 
 
 def iter_findings(run: Run, program: Workload) -> Iterator[Finding]:
-    """A finding for each host whose steps call such functions for much of their time."""
+    """Yield a finding for each host whose steps spend much of their time in functions without
+    gradients.
+    """
     for timeline in run.hosts:
-        single = is_op_by_op(run, timeline.host)  # an optimizer's primitives are functions, too
+        single = is_op_by_op(run, timeline.host)  # op by op, the optimizer's primitives look like functions, too
         found = [] if program.is_inference or single else sorted(_others(timeline, program), key=lambda f: -f.share)
         share = min(1.0, sum(other.share for other in found))
-        named = (
-            not program.is_keras or find_function_call_line(run, timeline.host)[0]
-        )  # what `fit` calls by itself is not the program's to save
+        # The program cannot change what `fit` calls by itself.
+        named = not program.is_keras or find_function_call_line(run, timeline.host)[0]
         if share >= _MUCH.value and named:
             yield _finding(run, timeline.host, found[0], share, program)
 
 
 def _others(timeline: Timeline, program: Workload) -> Iterator[_Other]:
-    """Functions that steady steps call and that compute no gradients: more often than those that
-    train, for what is called as often may update the weights, or several times in some of the
-    steps; or as often, where their names say that they predict, or beside Keras' `fit`, which
-    updates them where it trains.
+    """Yield the functions without gradients that steady steps call.
 
-    A step spends on them their calls, or, where the host waits for results, what devices compute
-    for them, and the calls that run beside no other work of devices. Where only some steps make
-    them, it is all from a step's first of these calls to its last: what the program does with each
-    result before the next one belongs to it.
+    A function qualifies where steps call it at least `_MORE` times as often as the training
+    functions, since a function called equally often may be the one that updates the weights; where
+    it is called several times in only some of the steps; or where it is called equally often and
+    its name is that of a prediction, or the program is Keras', whose `fit` updates the weights in
+    the training function.
+
+    The time of a function is that of its calls or, if longer (where the host waits for results),
+    the time in which devices compute for it plus the part of its calls in which no device works.
+    Where only some steps call it, it is at least the time from the first to the last of these calls
+    in a step, because what the program does with each result before the next call belongs to it.
     """
     trace, steps = timeline.trace, timeline.steps
     rows = function_call_rows(timeline)
@@ -84,7 +93,8 @@ def _others(timeline: Timeline, program: Workload) -> Iterator[_Other]:
         if training[mine].any() or not _has_products(timeline, parse_jitted_function(trace.names[name])):
             continue
         calls, every = _rhythm(timeline, rows[mine])
-        in_bursts = 1 < every < len(steps.steady_rows) and calls >= _MORE  # which updates nothing: the steps between go without
+        # A function that only some steps call updates no weights: the other steps do without it.
+        in_bursts = 1 < every < len(steps.steady_rows) and calls >= _MORE
         if in_bursts or mine.sum() >= (1.0 if predicts else _MORE) * usual:
             called = parse_jitted_function(trace.names[name]) or trace.names[name]
             start, end = merge_spans(trace.start[rows[mine]], trace.end[rows[mine]])
@@ -97,8 +107,9 @@ def _others(timeline: Timeline, program: Workload) -> Iterator[_Other]:
 
 
 def _in_bursts(timeline: Timeline, calls: Indices, training: Indices) -> float:
-    """The time from the first to the last of some calls in each step, between two calls that train,
-    ps.
+    """Return the summed time from the first to the last call of each burst, ps.
+
+    A burst is the calls within one step and between two training calls.
     """
     trace = timeline.trace
     trained = np.searchsorted(np.sort(trace.start[training]), trace.start[calls])
@@ -110,8 +121,9 @@ def _in_bursts(timeline: Timeline, calls: Indices, training: Indices) -> float:
 
 
 def _rhythm(timeline: Timeline, calls: Indices) -> tuple[float, int]:
-    """(how often a step makes these calls that makes any, every how many steps one does). A mean
-    tells neither: 120 calls in every 25th step are 5 in each.
+    """Return (mean number of calls in a step that makes any, average distance between such steps).
+
+    A mean over all steps would hide both: 120 calls in every 25th step are 5 in each.
     """
     whole = timeline.steps.steady_rows
     count = np.bincount(timeline.step_index[calls], minlength=len(timeline.steps))[whole]
@@ -121,8 +133,10 @@ def _rhythm(timeline: Timeline, calls: Indices) -> tuple[float, int]:
 
 
 def _devices(timeline: Timeline) -> tuple[dict[str, float], Spans]:
-    """(time in which any device computes for a jitted function in the steady steps, ps, by its
-    plain name; when no device computes).
+    """Return (device time by jitted function, spans in which no device computes).
+
+    The first is the time in ps in which any device computes for the function in the steady steps,
+    by the function's plain name.
     """
     trace, module, rows = timeline.trace, timeline.trace.stat(dialect.HLO_MODULE), device_compute_rows(timeline)
     start, end = merge_spans(trace.start[rows], trace.end[rows])
@@ -141,15 +155,19 @@ def _devices(timeline: Timeline) -> tuple[dict[str, float], Spans]:
 
 
 def _has_products(timeline: Timeline, function: str) -> bool:
-    """Whether a jitted function multiplies matrices or convolves, as every model does, as far as
-    the profile holds its programs.
+    """Whether a jitted function multiplies matrices or convolves, as every model does; True where
+    the profile holds none of its programs.
     """
     mine = timeline.hlo_modules.modules_of(function)
     return not mine or any(program.has_products for program in mine)
 
 
 def _finding(run: Run, host: str, top: _Other, share: float, program: Workload) -> Finding:
-    line, caller = find_function_call_line(run, host)  # of Keras' own loop, `fit` says nothing of its callbacks
+    """Return the finding for the functions without gradients of one host; `top` is the longest of
+    them.
+    """
+    # For Keras' own loop the caller is `fit`, which does not identify a callback.
+    line, caller = find_function_call_line(run, host)
     where = "".join((f", at {line}" * bool(line), f", called at {caller}" * bool(caller and not program.is_keras)))
     times = "once" if round(top.calls) == 1 else f"{top.calls:.0f} times"
     step, of = ("Each step", "it") if top.every == 1 else (f"Every {ordinal(top.every)} step", "the mean step")
@@ -181,7 +199,7 @@ def _finding(run: Run, host: str, top: _Other, share: float, program: Workload) 
         host=host,
         certainty=Certainty.CERTAIN
         if program.is_keras and line
-        else Certainty.LIKELY,  # in a loop it may be a part of the method
+        else Certainty.LIKELY,  # in the program's own loop the call may be part of the training method
         effort=Effort.SMALL,
         explains=("python_overhead",),
     )

@@ -1,4 +1,4 @@
-"""Advice about functions that are traced again or run without a graph."""
+"""Findings about functions that are traced or compiled again, or run op by op."""
 
 from __future__ import annotations
 
@@ -39,9 +39,12 @@ EXPENSIVE_CALLS = Threshold("expensive tf.function calls", 0.20, Unit.FRACTION, 
 MIN_RETRACES = Threshold(
     "retraced in steady state", 2, Unit.COUNT, "tf.function guide: a function should be traced once per input signature"
 )
-_PICKED = 0.8  # of the calls: the step itself and the conversion of its batch are others
-_ALL_SINGLE = 2  # times as many calls as show that something runs outside: then the whole step does
-_MATERIAL = 0.01  # of the time in steps
+# Minimum share of calls that pick elements; the step itself and the conversion of its batch are
+# other calls.
+_PICKED = 0.8
+# Multiple of `MIN_CALLS_OP_BY_OP` from which the whole step counts as running op by op.
+_ALL_SINGLE = 2
+_MATERIAL = 0.01  # minimum share of the time in steps for a function to be judged
 _REBUILT = Threshold("recompilation, of the steps", 0.05, Unit.FRACTION, "a step that repeats has nothing left to compile")
 _CALLS = Threshold(
     "calls of jitted functions per step",
@@ -60,8 +63,8 @@ _FIXES = {
     "padded_batch). reduce_retracing=True relaxes shapes after the second one.",
     kinds.DTYPE: "Cast arguments to one dtype before the call.",
     kinds.STRUCTURE: "Pass the same arguments in every call. Move optional parts into functions of their own.",
-    kinds.SAME_ARGUMENTS: "Create the function once, outside the loop: every tf.function(...) has graphs of its own, and so has every new object with "
-    "a decorated method.",
+    kinds.SAME_ARGUMENTS: "Create the function once, outside the loop: every tf.function(...) has graphs of its own, "
+    "and so has every new object with a decorated method.",
 }
 _FIX = "Pass tensors instead of Python numbers, give the function an input_signature, and create it once, outside the loop."
 _FIXES_JITTED = {
@@ -69,11 +72,12 @@ _FIXES_JITTED = {
     kinds.VALUE: "Pass {} as an array, in an argument that is not static: each new static value compiles a new program.",
     kinds.DTYPE: "Give {} one dtype in every call (jnp.asarray(x, dtype)): Python numbers are weakly typed, which is another one.",
     kinds.STRUCTURE: "Pass arguments of the same structure in every call: the same keys, the same number of arrays.",
-    kinds.SAME_ARRAYS: "Pass changing numbers as arrays, not as static arguments (static_argnums) or captured Python values, and create the jitted "
-    "function once, outside the loop.",
+    kinds.SAME_ARRAYS: "Pass changing numbers as arrays, not as static arguments (static_argnums) or captured Python values, "
+    "and create the jitted function once, outside the loop.",
     kinds.SAME_PROGRAM: "Give its arguments the same form in every call: arrays, never Python numbers in their place (weak types), on the same "
     "devices. Create the jitted function once, outside the loop.",
-    kinds.SAME_ARGUMENTS: "Create the jitted function once, outside the loop: each jax.jit of a new function object, as of a lambda, compiles anew.",
+    kinds.SAME_ARGUMENTS: "Create the jitted function once, outside the loop: "
+    "each jax.jit of a new function object, as of a lambda, compiles anew.",
 }
 _FIX_JITTED = (
     "Keep shapes and dtypes constant (pad, or drop the rest of an epoch). Create the jitted function once, outside the loop. "
@@ -101,14 +105,14 @@ _EAGER_KERAS = (
 
 
 def iter_findings(run: Run, functions: Table, traces: Table, compilations: Table, program: Workload) -> Iterator[Finding]:
-    """A finding for every function whose calls mostly build graphs or run op by op, and for names
-    that are built again and again.
+    """Yield findings about functions whose calls mostly build graphs or run op by op, and about
+    functions that JAX builds again and again.
     """
     in_steps = {t.host: int(t.steps.duration.sum()) for t in run.hosts}
     if program.is_jax:
         yield from _recompiled(run, compilations, traces, in_steps)
         yield from _op_by_op(run, program)
-        if not program.is_keras:  # what Keras' own loop copies and fetches is not the program's
+        if not program.is_keras:  # the program cannot change what Keras' own loop copies and fetches
             yield from _copied(run)
             yield from _fetched(run)
     for row in functions.records():
@@ -116,29 +120,33 @@ def iter_findings(run: Run, functions: Table, traces: Table, compilations: Table
             continue
         share = row["expensive_ps"] / row["total_ps"] if row["total_ps"] else 0.0
         mine = [t for t in traces.records() if _same(t, row)]
-        changed = any(t["kinds"] not in (kinds.FIRST, kinds.UNKNOWN) for t in mine)  # an argument: once in a capture is enough
+        changed = any(t["kinds"] not in (kinds.FIRST, kinds.UNKNOWN) for t in mine)  # one changed argument is enough
         retraced = row["traced"] >= MIN_RETRACES.value or changed
         if share >= EXPENSIVE_CALLS.value and (retraced or row["eager"]):
             yield _expensive(run, row, share, retraced, mine, in_steps[row["host"]], program)
 
 
 def _recompiled(run: Run, compiled: Table, built: Table, in_steps: dict[str, int]) -> Iterator[Finding]:
-    """Functions that JAX builds again and again, by the line that calls them."""
+    """Yield findings about functions that JAX builds again and again, one per host and calling
+    line.
+    """
     by_place: dict[tuple[str, str], list[dict[str, Any]]] = {}
     for row in compiled.records():
         if row["function"] and row["in_steps_ps"] > 0:
             by_place.setdefault((row["host"], row["source"] or row["function"]), []).append(row)
     for (host, _), rows in by_place.items():
         time, count = sum(r["in_steps_ps"] for r in rows), sum(r["count"] for r in rows)
-        share = min(time / in_steps[host], 1.0) if in_steps.get(host) else 0.0  # builds that lie in each other count twice
-        changed = any(_known(built, row) for row in rows)  # an argument: once in a capture is enough
+        share = min(time / in_steps[host], 1.0) if in_steps.get(host) else 0.0  # capped, because nested builds count twice
+        changed = any(_known(built, row) for row in rows)  # one changed argument is enough
         if (count >= MIN_RETRACES.value or changed) and share >= _REBUILT.value:
             yield _built_again(run, host, rows, built, count, share)
 
 
 def _around_builds(run: Run, host: str, count: int) -> float:
-    """Share of the step that the host spends beside building, where each step builds: the first run
-    of a program takes longer than others.
+    """Return the share of the step that the host spends outside of building, where every step
+    builds; else 0.
+
+    This time counts because the first run of a program takes longer than later runs.
     """
     shares = budgets(run)[host].category_shares
     every = count >= len(run.by_host[host].steps)
@@ -146,8 +154,11 @@ def _around_builds(run: Run, host: str, count: int) -> float:
 
 
 def _built_again(run: Run, host: str, rows: list[dict[str, Any]], built: Table, count: int, share: float) -> Finding:
-    """Functions of one line that were built `count` times, for a `share` of the steps; with the
-    arguments that made JAX do it.
+    """Return the finding for the functions of one line.
+
+    count: number of builds
+    share: share of the steps that the builds take
+    built: table of traces, which names the arguments that made JAX build
     """
     around = _around_builds(run, host, count)
     top = max(rows, key=lambda r: r["in_steps_ps"])
@@ -194,24 +205,21 @@ def _built_again(run: Run, host: str, rows: list[dict[str, Any]], built: Table, 
 
 
 def _known(built: Table, row: dict[str, Any]) -> list[dict[str, Any]]:
-    """What was built anew of a function, because of something that is known."""
+    """Return the rows of `built` for a function that was built again because of a known change."""
     return [t for t in built.records() if _same(t, row) and t["kinds"] not in (kinds.FIRST, kinds.UNKNOWN)]
 
 
 def _op_by_op(run: Run, program: Workload) -> Iterator[Finding]:
-    """Steps of JAX that are many calls instead of one."""
+    """Yield findings about JAX steps that consist of many calls instead of one."""
     for row in jit_calls(run).records():
         budget = budgets(run)[row["host"]]
-        between = framework_python_share(
-            run, row["host"]
-        )  # of the Python between the calls: what is the program's own has findings of its own
+        between = framework_python_share(run, row["host"])  # the framework's Python only: the program's own has other findings
         between = budget.category_shares[Category.ALL_OTHERS.value] if between is None else between
         share = min(1.0, row["dispatch_share"] + between)
         if row["calls"] < _CALLS.value or share < _REBUILT.value:
             continue
-        if program.is_keras and row["host"] in compiled_training_hosts(
-            run
-        ):  # what Keras calls beside its compiled step is not the program's
+        # The program cannot change what Keras calls outside its compiled step.
+        if program.is_keras and row["host"] in compiled_training_hosts(run):
             continue
         line, part = find_framework_line_share(run, row["host"])
         if row["picks"] >= _PICKED * row["calls"]:
@@ -239,7 +247,7 @@ def _op_by_op(run: Run, program: Workload) -> Iterator[Finding]:
 
 
 def _copied(run: Run) -> Iterator[Finding]:
-    """Arrays that JAX copies to the device in every step."""
+    """Yield findings about arrays that JAX copies to the device in every step."""
     for row in host_copies(run).records():
         if row["share"] < _COPIES.value:
             continue
@@ -264,7 +272,7 @@ def _copied(run: Run) -> Iterator[Finding]:
 
 
 def _fetched(run: Run) -> Iterator[Finding]:
-    """Arrays that every step reads back from a device."""
+    """Yield findings about arrays that every step reads back from a device."""
     for row in host_fetches(run).records():
         if row["share"] < _FETCHES.value or row["bytes"] < _LARGE.value:
             continue
@@ -290,8 +298,9 @@ def _fetched(run: Run) -> Iterator[Finding]:
 
 
 def _beside(run: Run, host: str, what: str, category: Category) -> Saving | None:
-    """If nothing was copied in one direction: the host then runs ahead, and what it does takes no
-    time beside the device's work.
+    """Return the saving if no array was copied in one direction.
+
+    The host then runs ahead, and its work overlaps with that of the device.
     """
     shares = budgets(run)[host].category_shares
     share = call_overhead_bound(run, host) + shares[category.value]
@@ -301,15 +310,17 @@ def _beside(run: Run, host: str, what: str, category: Category) -> Saving | None
 
 
 def _read_one_by_one(row: dict[str, Any], share: float, place: tuple[str, float], launches: Saving | None) -> Finding:
-    """Steps of JAX that take arrays apart, element by element, at a line which has a
-    part of them.
+    """Return the finding for JAX steps that read arrays element by element.
+
+    place: (source line, its share), as `find_framework_line_share` returns them
     """
     line, part = place
     return Finding(
         id="read_one_by_one",
         severity=Severity.HIGH if share >= EXPENSIVE_CALLS.value else Severity.MODERATE,
         sentence=f"Each step makes {row['picks']:.0f} calls that only pick elements out of arrays on the device"
-        f"{', ' * bool(line)}{line and format_largest_part(f'at {line}', part, 1.0, total_name='them')}; each is dispatched and waited for separately.",
+        f"{', ' * bool(line)}{line and format_largest_part(f'at {line}', part, 1.0, total_name='them')}; "
+        "each is dispatched and waited for separately.",
         action="Fetch the whole array once (np.asarray(x), or jax.device_get) and index that. Or compute what you need of it inside the "
         "jitted step.",
         evidence=(
@@ -329,15 +340,20 @@ def _read_one_by_one(row: dict[str, Any], share: float, place: tuple[str, float]
 
 
 def _launches(run: Run, host: str) -> Saving | None:
-    """One program launches once: what is left is the device's work, less what fuses."""
+    """Return the saving if one program replaced the calls.
+
+    One program launches once, so that only the device's work remains, less what fusion saves.
+    """
     taken = (*_LAUNCHING, Category.DEVICE_COMPUTE_16, Category.DEVICE_COMPUTE_32)
     share = call_overhead_bound(run, host) + fusion_bound(run, host)
     return build_saving(share, *taken, assumes="if nothing but the device's longer products and libraries' calls was left")
 
 
 def _dispatch(share: float, calls: float) -> Saving | None:
-    """One program dispatches once; where a step is nothing but single ops, fusing them shrinks what
-    they compute as well.
+    """Return the saving if one program replaced the calls.
+
+    One program dispatches once. Where a step consists of single ops only, fusing them shrinks their
+    own work as well.
     """
     assumes = "if dispatching these calls, and the Python between them, cost nothing"
     if calls >= _ALL_SINGLE * MIN_CALLS_OP_BY_OP:
@@ -346,12 +362,14 @@ def _dispatch(share: float, calls: float) -> Saving | None:
 
 
 def _same(trace: dict[str, Any], row: dict[str, Any]) -> bool:
+    """Whether a row of another table belongs to the same function and host."""
     return bool(trace["function"] == row["function"] and trace["host"] == row["host"])
 
 
 def _expensive(
     run: Run, row: dict[str, Any], share: float, retraced: bool, built: list[dict[str, Any]], in_steps: int, program: Workload
 ) -> Finding:
+    """Return the finding about a tf.function whose calls mostly build graphs or run op by op."""
     reason = (
         f"built a new graph in {row['traced']} of {format_count(row['calls'], 'call')}"
         if retraced
@@ -383,8 +401,8 @@ def _expensive(
 
 
 def _saving(run: Run, row: dict[str, Any], retraced: bool, in_steps: int) -> Saving | None:
-    """What calls that build a graph take beyond those that do not, or calls that run op by op
-    beyond their ops.
+    """Return the saving of a tf.function: the time of calls that build a graph beyond that of other
+    calls, or the time of calls that run op by op beyond that of their ops.
     """
     if not in_steps:
         return None

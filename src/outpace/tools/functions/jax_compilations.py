@@ -1,4 +1,4 @@
-"""Functions that JAX built: traced, lowered and compiled, by function."""
+"""Functions that JAX traced, lowered and compiled, one row per function."""
 
 from __future__ import annotations
 
@@ -14,14 +14,17 @@ from outpace.timeline import Timeline
 from outpace.timeline.builds import Build, find_jax_builds
 
 BUILD_EVENT = "tracing, lowering and compiling"
-_SLACK_NS = 2_000_000  # the profiler's clock is read at another time than the one that notes compilations
+# Tolerance between the profiler's clock and the clock of the compilation notes, which are read at
+# different times; ns.
+_SLACK_NS = 2_000_000
 _FRAME = re.compile(r"\$(?P<place>.+\.py:\d+) (?P<function>.+)")
 _Noted = Mapping[str, Any]
 
 
 def iter_compilation_rows(timeline: Timeline, notes: Sequence[_Noted]) -> Iterator[tuple[object, ...]]:
-    """Rows of `COMPILATIONS`, one per function. `notes` is what the capture wrote of compilations
-    as they ended.
+    """Yield rows of `COMPILATIONS`, one per function that JAX built.
+
+    notes: what the capture recorded about compilations as each one ended
     """
     groups: dict[str, list[Build]] = {}
     for build in find_jax_builds(timeline.trace):
@@ -36,7 +39,7 @@ def iter_compilation_rows(timeline: Timeline, notes: Sequence[_Noted]) -> Iterat
 
 
 def find_build_steps(timeline: Timeline, builds: Sequence[Build]) -> Codes:
-    """Index of the step in whose time each build begins, -1 for none."""
+    """Return the index of the step during which each build begins; -1 for none."""
     start = np.array([b.start for b in builds], np.int64)
     if len(timeline.steps) == 0:
         return np.full(len(start), -1)
@@ -45,7 +48,7 @@ def find_build_steps(timeline: Timeline, builds: Sequence[Build]) -> Codes:
 
 
 def format_step_ranges(timeline: Timeline, step_index: Codes) -> str:
-    """Numbers of the steps with these indices, as ranges: `3-5, 9`."""
+    """Return the numbers of the steps with these indices as ranges, such as `3-5, 9`."""
     found = sorted({int(timeline.steps.number[i]) for i in step_index.tolist() if i >= 0})
     ranges: list[list[int]] = []
     for number in found:
@@ -57,19 +60,21 @@ def format_step_ranges(timeline: Timeline, step_index: Codes) -> str:
 
 
 def _noted_place(timeline: Timeline, builds: Sequence[Build], noted: Sequence[_Noted]) -> str:
-    """The line that the capture noted first when one of these builds ended."""
+    """Return the source line of the capture's first note that belongs to one of the builds; ""
+    without one.
+    """
     notes = [note for note in noted if note.get("file") and any(_is_part(timeline, build, note) for build in builds)]
     return format_source_line(notes[0]["file"], notes[0]["line"]) if notes else ""
 
 
 def iter_build_notes(timeline: Timeline, build: Build, notes: Sequence[_Noted]) -> Iterator[_Noted]:
-    """What the capture noted of a build, in order of time."""
+    """Return the capture's notes that belong to a build, in order of time."""
     return (note for note in notes if _is_part(timeline, build, note))
 
 
 def _is_part(timeline: Timeline, build: Build, note: _Noted) -> bool:
-    """Whether a note, which is made when something has ended, falls into a build; never where the
-    profile has no clock.
+    """Whether a note, recorded when a compilation ended, overlaps a build; False where the profile
+    has no clock.
     """
     origin = timeline.unix_origin_ns
     if origin is None:
@@ -79,8 +84,11 @@ def _is_part(timeline: Timeline, build: Build, note: _Noted) -> bool:
 
 
 def _traced_place(timeline: Timeline, builds: Sequence[Build], file: str) -> str:
-    """Where the Python tracer saw the function itself run, which it does while it is traced: in
-    this file, where its program names one, since libraries have functions of the same name.
+    """Return the place (`file.py:line`) where the Python tracer saw the function run, "" where it
+    did not.
+
+    The function runs in Python only while it is traced. `file` restricts the search to one file
+    where the compiled program names it, since libraries have functions of the same name.
     """
     trace = timeline.trace
     for build in builds:
@@ -94,5 +102,5 @@ def _traced_place(timeline: Timeline, builds: Sequence[Build], file: str) -> str
 
 
 def _first_line(timeline: Timeline, function: str) -> str:
-    """The first line of the function that the compiled program has an op of."""
+    """Return the first source line of a function that its compiled programs name."""
     return shorten_source_path(timeline.hlo_modules.find_source_line(function))

@@ -22,7 +22,7 @@ _NONE = Unavailable(
 
 
 def analyse(run: Run) -> Page:
-    """Build the page of a run."""
+    """Return the page of a run."""
     functions, compiled, control = tf_functions(run), compute_compilations(run), compute_control_flow(run)
     calls = jit_calls(run)
     if not any(len(table) for table in (functions, compiled, calls)):
@@ -56,6 +56,7 @@ _AUTOGRAPH = (
 
 
 def _summary(functions: Table, compiled: Table) -> Figures:
+    """Return the totals of calls, graphs and compilation."""
     return Figures(
         "Summary",
         (
@@ -68,6 +69,9 @@ def _summary(functions: Table, compiled: Table) -> Figures:
 
 
 def _headline(functions: Table, compiled: Table) -> str:
+    """Return the sentence at the top of the page: the function that is built again at the highest
+    cost, if any.
+    """
     again = [row for row in functions.records() if row["traced"] >= rules.MIN_RETRACES.value]
     if again:
         worst = max(again, key=lambda row: int(row["traced_ps"]))

@@ -1,5 +1,5 @@
-"""Why a function of JAX was compiled again, as far as the programs that it became tell: by what
-they take and return, and by what they do.
+"""Why JAX compiled a function again, judged by its compiled programs: their arguments and results,
+and their computations.
 """
 
 from __future__ import annotations
@@ -13,16 +13,19 @@ from outpace.model.units import format_count
 from outpace.timeline.hlo_modules import RESULT_PREFIXES, HloModule
 from outpace.tools.functions.retracing import SAME_ARGUMENTS, SAME_ARRAYS, SAME_PROGRAM, diff_arguments
 
-_TOLD = 3  # shapes in a sentence
-_AGAIN = (
-    2  # times that a program came again, from where the function is made anew: arguments have no more forms that do not show
-)
+_TOLD = 3  # maximum number of shapes in a sentence
+# Number of repetitions of a program from which the function counts as created anew: changes of
+# arguments that do not show in shapes (weak types, devices) cause fewer repetitions.
+_AGAIN = 2
 
 
 @dataclass(frozen=True)
 class Recompilation:
-    """`explanation`, in words; the `argument` that changes, where one does; `causes`: kinds of
-    change, and how many programs each made, most first.
+    """Why a function was compiled again.
+
+    explanation: end of a sentence that explains it
+    argument: the argument that changes; "" for none
+    causes: (kind of change, number of programs with it), most frequent first
     """
 
     explanation: str
@@ -31,8 +34,9 @@ class Recompilation:
 
 
 def find_recompilation(programs: Sequence[HloModule]) -> Recompilation | None:
-    """What made a function become these programs, in the order in which they were compiled; None
-    where there are no two.
+    """Return why a function was compiled into these programs; None for fewer than two.
+
+    programs: programs of the function in the order in which they were compiled
     """
     if len(programs) < 2:
         return None
@@ -45,7 +49,7 @@ def find_recompilation(programs: Sequence[HloModule]) -> Recompilation | None:
         else:
             kinds.update(diff_arguments(before.signature, now.signature)[1].split(", "))
         codes.add(now.computations)
-    if kinds[SAME_ARRAYS]:  # its remedy is the other's as well
+    if kinds[SAME_ARRAYS]:  # the remedy for changed arrays covers the other cause, too
         kinds[SAME_ARRAYS] += kinds.pop(SAME_ARGUMENTS, 0)
     elif kinds[SAME_ARGUMENTS] < _AGAIN:
         kinds[SAME_PROGRAM] += kinds.pop(SAME_ARGUMENTS, 0)
@@ -59,8 +63,10 @@ def find_recompilation(programs: Sequence[HloModule]) -> Recompilation | None:
 
 
 def _changing(programs: Sequence[HloModule]) -> tuple[str, str]:
-    """(what changes between the programs, an argument before a result; its shapes in
-    their order).
+    """Return (argument or result that changes between the programs, its shapes in order); ("", "")
+    without one.
+
+    Arguments are preferred to results.
     """
     names = dict.fromkeys(name for program in programs for name in program.signature)
     shapes = {name: list(dict.fromkeys(program.signature.get(name, "nothing") for program in programs)) for name in names}

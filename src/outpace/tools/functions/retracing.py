@@ -1,4 +1,4 @@
-"""Calls that built a graph, or compiled a function, and what made TensorFlow or JAX do it."""
+"""Calls that built a graph or compiled a function, and what made TensorFlow or JAX do it."""
 
 from __future__ import annotations
 
@@ -29,20 +29,24 @@ FIRST, VALUE, SHAPE, DTYPE, STRUCTURE, SAME_ARGUMENTS, SAME_ARRAYS, SAME_PROGRAM
     "same program",
     "unknown",
 )
-"""What changed; by programs alone: all but arrays (`SAME_ARRAYS`), or, where a program came twice,
-nothing that it shows (`SAME_PROGRAM`).
+"""Kinds of change between two graphs or programs of a function.
+
+Two kinds are inferred from compiled programs alone: `SAME_ARRAYS`, where something other than the
+arrays changed, and `SAME_PROGRAM`, where a program was compiled twice and shows no change.
 """
 _SPEC = re.compile(r"TensorSpec\(shape=(?P<shape>.*?), dtype=(?P<dtype>[^)]*)\)")
 _ARRAY = re.compile(r"(?P<dtype>Python \w+|\w+)(?:\[(?P<shape>[\d,]*)\].*)?")  # `float32[16,64]` of JAX, `Python int`
 _SAME = "the same arguments as before: a new function object, or state that it captured"
 _SAME_JITTED = "the same shapes, dtypes and static arguments as before: a new function object, or other devices"
-_SLACK_NS = 2_000_000  # the profiler's clock is read at another time than the one that notes traces
+# Tolerance between the profiler's clock and the clock of the recorded traces, which are read at
+# different times; ns.
+_SLACK_NS = 2_000_000
 _Trace = Mapping[str, Any]
 
 
 def compute_traces(run: Run) -> Table:
-    """`TRACES`: every call that built a graph, in order of time, then the functions that JAX
-    compiled, where the capture noted why.
+    """Return `TRACES`: every call that built a graph, in order of time, followed by the functions
+    that JAX compiled for which the capture recorded the arguments.
     """
     rows = [row for timeline in run.hosts for row in _rows(timeline, run.record(timeline.host).get("traces") or ())]
     rows += [row for timeline in run.hosts for row in _jitted(timeline, run.record(timeline.host).get("compilations") or ())]
@@ -50,7 +54,9 @@ def compute_traces(run: Run) -> Table:
 
 
 def _jitted(timeline: Timeline, noted: tuple[_Trace, ...]) -> Iterator[tuple[object, ...]]:
-    """Rows of the functions that JAX compiled, of which the capture noted what had changed."""
+    """Yield rows of `TRACES` for the functions that JAX compiled and whose arguments the capture
+    recorded.
+    """
     known = [note for note in noted if note.get("arguments") is not None]
     builds = find_jax_builds(timeline.trace) if known else ()
     for build, step in zip(builds, find_build_steps(timeline, builds).tolist() if builds else (), strict=True):
@@ -67,6 +73,7 @@ def _jitted(timeline: Timeline, noted: tuple[_Trace, ...]) -> Iterator[tuple[obj
 
 
 def _rows(timeline: Timeline, noted: tuple[_Trace, ...]) -> Iterator[tuple[object, ...]]:
+    """Yield rows of `TRACES` for a host's tf.function calls that built a graph."""
     trace = timeline.trace
     stat = trace.stat(dialect.TF_FUNCTION_CALL)
     traced = stat.rows[np.fromiter((mode.startswith("traced") for mode in stat.texts()), bool, len(stat))]
@@ -82,7 +89,7 @@ def _rows(timeline: Timeline, noted: tuple[_Trace, ...]) -> Iterator[tuple[objec
 def _why(
     timeline: Timeline, noted: tuple[_Trace, ...], name: str, start: int, duration: int, graphs: int
 ) -> tuple[str, str, str]:
-    """(source line, cause, kind of cause) of one call."""
+    """Return (source line, cause, kind of cause) of one call that built a graph."""
     mine = [t for t in noted if t["function"] == name]
     if not mine:
         if graphs == 1:
@@ -98,8 +105,10 @@ def _why(
 
 
 def _place(timeline: Timeline, mine: list[_Trace], start: int, duration: int, graphs: int) -> int | None:
-    """Which of a function's noted traces belongs to a call: by time, or, in profiles of TensorFlow
-    2.16 that state none, by their number.
+    """Return the index of the recorded trace that belongs to a call; None without one.
+
+    Traces are matched by time. Where a profile states no clock time (TensorFlow 2.16), the number
+    of graphs is used, if only one function has the name.
     """
     origin = timeline.unix_origin_ns
     if origin is None:
@@ -113,8 +122,11 @@ def _place(timeline: Timeline, mine: list[_Trace], start: int, duration: int, gr
 
 
 def diff_arguments(before: Mapping[str, str] | None, after: Mapping[str, str], same_text: str = _SAME) -> tuple[str, str]:
-    """(what changed between the arguments of two graphs or programs of a function, kinds of
-    change); `same_text`: what to say where none did.
+    """Return (what changed between the arguments of two graphs or programs of a function, kinds of
+    change).
+
+    before, after: description by argument name; `before` is None for the first graph or program
+    same_text: what to return first where no argument changed
     """
     if before is None:
         return "the function's first graph" if same_text is _SAME else "the function's first compilation", FIRST
@@ -132,6 +144,9 @@ def diff_arguments(before: Mapping[str, str] | None, after: Mapping[str, str], s
 
 
 def _kind(old: str | None, new: str | None) -> str:
+    """Return the kind of change between two descriptions of an argument; None stands for a missing
+    argument.
+    """
     if old is None or new is None:
         return STRUCTURE
     if old.startswith("Literal[") and new.startswith("Literal["):
@@ -144,12 +159,15 @@ def _kind(old: str | None, new: str | None) -> str:
 
 
 def _change(old: str | None, new: str | None) -> str:
-    """`0.1 → 0.05`; numbers that differ behind the fourth digit are told in full."""
+    """Return a change as text, such as `0.1 → 0.05`; numbers equal to four digits are written in
+    full.
+    """
     was, is_ = _short(old), _short(new)
     return f"{was} → {is_}" if was != is_ else f"{_short(old, '')} → {_short(new, '')}"
 
 
 def _short(text: str | None, digits: str = ".4g") -> str:
+    """Return a short description of an argument, such as `float32(16,64)`."""
     if text is None:
         return "nothing"
     text = re.sub(r"^Literal\[(.*)\]$", r"\1", text)

@@ -1,4 +1,4 @@
-"""Columns of the tables about functions."""
+"""Schemas of the tables about functions."""
 
 from outpace.model import parse_schema
 

@@ -1,5 +1,5 @@
-"""XLA programs: the time of every HLO op, the framework op and source line behind it, and how well
-it uses the device.
+"""XLA programs: the time of every HLO op, its framework op and source line, and how well it uses
+the device.
 """
 
 from outpace.tools.tool import Tool

@@ -1,7 +1,7 @@
-"""HLO ops: gathered from device lines that list them, from kernels and from host threads that ran
-them.
+"""Tables of HLO ops, collected from device lines that list them, from kernels, and from host
+threads that ran them.
 
-A host's call that launches a kernel names the kernel's op too, and ran nothing.
+Host calls that launch a kernel name the kernel's op as well; they run no op and are not counted.
 """
 
 from __future__ import annotations
@@ -32,8 +32,14 @@ _WAITING_COLLECTIVE = "collective (waiting)"
 
 @dataclass
 class OpTotals:
-    """One op while it is summed up; `flops` and `bytes_accessed` are of one execution, -1 where the
-    profile does not count them.
+    """Totals of one op, updated while events are added.
+
+    category: category of the op
+    framework_op: op of TensorFlow or JAX that it was compiled from; "" where unknown
+    source: line of the program's own code; "" where unknown
+    flops, bytes_accessed: floating-point operations and bytes of one execution; -1 where unknown
+    count: number of executions
+    total_ps, self_ps: summed duration and self time, ps
     """
 
     category: str
@@ -50,8 +56,8 @@ TotalsByOp = dict[_Key, OpTotals]
 
 
 def collect_totals(run: Run) -> tuple[TotalsByOp, TotalsByOp]:
-    """Every HLO op of every host, device and program; and those that the compiler ran, to choose
-    from.
+    """Return (totals of every HLO op by host, device and program; totals of the ops that the
+    compiler ran for autotuning).
     """
     found: TotalsByOp = {}
     tuned: TotalsByOp = {}
@@ -66,8 +72,9 @@ def collect_totals(run: Run) -> tuple[TotalsByOp, TotalsByOp]:
 
 
 def _from_lines(timeline: Timeline, plane: Plane, found: TotalsByOp) -> None:
-    """Devices with a line of XLA ops: each event's name is an instruction, described by stats of
-    the name.
+    """Add the ops of a device with a line of XLA ops to `found`.
+
+    The name of each event is an instruction, and the stats of the name describe it.
     """
     trace = timeline.trace
     names = {parse_program_id(trace.names[n]): trace.names[n].partition("(")[0] for n in _module_names(timeline, plane)}
@@ -84,7 +91,7 @@ def _from_lines(timeline: Timeline, plane: Plane, found: TotalsByOp) -> None:
 
 
 def _by_name(name: Codes) -> Iterator[tuple[int, Indices]]:
-    """Each name and the places of its events, the name that comes first in front."""
+    """Yield each distinct name with the positions of its events, in order of first occurrence."""
     known, first, code, count = np.unique(name, return_index=True, return_inverse=True, return_counts=True)
     places = np.split(np.argsort(code, kind="stable"), np.cumsum(count)[:-1])
     for at in np.argsort(first).tolist():
@@ -92,13 +99,14 @@ def _by_name(name: Codes) -> Iterator[tuple[int, Indices]]:
 
 
 def _module_names(timeline: Timeline, plane: Plane) -> list[int]:
+    """Return the distinct names (numbers) on a plane's line of XLA modules."""
     trace = timeline.trace
     rows = [trace.lines.row_slice(i) for i in plane.lines if trace.lines.names[i] == "XLA Modules"]
     return list(dict.fromkeys(n for part in rows for n in trace.name[part].tolist()))
 
 
 def _from_stats(timeline: Timeline, rows: Indices, found: TotalsByOp) -> None:
-    """Kernels and host threads: the op stands in each event's stats."""
+    """Add the ops of kernels and host threads, whose events carry the op as a stat, to `found`."""
     trace = timeline.trace
     trace.load_stats((dialect.HLO_OP, dialect.HLO_MODULE, dialect.PROGRAM_ID, dialect.TF_OP, dialect.CORRELATION_ID))
     op, module = compute_hlo_op_stat(timeline), trace.stat(dialect.HLO_MODULE)
@@ -122,19 +130,19 @@ def _from_stats(timeline: Timeline, rows: Indices, found: TotalsByOp) -> None:
 
 
 def _texts(stat: StatColumn, at: Indices) -> list[str]:
-    """The texts at some places of a stat."""
+    """Return the texts at some positions of a stat."""
     code, texts = stat.encode_texts(at)
     return [texts[i] for i in code.tolist()]
 
 
 def _framework(stat: StatColumn, rows: Indices) -> dict[int, str]:
-    """What a stat says of some events (sorted), those of which it says anything."""
+    """Return a stat's text by event row, for those of the sorted `rows` that have the stat."""
     at, place = intersect_indices(rows, stat.rows)
     return dict(zip(rows[at].tolist(), _texts(stat, place), strict=True))
 
 
 def _devices(timeline: Timeline, rows: Indices) -> list[str]:
-    """Device of each event; CPU for the host's."""
+    """Return the name of each event's device; CPU for events of the host."""
     trace = timeline.trace
     names = [
         p.name.removeprefix(dialect.DEVICE_PREFIX) if p.name.startswith(dialect.DEVICE_PREFIX) else "CPU" for p in trace.planes
@@ -143,8 +151,10 @@ def _devices(timeline: Timeline, rows: Indices) -> list[str]:
 
 
 def _begun(timeline: Timeline, rows: Indices, groups: Iterable[list[int]]) -> Numbers:
-    """How many executions begin with each event: of several kernels one after the other, one op;
-    host threads run an op as one event.
+    """Return how many executions begin with each event, int64.
+
+    Several consecutive kernels may be one execution of an op; on host threads one event is one
+    execution.
     """
     key = np.zeros(len(rows), np.int64)
     for number, places in enumerate(groups):
@@ -158,7 +168,10 @@ def _begun(timeline: Timeline, rows: Indices, groups: Iterable[list[int]]) -> Nu
 
 
 def _add(found: TotalsByOp, key: _Key, stats: dict[str, Value], op: HloOp, times: tuple[int, Picoseconds, Picoseconds]) -> None:
-    """Sum up an op's (executions, durations, self times)."""
+    """Add executions of an op to its totals.
+
+    times: (number of executions, durations in ps, self times in ps)
+    """
     framework = op.framework_op or str(stats.get(dialect.TF_OP) or "").rstrip(":")
     source = str(stats.get(dialect.SOURCE) or op.source)
     category = _category(str(stats.get(dialect.HLO_CATEGORY) or op.opcode or "unknown"), op)
@@ -173,7 +186,7 @@ def _add(found: TotalsByOp, key: _Key, stats: dict[str, Value], op: HloOp, times
 
 
 def _category(told: str, op: HloOp) -> str:
-    """An op's category; the end of an asynchronous op waits for what it ends."""
+    """Return an op's category; the end of an asynchronous op counts as waiting for it."""
     if not op.transfer and not told.endswith("-done"):
         return told
     collective = (op.transfer or _collective(told)) == COLLECTIVE
@@ -181,19 +194,22 @@ def _category(told: str, op: HloOp) -> str:
 
 
 def _collective(category: str) -> str:
+    """Return `COLLECTIVE` where the category is one of a collective op, else ""."""
     return COLLECTIVE if category.startswith(("all-", "reduce-scatter", "collective", "ragged-all")) else ""
 
 
 def _number(value: Value) -> float:
+    """Return a stat as a float; -1 where it is no number."""
     return float(value) if isinstance(value, (int, float)) else -1.0
 
 
 def _unsigned(value: Value) -> int:
+    """Return a program id as an unsigned 64-bit number; -1 where it is no integer."""
     return int(value) & (2**64 - 1) if isinstance(value, int) else -1
 
 
 def compute_ops(totals: TotalsByOp) -> Table:
-    """`OPS`: a row per op, by self time."""
+    """Return `OPS`: one row per op, by self time."""
     order = sorted(totals.items(), key=lambda item: -item[1].self_ps)
     whole = sum(s.self_ps for s in totals.values()) or 1
     rows, running = [], 0
@@ -209,7 +225,7 @@ def compute_ops(totals: TotalsByOp) -> Table:
 
 
 def compute_programs(totals: TotalsByOp, run: Run) -> Table:
-    """`PROGRAMS`: a row per program, by the time of its ops."""
+    """Return `PROGRAMS`: one row per program, by the self time of its ops."""
     sums: dict[tuple[str, str, int], dict[_Key, OpTotals]] = {}
     for key, s in totals.items():
         host, _, program, number, _ = key
@@ -226,7 +242,9 @@ def compute_programs(totals: TotalsByOp, run: Run) -> Table:
 
 
 def compute_autotuning(totals: TotalsByOp) -> Table:
-    """`AUTOTUNING`: a row per program that the compiler ran, by the time of its ops."""
+    """Return `AUTOTUNING`: one row per program that the compiler ran, by the self time of its
+    ops.
+    """
     sums: dict[tuple[str, str], list[int]] = {}
     for (host, _, program, _, _), s in totals.items():
         known = sums.setdefault((host, program), [0, 0])
@@ -236,7 +254,7 @@ def compute_autotuning(totals: TotalsByOp) -> Table:
 
 
 def compute_categories(totals: TotalsByOp) -> Table:
-    """`CATEGORIES`: time by category of op, longest first."""
+    """Return `CATEGORIES`: self time by category of op, longest first."""
     sums: dict[str, list[int]] = {}
     for s in totals.values():
         known = sums.setdefault(s.category, [0, 0])

@@ -24,7 +24,7 @@ _NONE = Unavailable(
 
 
 def analyse(run: Run) -> Page:
-    """Build the page of a run."""
+    """Return the page of a run."""
     found, tuned = collect_totals(run)
     if not found:
         return TOOL.page(unavailable=_NONE)
@@ -52,6 +52,7 @@ def analyse(run: Run) -> Page:
 
 
 def _headline(table: Table, compiled: Table) -> str:
+    """Return the sentence at the top of the page: the longest program and the longest op."""
     op, program = next(table.records()), next(compiled.records())
     origin = f", compiled from {op['framework_op'] or op['source']}" if op["framework_op"] or op["source"] else ""
     name = program["program"] or "One program"

@@ -1,4 +1,4 @@
-"""Columns of the tables about XLA programs."""
+"""Schemas of the tables about XLA programs."""
 
 from outpace.model import parse_schema
 

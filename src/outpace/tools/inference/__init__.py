@@ -1,4 +1,4 @@
-"""Inference: the latency of predictions, and what made the slow ones slow."""
+"""Inference: the latency of predictions, and why the slow ones were slow."""
 
 from outpace.tools.tool import Tool
 

@@ -1,4 +1,4 @@
-"""Requests: calls that look like predictions, their latency and their parts."""
+"""Tables of requests: calls that look like predictions, with their latency and its parts."""
 
 from __future__ import annotations
 
@@ -20,16 +20,17 @@ from outpace.trace import ComputedColumn, EventColumn, dialect
 from outpace.trace.algorithms import distinct, union_rows
 
 CATEGORY_COLUMNS = tuple(f"{c.value}_ps" for c in Category)
-_BUCKETS = 12
+_BUCKETS = 12  # maximum number of ranges in the histogram
 
 
 def compute_requests(run: Run) -> Table:
-    """`REQUESTS`: every call that is a prediction, in order of time."""
+    """Return `REQUESTS`: every call that is a prediction, in order of time on each host."""
     rows = [row for timeline in run.hosts for row in _rows(timeline)]
     return Table.from_rows("requests", "Requests", REQUESTS, rows)
 
 
 def _rows(timeline: Timeline) -> Iterator[tuple[object, ...]]:
+    """Yield rows of `REQUESTS` for one host."""
     trace = timeline.trace
     calls = _calls(timeline)
     if len(calls) == 0:
@@ -46,7 +47,7 @@ def _rows(timeline: Timeline) -> Iterator[tuple[object, ...]]:
 
 
 def _calls(timeline: Timeline) -> Indices:
-    """Rows of the outermost calls that are predictions, by time."""
+    """Return the rows of the outermost calls that are predictions, in order of time."""
     trace = timeline.trace
     calls = union_rows(trace.stat(dialect.TF_FUNCTION_CALL).rows, find_jitted_calls(trace))
     predicts = np.zeros(len(trace.names), bool)
@@ -59,8 +60,10 @@ def _calls(timeline: Timeline) -> Indices:
 
 
 def _call_of(timeline: Timeline, calls: Indices) -> EventColumn:
-    """The call that every event works for, -1 for none: it runs during the call, in the step that
-    the call belongs to (or on its thread).
+    """Return a column with the index of the call that each event works for; -1 for none.
+
+    An event works for a call if it begins during the call, and either belongs to the call's step or
+    runs on its thread.
     """
     trace = timeline.trace
     start, end = trace.start[calls], trace.end[calls]
@@ -76,7 +79,9 @@ def _call_of(timeline: Timeline, calls: Indices) -> EventColumn:
 
 
 def _longest_ops(timeline: Timeline, call_of: EventColumn, count: int) -> list[tuple[str, int]]:
-    """(op, self time) that took longest in each call."""
+    """Return (name, self time in ps) of the longest op execution in each call; ("", 0) without
+    one.
+    """
     trace = timeline.trace
     rows = trace.find_rows_by_mask(timeline.op_kind_mask(OpKind.TENSORFLOW, OpKind.JAX))
     call = call_of[rows]
@@ -89,7 +94,7 @@ def _longest_ops(timeline: Timeline, call_of: EventColumn, count: int) -> list[t
 
 
 def compute_latency(requests: Table) -> Table:
-    """`LATENCY`: the distribution by host and function, most calls first."""
+    """Return `LATENCY`: the distribution of latencies by host and function, most calls first."""
     groups: dict[tuple[str, str], list[dict[str, int]]] = {}
     for row in requests.records():
         groups.setdefault((row["host"], row["function"]), []).append(row)
@@ -105,8 +110,9 @@ def compute_latency(requests: Table) -> Table:
 
 
 def compute_histogram(requests: Table) -> Table:
-    """`HISTOGRAM`: how many calls took how long, in ranges that grow by a constant factor
-    (latencies spread over orders of magnitude).
+    """Return `HISTOGRAM`: the number of calls by range of latency.
+
+    The ranges grow by a constant factor, since latencies spread over orders of magnitude.
     """
     times = np.maximum(requests["latency_ps"].astype(np.float64), 1.0)
     low, high = math.log(times.min()), math.log(times.max() * 1.0001)

@@ -1,4 +1,4 @@
-"""Advice about latency: a long tail, and first calls that compile."""
+"""Findings about latency: a long tail, and a slow first call."""
 
 from __future__ import annotations
 
@@ -11,9 +11,10 @@ from outpace.model.arrays import Indices
 
 _OURS = "our choice"
 LONG_TAIL = Threshold("slowest calls against the median", 3.0, Unit.RATIO, _OURS)
-_LEAST = 10  # calls, to speak of a tail
-_SHARE, _SHARE_OF_TIME = 0.01, 0.05  # of the calls, or of their time, that the slow ones make up
-_EXPLAINS = 0.5  # of the difference, for a category to be its cause
+_LEAST = 10  # minimum number of calls of a function that is judged
+# Minimum share of the slow calls in the number of calls, or in their time, for a finding.
+_SHARE, _SHARE_OF_TIME = 0.01, 0.05
+_EXPLAINS = 0.5  # minimum share of the difference that a category explains to be called its cause
 _FIRST = Threshold("first call against the median", 5.0, Unit.RATIO, _OURS)
 _FIXES = {
     Category.COMPILATION: "Warm the model up with every input shape that it will see, or pad inputs to few shapes: the slow calls built a "
@@ -27,8 +28,8 @@ _FIX = "Look at what else the machine did at that time. The trace viewer shows a
 
 
 def iter_findings(requests: Table) -> Iterator[Finding]:
-    """Findings per host and function: what the first call cost, and what the slow calls have that
-    the others have not.
+    """Yield findings per host and function: the cost of the first call, and what the slow calls
+    spend more time on than the others.
     """
     for host, name in dict.fromkeys(zip(requests["host"].tolist(), requests["function"].tolist(), strict=True)):
         mine = requests.take((requests["host"] == host) & (requests["function"] == name))
@@ -38,12 +39,15 @@ def iter_findings(requests: Table) -> Iterator[Finding]:
         if times[0] >= _FIRST.value * middle:
             yield _first(host, name, float(times[0]), middle)
         slow = np.flatnonzero(times >= LONG_TAIL.value * middle)
-        slow = slow[slow > 0]  # the first call has a finding of its own
+        slow = slow[slow > 0]  # the first call has its own finding
         if len(slow) >= _SHARE * len(times) or times[slow].sum() >= _SHARE_OF_TIME * times.sum():
             yield from _tail(host, mine, slow, middle)
 
 
 def _first(host: str, name: str, first: float, middle: float) -> Finding:
+    """Return the finding about a slow first call; `first` and `middle` are its latency and the
+    median, ps.
+    """
     return Finding(
         id="slow_first_call",
         severity=Severity.POTENTIAL,
@@ -60,6 +64,12 @@ def _first(host: str, name: str, first: float, middle: float) -> Finding:
 
 
 def _tail(host: str, mine: Table, slow: Indices, middle: float) -> Iterator[Finding]:
+    """Yield a finding about the slow calls of a function, with the category that explains most of
+    the difference.
+
+    slow: rows of the slow calls in `mine`
+    middle: median latency, ps
+    """
     if len(slow) == 0:
         return
     name, usual = mine["function"][0], np.delete(np.arange(len(mine)), [0, *slow])
@@ -87,4 +97,5 @@ def _tail(host: str, mine: Table, slow: Indices, middle: float) -> Iterator[Find
 
 
 def _mean(mine: Table, category: Category, rows: Indices) -> float:
+    """Return the mean time of a category in some calls, ps; 0 without calls."""
     return float(mine[f"{category.value}_ps"][rows].mean()) if len(rows) else 0.0

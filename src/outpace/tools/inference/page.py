@@ -16,11 +16,11 @@ _NONE = Unavailable(
     "Capture while model.predict(...), a serving signature or a server's session runs; functions named predict..., serve... are recognised.",
 )
 _COLORS = {f"{c.value}_ps": c.value for c in Category}
-_SLOWEST = 20
+_SLOWEST = 20  # maximum number of slowest calls shown
 
 
 def analyse(run: Run) -> Page:
-    """Build the page of a run."""
+    """Return the page of a run."""
     table = compute_requests(run)
     if len(table) == 0:
         return TOOL.page(unavailable=_NONE)
@@ -43,12 +43,16 @@ def analyse(run: Run) -> Page:
 
 
 def _slowest(table: Table) -> Table:
+    """Return the slowest requests as a table, slowest first."""
     order = np.argsort(-table["latency_ps"], kind="stable")[:_SLOWEST]
     found = table.take(order)
     return Table("slowest_requests", "Slowest calls", found.fields, found.columns)
 
 
 def _headline(summary: Table) -> str:
+    """Return the sentence at the top of the page: the latency of the function with the most
+    calls.
+    """
     row = next(summary.records())
     return (
         f"Latency of '{row['function']}': median {humanize(row['p50_ps'], Unit.PS)}, p99 {humanize(row['p99_ps'], Unit.PS)}, over "

@@ -1,4 +1,4 @@
-"""Columns of the tables about requests."""
+"""Schemas of the tables about inference."""
 
 from outpace.model import Category, Field, Unit, parse_schema
 

@@ -1,5 +1,5 @@
-"""The input pipeline analyzer: is the program waiting for data, and where does input processing
-spend its time?
+"""Input pipeline analysis: whether the program waits for data, and where input processing spends
+its time.
 """
 
 from outpace.tools.tool import Tool

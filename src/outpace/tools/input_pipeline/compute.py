@@ -1,4 +1,4 @@
-"""The input pipeline tables."""
+"""Tables of the input pipeline."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ _ENQUEUE_TYPES = ("InfeedEnqueue", "InfeedEnqueueTuple", "MemcpyHToD")
 
 
 def compute_step_statistics(breakdown: StepBreakdown) -> Table:
-    """Average, deviation and range of the step time and of every category that occurs."""
+    """Return mean, deviation and range of the step time and of every category that occurs."""
     whole = breakdown.steady_steps
     step = whole["duration_ps"].astype(np.float64)
     rows = [_spread("Step time", step, step)]
@@ -44,13 +44,15 @@ def compute_step_statistics(breakdown: StepBreakdown) -> Table:
 
 
 def _spread(name: str, values: Values, step: Values) -> tuple[object, ...]:
+    """Return a row of `STATISTICS` for values in ps; `step` is the step time."""
     deviation = float(values.std(ddof=1)) if len(values) > 1 else 0.0
     return (name, float(values.mean()), deviation, float(values.min()), float(values.max()), float(values.mean() / step.mean()))
 
 
 def find_input_category(name: str, op_type: str) -> str | None:
-    """Kind of input processing of a host op; None for ops that do none. `IteratorGetNext` waits for
-    the pipeline, it is no part of it.
+    """Return the kind of input processing of a host op; None for other ops.
+
+    `IteratorGetNext` is among the other ops: it waits for the pipeline and is no part of it.
     """
     if op_type in _ENQUEUE_TYPES:
         return ENQUEUE
@@ -62,8 +64,10 @@ def find_input_category(name: str, op_type: str) -> str | None:
 
 
 def compute_input_ops(metrics: Table) -> tuple[Table, Table]:
-    """The guide's table of input ops, all hosts together, by self time; and, of ops of which there
-    are several, each instance.
+    """Return (`INPUT_OPS`, `INPUT_INSTANCES`), both over all hosts and by self time.
+
+    The first is the guide's table of input ops; the second has one row per instance of ops with
+    several instances.
     """
     sums: dict[tuple[str, str], Counter[str]] = {}
     for row in metrics.records():
@@ -88,7 +92,7 @@ def compute_input_ops(metrics: Table) -> tuple[Table, Table]:
 
 
 def compute_host_categories(ops: Table, steps: int) -> Table:
-    """Input-processing self time by the guide's four kinds."""
+    """Return the self time of input processing by the guide's four kinds."""
     own = ops["self_ps"].astype(np.float64)
     whole = float(own.sum()) or 1.0
     rows = []

@@ -1,4 +1,6 @@
-"""Is the program input-bound, and do input and model fight over the cores?"""
+"""Findings about input: whether the program is input-bound, and whether input and model compete for
+cores.
+"""
 
 from __future__ import annotations
 
@@ -32,12 +34,12 @@ _XPROF = "XProf's input pipeline page"
 HIGHLY_BOUND = Threshold("highly input-bound", 0.20, Unit.FRACTION, _XPROF)
 MODERATELY_BOUND = Threshold("moderately input-bound", 0.05, Unit.FRACTION, _XPROF)
 POTENTIALLY_BOUND = Threshold("potentially input-bound", 0.03, Unit.FRACTION, f"{_XPROF}: share of 'All others'")
-_SEEN = 0.0005  # of the step: less is written as 0.0%
+_SEEN = 0.0005  # share of the step below which a wait is printed as 0.0%
 _COMPETES = Threshold("input's share of busy time", 0.20, Unit.FRACTION, "less cannot slow the model noticeably")
 
 
 def judge_input_wait(breakdown: StepBreakdown) -> tuple[Severity, str, float]:
-    """(severity, sentence, share of the step time that waits for input)."""
+    """Return (severity, sentence, share of the step time that waits for input)."""
     whole = breakdown.steady_steps
     total = float(whole["duration_ps"].sum())
     share = float(breakdown.category_ps(Category.INPUT, whole).sum()) / total
@@ -53,7 +55,9 @@ def judge_input_wait(breakdown: StepBreakdown) -> tuple[Severity, str, float]:
 
 
 def render_headline(breakdown: StepBreakdown) -> str:
-    """The verdict, where most of what counts as input is a wait for it, and no transfer."""
+    """Return the sentence at the top of the page: the input verdict, or, where transfers make up
+    most of the input time, the shares of transfers and of waiting.
+    """
     _, said, share = judge_input_wait(breakdown)
     moved = breakdown.transfer_share
     if moved < MODERATELY_BOUND.value or not is_majority(moved, share):
@@ -62,6 +66,7 @@ def render_headline(breakdown: StepBreakdown) -> str:
 
 
 def _rated(share: float) -> tuple[Severity, str]:
+    """Return (severity, sentence) for a share of the step time that waits for input."""
     severity, much = (Severity.HIGH, "highly") if share >= HIGHLY_BOUND.value else (Severity.MODERATE, "moderately")
     return severity, f"The program is {much} input-bound: {share:.1%} of the step time waits for input."
 
@@ -74,10 +79,14 @@ def iter_findings(
     producer_share: float | None,
     offloads: Iterable[HostOffload] = (),
 ) -> Iterator[Finding]:
-    """All findings. `saturation` is given on hosts without an accelerator; `core_savings`, by host:
-    the share of its own time that a step saves at most if no input thread used a core, and by how
-    much it was slower while it was profiled, ps; `producer_share`: where pipelines prepare batches
-    while the model trains already, how long the slowest works per step, as a share of it.
+    """Yield all findings of the page.
+
+    saturation: table of CPU saturation; None on hosts with an accelerator
+    core_savings: by host, (maximum share of its own time that a step saves if no input thread used
+        a core, slowdown of a step by the profiler in ps)
+    producer_share: time per step of the slowest segment of the pipelines that prepare batches while
+        the model trains, as a share of the step; None where no pipeline does
+    offloads: arrays that programs keep in the host's memory
     """
     _, _, share = judge_input_wait(breakdown)
     for each in offloads:
@@ -120,7 +129,7 @@ def iter_findings(
 
 
 def _ahead(program: Workload) -> str:
-    """What overlaps input and model."""
+    """Return advice that makes input and model overlap."""
     return program.select_text(
         keras="Prepare batches while the model trains: a tf.data pipeline that ends in .prefetch(tf.data.AUTOTUNE), or a PyDataset "
         "with workers.",
@@ -130,7 +139,9 @@ def _ahead(program: Workload) -> str:
 
 
 def _faster(program: Workload) -> str:
-    """What helps a pipeline that runs beside the model already, and does not keep up."""
+    """Return advice for a pipeline that runs in parallel with the model already, but is too
+    slow.
+    """
     return program.select_text(
         keras="Make the input pipeline faster: num_parallel_calls=tf.data.AUTOTUNE in its maps, and .cache() behind what does not change.",
         tensorflow="Make the input pipeline faster: num_parallel_calls=tf.data.AUTOTUNE in its maps, and .cache() behind what does not "
@@ -140,6 +151,7 @@ def _faster(program: Workload) -> str:
 
 
 def _offloaded(found: HostOffload, breakdown: StepBreakdown) -> Iterator[Finding]:
+    """Yield a finding about a program that keeps arrays in the host's memory."""
     share = found.fetch_share + found.write_share
     if share < MODERATELY_BOUND.value:
         return
@@ -173,6 +185,7 @@ def _offloaded(found: HostOffload, breakdown: StepBreakdown) -> Iterator[Finding
 
 
 def _transfers(share: float, breakdown: StepBreakdown, program: Workload) -> Finding:
+    """Return the finding about transfers to the device; `share` is their share of the step time."""
     whole = breakdown.steady_steps
     hidden = overlap_bound(whole[TRANSFERS_COLUMN].astype(np.float64), whole["duration_ps"].astype(np.float64))
     most = f" That hides {hidden:.0%} of the step, as long as all else takes; fewer bytes save more"
@@ -200,9 +213,14 @@ def _transfers(share: float, breakdown: StepBreakdown, program: Workload) -> Fin
 
 
 def _saving(breakdown: StepBreakdown, back: Mapping[str, tuple[float, float]], without: str) -> Saving | None:
-    """A bound: without any input the wait goes, and the model gets back the cores that input
-    threads used; of steps without the profiler, and the upper end of what they tell, as the bound
-    of a single stage is: it is no more than that of all input.
+    """Return the saving if there was no input at all; an upper bound.
+
+    Without input no step waits, and the model gets back the cores that input threads used. The
+    steps are taken without the profiler's slowdown, and the saving is the upper end of the
+    estimate, so that it is no smaller than the bound of a single stage.
+
+    back: `core_savings` of `iter_findings`
+    without: the assumption, as text
     """
     whole = breakdown.steady_steps
     waits, steps = breakdown.category_ps(Category.INPUT, whole), whole["duration_ps"].astype(np.float64)
@@ -215,11 +233,15 @@ def _saving(breakdown: StepBreakdown, back: Mapping[str, tuple[float, float]], w
 
 
 def _worst(breakdown: StepBreakdown) -> float:
+    """Return the largest share of a step that counts as input."""
     whole = breakdown.steady_steps
     return float(np.max(breakdown.category_ps(Category.INPUT, whole) / np.maximum(whole["duration_ps"], 1)))
 
 
 def _against(saturation: Table | None) -> tuple[str, ...]:
+    """Return a note, as counter-evidence, where the cores are busy while the program waits for
+    input.
+    """
     if saturation is None or not len(saturation):
         return ()
     busy = [row["saturation"] for row in saturation.records() if cpu_saturation.is_saturated(row)]
@@ -231,11 +253,12 @@ def _against(saturation: Table | None) -> tuple[str, ...]:
 def _contention(
     breakdown: StepBreakdown, saturation: Table, back: Mapping[str, tuple[float, float]], program: Workload
 ) -> Iterator[Finding]:
+    """Yield a finding for each host on which input threads slow down the model."""
     for row in saturation.records():
         busy, input_share, host = row["saturation"], row["input_share"], row["host"]
         if not cpu_saturation.has_core_contention(row) or input_share is None or input_share < _COMPETES.value:
             continue
-        if back.get(host, (1.0, 0.0))[0] < MODERATELY_BOUND.value:  # ops are as fast as they ever were
+        if back.get(host, (1.0, 0.0))[0] < MODERATELY_BOUND.value:  # without contention the ops are not slowed down
             continue
         yield Finding(
             id="cpu_contention",

@@ -1,4 +1,4 @@
-"""The input pipeline page."""
+"""The page about the input pipeline."""
 
 from __future__ import annotations
 
@@ -41,12 +41,11 @@ _COLUMNS = tuple(f"{c.value}_ps" for c in Category)
 
 
 def analyse(run: Run) -> Page:
-    """Build the page of a run."""
+    """Return the page of a run."""
     breakdown = step_breakdown(run)
     ops, instances = compute_input_ops(op_metrics(run))
-    steps = (
-        len(breakdown.steady_steps) if breakdown.steady_steps["duration_ps"].any() else 0
-    )  # steps without length have no shares
+    # Steps of length 0 have no shares.
+    steps = len(breakdown.steady_steps) if breakdown.steady_steps["duration_ps"].any() else 0
     if steps == 0 and len(ops) == 0:
         return TOOL.page(unavailable=_NONE)
     saturation = None if run.has_device or steps == 0 else cpu_saturation(run)
@@ -76,8 +75,8 @@ def analyse(run: Run) -> Page:
 
 
 def _given_back(run: Run, breakdown: StepBreakdown) -> dict[str, tuple[float, float]]:
-    """By host: the share of its own time that a step saves at most if no input thread used a core,
-    and what the profiler took of it, ps.
+    """Return by host (maximum share of its own time that a step saves if no input thread used a
+    core, slowdown of a step by the profiler in ps).
     """
     whole = breakdown.steady_steps
     hosts = [(t, mine) for t in run.hosts if len(mine := whole.filter_by("host", t.host))]
@@ -86,7 +85,9 @@ def _given_back(run: Run, breakdown: StepBreakdown) -> dict[str, tuple[float, fl
 
 
 def _waiting(run: Run, breakdown: StepBreakdown) -> tuple[Section, ...]:
-    """Device-side analysis; without an accelerator the host is the device."""
+    """Return the sections about the wait for input on the device; without an accelerator the host
+    is the device.
+    """
     table = compute_step_statistics(breakdown)
     share, moved = max(0.0, rules.judge_input_wait(breakdown)[2] - breakdown.transfer_share), breakdown.transfer_share
     where = "device" if run.has_device else "host (no accelerator)"

@@ -1,4 +1,4 @@
-"""Columns of the input pipeline tables."""
+"""Schemas of the input pipeline tables."""
 
 from outpace.model import parse_schema
 

@@ -1,4 +1,4 @@
-"""The kernel table: time per kernel-op pair."""
+"""The kernel table, with the time of each pair of kernel and op, and tables derived from it."""
 
 from __future__ import annotations
 
@@ -32,14 +32,18 @@ from outpace.trace import dialect
 from outpace.trace.algorithms import aggregate_by_key, distinct, intersect_indices
 
 RECORDED, COMPUTED, UNKNOWN = "recorded", "computed", "unknown"
-BY_FUNCTION = "function"  # of one kernel's own name: kernels that differ in types are one
-_PROGRAM = "XlaModule"  # what a compiled program calls itself: no op of the framework
+BY_FUNCTION = "function"  # grouping by function name: kernels that differ only in types are merged
+_PROGRAM = "XlaModule"  # op name of a compiled program as a whole: no op of the framework
 
 
 @dataclass(frozen=True, eq=False)
 class _Ops:
-    """The op of every kernel: index into `names`, and whether it could use tensor cores by its name
-    or equation; whether the kernel does.
+    """The op of every kernel of a device.
+
+    names: names of ops
+    index: index into `names`, one item per kernel
+    eligible: whether the op could use tensor cores, by its name or equation; one item per kernel
+    used: whether the kernel uses tensor cores; one item per kernel
     """
 
     names: tuple[str, ...]
@@ -49,11 +53,12 @@ class _Ops:
 
 
 def compute_kernels(devices: list[Device]) -> Table:
-    """One row per host, device and kernel-op pair, longest first; none is left out.
+    """Return `KERNELS`: one row per host, device and kernel-op pair, longest first; none is left
+    out.
 
-    A pair is the reference's (`kernel_stats_utils.cc`): kernel, launch dimensions, registers,
-    shared memory, tensor cores used, op eligible, and op. Rows of equal time are in the order of
-    these.
+    A pair is defined as in the reference (`kernel_stats_utils.cc`): kernel, launch dimensions,
+    registers, shared memory, whether tensor cores are used, whether the op is eligible, and op.
+    Rows of equal time are ordered by kernel, grid, block, op, device and host.
     """
     rows = [row for device in devices for row in _device_rows(device)]
     rows.sort(key=lambda r: (-r["total_ps"], r["kernel"], r["grid"], r["block"], r["op"], r["device"], r["host"]))
@@ -65,7 +70,7 @@ def compute_kernels(devices: list[Device]) -> Table:
 
 
 def compute_autotuning(devices: list[Device]) -> Table:
-    """`AUTOTUNING`: what devices did for the compiler, longest first."""
+    """Return `AUTOTUNING`: what devices ran for the compiler, longest first."""
     rows = []
     for device in devices:
         trace, done = device.trace, device.autotuning_rows
@@ -84,8 +89,10 @@ def compute_autotuning(devices: list[Device]) -> Table:
 
 
 def compute_kernel_shares(kernels: Table) -> Table:
-    """`SHARES`: time by the kernels' own names, by layer, and by their whole names: the ten longest
-    of each, and the rest as one.
+    """Return `SHARES`: kernel time by the kernels' function names, by layer, and by the kernels'
+    full names.
+
+    Each grouping has the ten longest items, and the rest as one.
     """
     times = kernels["total_ps"].tolist()
     ways = {
@@ -103,8 +110,9 @@ def compute_kernel_shares(kernels: Table) -> Table:
 
 
 def compute_kernel_tree(kernels: Table) -> Table:
-    """Time of kernels by name scope, op and kernel, summed over devices; `kernels` is that of
-    `kernels`.
+    """Return the kernel time by name scope, op and kernel, summed over devices.
+
+    kernels: table that `compute_kernels` returns
     """
     rows = zip(*(kernels[name].tolist() for name in ("op", "function", "total_ps", "occurrences")), strict=True)
     paths = (
@@ -115,6 +123,7 @@ def compute_kernel_tree(kernels: Table) -> Table:
 
 
 def _device_rows(device: Device) -> Iterator[dict[str, Any]]:
+    """Yield rows of `KERNELS` for one device, as dictionaries by column."""
     trace, rows = device.trace, device.kernel_rows
     if len(rows) == 0:
         return
@@ -155,7 +164,7 @@ def _device_rows(device: Device) -> Iterator[dict[str, Any]]:
 
 
 def _launch(details: KernelDetails, capability: tuple[int, int]) -> dict[str, Any]:
-    """The columns that say how a kernel was launched."""
+    """Return the columns that describe how a kernel was launched."""
     computed = occupancy(details, capability) if details.occupancy is None else None
     share = computed if details.occupancy is None else details.occupancy
     return {
@@ -171,10 +180,12 @@ def _launch(details: KernelDetails, capability: tuple[int, int]) -> dict[str, An
 
 
 def _or_missing(value: float | None) -> float:
+    """Return a number as a float; NaN for None."""
     return float("nan") if value is None else float(value)
 
 
 def _ops(device: Device) -> _Ops:
+    """Return the op of every kernel of a device, and the use of tensor cores."""
     trace, rows = device.trace, device.kernel_rows
     code, texts = device_op_names(device.timeline, rows)
     names: dict[str, int] = {}
@@ -195,8 +206,8 @@ def _ops(device: Device) -> _Ops:
 
 
 def _by_programs(device: Device) -> Mask:
-    """Whether each kernel that XLA made itself uses tensor cores, as far as the programs in the
-    profile tell.
+    """Return whether each kernel that XLA generated uses tensor cores, as far as the programs in
+    the profile show; bool, one item per kernel.
     """
     trace, rows = device.trace, device.kernel_rows
     number, ops = load_hlo_ops(device.timeline, rows)
@@ -217,7 +228,12 @@ def _by_programs(device: Device) -> Mask:
 
 
 def _means(values: Values, member: Codes, groups: int) -> Values:
-    """Mean of the known values of each group; NaN for a group without any."""
+    """Return the mean of the known values of each group; NaN for a group without any.
+
+    values: float64, NaN where not known
+    member: group of each value
+    groups: number of groups
+    """
     known = ~np.isnan(values)
     sums = np.bincount(member[known], values[known], groups)
     counts = np.bincount(member[known], minlength=groups)
@@ -226,7 +242,7 @@ def _means(values: Values, member: Codes, groups: int) -> Values:
 
 
 def _longest_hlo(device: Device, member: Codes, groups: int) -> list[str]:
-    """For each group, the instruction of the compiled program with the most time."""
+    """Return for each group of kernels the HLO instruction with the most time; "" without one."""
     trace, rows, found = device.trace, device.kernel_rows, [""] * groups
     stat = compute_hlo_op_stat(device.timeline)
     at, place = intersect_indices(rows, stat.rows)
@@ -237,6 +253,6 @@ def _longest_hlo(device: Device, member: Codes, groups: int) -> list[str]:
     keys = distinct(key)
     duration = trace.duration[rows[at]]
     _, total, *_ = aggregate_by_key(np.searchsorted(keys, key), len(keys), duration, duration)
-    for i in np.argsort(total, kind="stable").tolist():  # the longest is written last
+    for i in np.argsort(total, kind="stable").tolist():  # ascending by time: the longest overwrites the others
         found[int(keys[i]) // len(texts)] = texts[int(keys[i]) % len(texts)]
     return found

@@ -1,4 +1,4 @@
-"""Copies, memory sets and allocations of the devices."""
+"""Copies, memory sets and allocations on the devices."""
 
 from __future__ import annotations
 
@@ -18,7 +18,9 @@ _PS_PER_S = 1e12
 
 
 def compute_copies(devices: list[Device]) -> Table:
-    """One row per host, device, kind and kinds of memory; longest first."""
+    """Return `COPIES`: one row per host, device, kind of copy and kinds of memory, longest
+    first.
+    """
     sums: dict[tuple[str, ...], list[int]] = {}
     bandwidth: dict[tuple[str, ...], int] = {}
     for device in devices:
@@ -36,6 +38,10 @@ def compute_copies(devices: list[Device]) -> Table:
 
 
 def _add(device: Device, stat_name: str, sums: dict[tuple[str, ...], list[int]]) -> None:
+    """Add a device's events that have a stat with copy details to `sums`.
+
+    sums: [count, bytes, ps] by (kind, source, destination, device, host)
+    """
     trace, stat = device.trace, device.trace.stat(stat_name)
     at, place = intersect_indices(device.program_rows, stat.rows)
     rows = device.program_rows[at]
@@ -53,8 +59,9 @@ def _add(device: Device, stat_name: str, sums: dict[tuple[str, ...], list[int]])
 
 
 def _add_bare(device: Device, sums: dict[tuple[str, ...], list[int]]) -> None:
-    """What a stream was busy with that says nothing of itself but its name: memory sets of today's
-    CUPTI ("Memset 3").
+    """Add a device's events without any details but their name to `sums`.
+
+    These are memory sets of current CUPTI versions ("Memset 3"), for example.
     """
     rows = device.program_rows[_bare(device)]
     name = device.trace.name[rows]
@@ -69,8 +76,8 @@ def _add_bare(device: Device, sums: dict[tuple[str, ...], list[int]]) -> None:
 
 
 def _bare(device: Device) -> Mask:
-    """Which of a device's events took time, and are neither a kernel nor one that says what it
-    moved.
+    """Return which of a device's events took time, but are neither a kernel nor have copy details;
+    bool, one item per row of `program_rows`.
     """
     bare = device.trace.duration[device.program_rows] > 0
     known = (device.kernel_rows, *(device.trace.stat(stat).rows for stat in _SOURCES))
@@ -80,8 +87,8 @@ def _bare(device: Device) -> Mask:
 
 
 def copy_time(device: Device) -> int:
-    """Time of whatever keeps a device's streams busy and is no kernel, ps: copies and memory sets
-    together.
+    """Return the time of a device's copies and memory sets, ps: of all that keeps its streams busy
+    and is no kernel.
     """
     trace = device.trace
     return int(trace.duration[device.program_rows].sum() - trace.duration[device.kernel_rows].sum())

@@ -1,4 +1,4 @@
-"""The work of one GPU, row by row: kernels, and everything that keeps a stream busy."""
+"""The events of one GPU: its kernels, and everything else that keeps a stream busy."""
 
 from __future__ import annotations
 
@@ -29,9 +29,14 @@ DEVICE_STATS = (
 
 @dataclass(frozen=True, eq=False)
 class Device:
-    """One GPU of one host. `event_rows`: event rows of its own streams, sorted; `autotuning_rows`:
-    those of them that it did for the compiler, and `program_rows` the others, which are the
-    program's; `kernel_rows`: those of these that are kernels.
+    """One GPU of one host.
+
+    timeline: timeline of the host
+    plane: plane of the device
+
+    Its events are available as sorted event rows: `event_rows` are those of all streams. They
+    consist of `autotuning_rows`, which ran for the compiler, and `program_rows`, which the program
+    ran; `kernel_rows` are the kernels among the latter.
     """
 
     timeline: Timeline
@@ -39,41 +44,43 @@ class Device:
 
     @property
     def trace(self) -> Trace:
-        """The host's trace."""
+        """Trace of the host."""
         return self.timeline.trace
 
     @property
     def device_and_host(self) -> tuple[str, str]:
-        """(device, host)."""
+        """(device, host), by name."""
         return self.plane.name.removeprefix(dialect.DEVICE_PREFIX), self.timeline.host
 
     @once
     def event_rows(self) -> Indices:
-        """All events of the streams; lines that the profiler derived are left out (their times
-        would count twice).
+        """All events of the device's streams, sorted rows.
+
+        Lines that the profiler derived from others are left out, since their times would count
+        twice.
         """
         return union_rows(*(self.trace.lines.row_numbers(i) for i in self.timeline.device_lines(self.plane)))
 
     @once
     def autotuning_rows(self) -> Indices:
-        """Events of what XLA ran while it compiled."""
+        """Events that XLA ran while it compiled, sorted rows."""
         return np.asarray(self.event_rows[intersect_indices(self.event_rows, compiler_run_rows(self.timeline))[0]])
 
     @once
     def program_rows(self) -> Indices:
-        """Events of the program's own."""
+        """Events that the program itself ran, sorted rows."""
         return np.asarray(self.event_rows[find_positions(self.autotuning_rows, self.event_rows) < 0])
 
     @once
     def busy_rows(self) -> Indices:
-        """Events that took time, the compiler's among them, in order of their start."""
+        """Events that took time, those for the compiler included; rows in order of start."""
         rows = self.event_rows[self.trace.duration[self.event_rows] > 0]
         return rows[np.argsort(self.trace.start[rows], kind="stable")]
 
     @once
     def _found(self) -> tuple[Indices, Codes, list[str]]:
-        """Rows that say how they were launched and took time, and the code and distinct texts of
-        that.
+        """(rows of the kernels, index of each kernel's launch details, distinct texts of launch
+        details).
         """
         stat = self.trace.stat(dialect.KERNEL_DETAILS)
         at, place = intersect_indices(self.program_rows, stat.rows)
@@ -91,23 +98,26 @@ class Device:
 
     @property
     def detail_index(self) -> Codes:
-        """Index into `details` of every kernel."""
+        """Index into `details`, one item per kernel."""
         return self._found[1]
 
     @once
     def details(self) -> tuple[KernelDetails, ...]:
-        """The distinct ways in which kernels were launched."""
+        """The distinct launch details of the device's kernels."""
         return tuple(parse_kernel_details(text) for text in self._found[2])
 
     @property
     def is_amd(self) -> bool:
-        """Whether AMD made the device; a profile that does not say is one of CUPTI, NVIDIA's."""
+        """Whether AMD made the device.
+
+        A profile without a vendor was recorded by CUPTI, and its device is NVIDIA's.
+        """
         return str(self.plane.stats.get(dialect.DEVICE_VENDOR, "")).lower() == "amd"
 
     @property
     def capability(self) -> tuple[int, int]:
-        """CUDA compute capability; (0, 0) where it is not known, and for AMD, whose numbers mean
-        something else.
+        """CUDA compute capability; (0, 0) where it is not known, and for AMD, whose numbers have
+        another meaning.
         """
         stats = self.plane.stats
         if self.is_amd:
@@ -116,13 +126,13 @@ class Device:
 
     @property
     def memory_bandwidth(self) -> int:
-        """Of the device's memory, bytes per second; 0 where it is not known."""
+        """Bandwidth of the device's memory, bytes per second; 0 where it is not known."""
         return parse_int(self.plane.stats.get(dialect.MEMORY_BANDWIDTH))
 
 
 @memoize
 def find_devices(timeline: Timeline) -> tuple[Device, ...]:
-    """The GPUs of a host that recorded a kernel, or a copy."""
+    """Return the GPUs of a host that recorded a kernel or a copy."""
     if not timeline.device_planes:
         return ()
     timeline.trace.load_stats(DEVICE_STATS)
@@ -134,8 +144,9 @@ def find_devices(timeline: Timeline) -> tuple[Device, ...]:
 
 
 def parse_int(value: object) -> int:
-    """A plane's stat as a whole number; profilers write numbers as text or as numbers. 0 for
-    anything else.
+    """Return a plane's stat as a whole number, 0 for anything that is no number.
+
+    Profilers write numbers as text or as numbers.
     """
     try:
         return int(float(str(value)))

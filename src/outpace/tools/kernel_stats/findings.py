@@ -1,5 +1,5 @@
-"""Advice from the kernel tables: tensor cores, devices that stand idle, tiny kernels, low
-occupancy, pageable copies.
+"""Findings from the kernel tables: unused tensor cores, idle devices, tiny kernels, low occupancy,
+and copies of pageable memory.
 """
 
 from __future__ import annotations
@@ -22,11 +22,12 @@ _UNLAUNCHED = Threshold("device waits for launches", 0.20, Unit.FRACTION, _OURS)
 _WAITING = Threshold("device waits for a host that waits for it", 0.10, Unit.FRACTION, _OURS)
 _LAUNCHING = (Category.HOST_COMPUTE, Category.KERNEL_LAUNCH, Category.ALL_OTHERS)
 _TINY = Threshold("tiny kernels", 10e6, Unit.PS, "our choice: two to three times what a launch costs")
-_TF32 = "tf32"  # what the names of kernels hold that compute in it
-_MOST_OF_LATE = 0.5  # of the time in which the host was late, from where one thing that it did is why
-_TINY_COUNT = 100  # fewer say nothing about a step
+_TF32 = "tf32"  # part of the names of kernels that compute in TF32
+# Share of the time in which the host was late, from which one activity counts as its cause.
+_MOST_OF_LATE = 0.5
+_TINY_COUNT = 100  # minimum number of kernels of a device that is judged
 _LOW_OCCUPANCY = Threshold("low occupancy", 0.25, Unit.FRACTION, _OURS)
-_TOP_KERNEL = 0.05  # of all kernel time: what a kernel must take to be worth a look
+_TOP_KERNEL = 0.05  # minimum share of all kernel time for a kernel to be judged
 _PAGEABLE = Threshold("pageable copies", 0.05, Unit.FRACTION, _OURS)
 
 
@@ -39,9 +40,11 @@ def iter_findings(
     precision_shares: tuple[float, float] = (0.0, 0.0),
     single_program: bool = False,
 ) -> Iterator[Finding]:
-    """All findings. Of a host's devices the worst stands for all. `precision_shares`: shares of the
-    step in which devices compute in 32 and in 16 bits; `single_program`: one program of JAX does
-    the devices' work of a step.
+    """Yield all findings of the page; of a host's devices, each finding is about the worst one.
+
+    device_facts: properties of the device, such as its support for bfloat16
+    precision_shares: shares of the step in which devices compute in 32 bits and in 16 bits
+    single_program: whether one JAX program does all of a step's work on the devices
     """
     yield from _tensor_cores(kernels, program, device_facts, precision_shares)
     for host in dict.fromkeys(devices["host"]):
@@ -54,7 +57,9 @@ def iter_findings(
 
 
 def _worst(rows: list[dict[str, Any]], share: Callable[[dict[str, Any]], float]) -> tuple[dict[str, Any], str] | None:
-    """The row with the largest share above 0, and its device as the start of a sentence."""
+    """Return (row with the largest share, its device as the start of a sentence); None where no
+    share is above 0.
+    """
     bad = [r for r in rows if share(r) > 0]
     if not bad:
         return None
@@ -63,14 +68,18 @@ def _worst(rows: list[dict[str, Any]], share: Callable[[dict[str, Any]], float])
 
 
 def _share(device: dict[str, Any], column: str) -> float:
-    """Of the time in steps that a device was watched."""
+    """Return a column in ps as a share of the device's time in steady steps."""
     return float(device[column] / device["judged_ps"]) if device["judged_ps"] else 0.0
 
 
 def _tensor_cores(kernels: Table, program: Workload, facts: DeviceSpecs, bits: tuple[float, float]) -> Iterator[Finding]:
-    """An op counts when none of its kernels uses them: the kernels that rearrange data for one that
-    does are no fault. Where tensor cores compute in 16 bits only, and none does, no name of a
-    kernel can be mistaken.
+    """Yield a finding about ops that could use tensor cores but do not.
+
+    An op counts only if none of its kernels uses tensor cores: kernels that rearrange data for one
+    that does are not at fault. Where tensor cores compute in 16 bits only, and no kernel uses them,
+    the inference from kernel names is reliable, and the finding is likely instead of possible.
+
+    bits: shares of the step in which devices compute in 32 bits and in 16 bits
     """
     rows = list(kernels.records())
     served = {r["op"] for r in rows if r["tensor_cores"]}
@@ -113,6 +122,7 @@ def _tensor_cores(kernels: Table, program: Workload, facts: DeviceSpecs, bits: t
 
 
 def _waiting(devices: list[dict[str, Any]], program: Workload) -> Iterator[Finding]:
+    """Yield a finding about a device that was idle because the host waited for its results."""
     found = _worst(devices, lambda r: _share(r, "by_waiting_ps"))
     if found is None or (share := _share(found[0], "by_waiting_ps")) < _WAITING.value:
         return
@@ -141,6 +151,7 @@ def _waiting(devices: list[dict[str, Any]], program: Workload) -> Iterator[Findi
 
 
 def _late_launches(devices: list[dict[str, Any]]) -> Iterator[Finding]:
+    """Yield a finding about a device that was idle because the host launched too late."""
     found = _worst(devices, lambda r: _share(r, "by_launching_ps"))
     if found is None or (share := _share(found[0], "by_launching_ps")) < _UNLAUNCHED.value:
         return
@@ -171,6 +182,10 @@ def _late_launches(devices: list[dict[str, Any]]) -> Iterator[Finding]:
 
 
 def _tiny(devices: list[dict[str, Any]], program: Workload, jitted: bool) -> Iterator[Finding]:
+    """Yield a finding about many kernels that are as short as a launch.
+
+    jitted: whether one JAX program does all of a step's work on the devices
+    """
     many = [r for r in devices if r["kernels"] >= _TINY_COUNT]
     found = _worst(many, lambda r: 1 / r["mean_kernel_ps"])
     if found is None or found[0]["mean_kernel_ps"] >= _TINY.value:
@@ -198,6 +213,7 @@ def _tiny(devices: list[dict[str, Any]], program: Workload, jitted: bool) -> Ite
 
 
 def _pageable(devices: list[dict[str, Any]], copies: list[dict[str, Any]], program: Workload) -> Iterator[Finding]:
+    """Yield a finding about copies from or to pageable host memory."""
     slow = [r for r in copies if "pageable" in (r["source"], r["destination"])]
     times = {d["device"]: sum(r["total_ps"] for r in slow if r["device"] == d["device"]) for d in devices}
     found = _worst(devices, lambda d: times[d["device"]] / d["span_ps"])
@@ -231,12 +247,13 @@ def _pageable(devices: list[dict[str, Any]], copies: list[dict[str, Any]], progr
 
 
 def _occupancy(kernels: Table, program: Workload) -> Iterator[Finding]:
+    """Yield a finding about long kernels of low occupancy."""
     low = [
         r
         for r in kernels.records()
         if r["occupancy"] is not None and r["occupancy"] <= _LOW_OCCUPANCY.value and r["kernel_fraction"] >= _TOP_KERNEL
     ]
-    # Kernels on tensor cores keep few warps and many registers on purpose.
+    # Kernels on tensor cores use few warps and many registers on purpose.
     low = [r for r in low if not r["tensor_cores"]]
     if not low:
         return

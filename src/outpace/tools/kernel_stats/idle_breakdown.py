@@ -1,9 +1,10 @@
-"""What a device's idle time is made of: the host waited for the device, it came late with the next
-launch, or it recorded nothing.
+"""Breakdown of a device's idle time: the host waited for the device, launched late, or recorded
+nothing.
 
-A host that waits for completion (`block_until_ready`, a stream's synchronisation, a rendezvous) has
-launched nothing late: it let the device run empty. What it does after the wait, before it launches
-again, lies bare because of it, as far as the device's work could have covered it.
+A host that waits for completion (`block_until_ready`, the synchronisation of a stream, a
+rendezvous) does not launch late: it lets the device run out of work. The host work between such a
+wait and the next launch is exposed because of the wait, as far as the device's work could have
+covered it.
 """
 
 from __future__ import annotations
@@ -35,18 +36,26 @@ from outpace.trace.algorithms import distinct
 
 @dataclass(frozen=True)
 class IdleBreakdown:
-    """Parts of the steady steps' time on a device (of its span, where the host has no steps), ps.
+    """Parts of a device's time in the steady steps (in its span, where the host has no steps).
 
-    `steady_ps`: that time; `busy_ps`: of it, a stream worked. Of the rest, before the launch of
-    what ended a gap: `wait_ps`: the host waited for completion; `after_wait_ps`: it worked, having
-    waited in the same gap; `late_launch_ps`: it worked, and had not waited; `unrecorded_ps`: no
-    event says what it did in such a gap; `input_wait_ps`: it waited for input, which is in none of
-    these. `median_wait_ps`: `wait_ps` and `after_wait_ps`, if every step had as much of them as the
-    median one. `async_dispatch`: the device works for most of the time, and half of the kernels or
-    more were launched with more than a kernel's work queued before them. `longest_wait`: the event
-    in which the host waited longest. `late_activity`: what it did in most of `late_launch_ps`
-    (`late_activity_ps`), and whether that is an annotation of the program's own
-    (`is_late_annotated`).
+    steady_ps: that time, ps
+    busy_ps: time in which a stream worked
+
+    The next fields divide the idle time of each gap up to the launch of the work that ended it, ps:
+
+    wait_ps: the host waited for completion
+    after_wait_ps: the host worked, having waited in the same gap
+    late_launch_ps: the host worked, and had not waited
+    unrecorded_ps: part of `late_launch_ps` in gaps without any event of the host
+    input_wait_ps: the host waited for input; in none of the other parts
+
+    median_wait_ps: `wait_ps` and `after_wait_ps`, if every step had as much as the median step
+    async_dispatch: whether the device works for most of the time, and kernels usually (by the
+        median) queue for longer than a mean kernel's time after their launch
+    longest_wait: name of the event in which the host waited longest; "" for none
+    late_activity: what the host did for most of `late_launch_ps`
+    late_activity_ps: time of that activity, ps
+    is_late_annotated: whether that activity is an annotation of the program's own
     """
 
     steady_ps: int
@@ -65,20 +74,22 @@ class IdleBreakdown:
 
     @property
     def wait_cost_ps(self) -> int:
-        """What waiting costs a usual step at most: the wait, and the host's work behind it, as far
-        as the device's could cover that.
+        """Upper bound of what waits cost in the steps, ps.
+
+        It consists of the waits and of the host's work after them, as far as the device's work
+        could cover that, but is no more than `median_wait_ps`.
         """
         return min(self.wait_ps + min(self.after_wait_ps, self.busy_ps), self.median_wait_ps)
 
     @property
     def launch_cost_ps(self) -> int:
-        """What late launches cost at most; nothing where the host runs ahead."""
+        """Upper bound of what late launches cost, ps; 0 where the host runs ahead."""
         return 0 if self.async_dispatch else self.late_launch_ps + max(self.after_wait_ps - self.busy_ps, 0)
 
 
 def compute_devices(gaps_by_device: list[IdleGaps]) -> Table:
-    """Kernel, copy, busy and idle time of every device that ran kernels, and what the idle time in
-    steps is made of.
+    """Return `DEVICES`: kernel, copy, busy and idle time of every device that ran kernels, and the
+    parts of the idle time in steps.
     """
     rows = []
     for gaps in gaps_by_device:
@@ -115,7 +126,9 @@ def compute_devices(gaps_by_device: list[IdleGaps]) -> Table:
 
 
 def compute_idle_breakdown(gaps: IdleGaps) -> IdleBreakdown:
-    """Split the idle time of one device; of a device that has no event in the steps all is 0."""
+    """Return the parts of one device's idle time; all are 0 where the device has no event in the
+    steps.
+    """
     timeline = gaps.device.timeline
     steps, (first, last) = timeline.steps, gaps.span
     judged = (
@@ -155,8 +168,12 @@ def compute_idle_breakdown(gaps: IdleGaps) -> IdleBreakdown:
 
 
 def _late_in(gaps: IdleGaps, gap: Indices, late: Picoseconds) -> tuple[str, int, bool]:
-    """(what the host did for most of the time in which it was late, that time in ps, whether the
-    program itself calls it so).
+    """Return (activity, its time in ps, whether it is an annotation of the program's own).
+
+    The activity is what the host did for most of the time in which it was late.
+
+    gap: index of the gap of each late span
+    late: time in which the host was late, ps, one item per late span
     """
     trace, said = gaps.device.trace, activity_namer(gaps.device)
     row = gaps.activity_rows[gap]
@@ -174,15 +191,22 @@ def _late_in(gaps: IdleGaps, gap: Indices, late: Picoseconds) -> tuple[str, int,
 
 
 def _usual(steps: Picoseconds, start: Picoseconds, length: Picoseconds) -> int:
-    """Median length of what starts in each step, times steps."""
+    """Return the number of steps times the median over steps of the summed length of the spans that
+    start in a step, ps.
+
+    steps: starts of the steps
+    start, length: start and length of the spans, ps
+    """
     of_step = np.maximum(np.searchsorted(steps, start, side="right") - 1, 0)
     count = max(len(steps), 1)
     return int(count * median(np.bincount(of_step, length, count)))
 
 
 def _with_edges(gaps: IdleGaps, begin: int, stop: int) -> IdleGaps:
-    """The gaps, with the time in [begin, stop) before the device's first event and behind its last:
-    what comes next is launched later.
+    """Return the gaps, extended by the time in [begin, stop) before the device's first and after
+    its last event.
+
+    The work that follows the last event is assumed to be launched at `stop`.
     """
     device, (first, last) = gaps.device, gaps.span
     trace, call = device.trace, find_launch_rows(device, device.busy_rows[:1])
@@ -203,13 +227,16 @@ def _with_edges(gaps: IdleGaps, begin: int, stop: int) -> IdleGaps:
 
 
 def _waited(gaps: IdleGaps, gap: Indices, start: Picoseconds, called: Picoseconds, what: EventFlag) -> tuple[Picoseconds, str]:
-    """How long the host was in events of a kind in each [start, called), and the name of the
-    longest of them, "" if it never was.
+    """Return (time in which the host was in events of a kind in each [start, called), ps; name of a
+    long event).
+
+    Of several threads that wait in a span, the one that waits longest counts. The name is that of
+    the longest event of the kind on the thread that waits most in total; "" where no thread waits.
     """
     waited, longest, name = np.zeros(len(start), np.int64), 0, ""
     for line, mine in _lines(gaps, gap):
         open_, called_so = _open(gaps.device.timeline, line, what)
-        stop = open_.snap_to_start(called[mine])  # another thread launched while this one went on waiting: not for that wait
+        stop = open_.snap_to_start(called[mine])  # a wait that goes on while another thread launches did not delay that launch
         part = np.maximum(open_.busy_until(stop) - open_.busy_until(np.minimum(start[mine], stop)), 0)
         waited[mine] = np.maximum(waited[mine], part)
         if (total := int(part.sum())) > longest:
@@ -218,8 +245,9 @@ def _waited(gaps: IdleGaps, gap: Indices, start: Picoseconds, called: Picosecond
 
 
 def _open(timeline: Timeline, line: int, what: EventFlag) -> tuple[BusyTime, str]:
-    """When a thread was in events of a kind, and the name of the longest, "" for none; the trace
-    keeps it, for all devices ask.
+    """Return (spans in which a thread was in events of a kind, name of the longest event or "").
+
+    The result is cached in the trace, since all devices of a host ask for it.
     """
     trace = timeline.trace
 
@@ -233,8 +261,10 @@ def _open(timeline: Timeline, line: int, what: EventFlag) -> tuple[BusyTime, str
 
 
 def _lines(gaps: IdleGaps, gap: Indices) -> Iterator[tuple[int, Mask]]:
-    """Threads whose waits count, and for which of the gaps: the one that trains for all, the one
-    that launched for its own, and one whose event stands for what the host did.
+    """Yield (thread, mask of the gaps for which its waits count).
+
+    The training thread counts for all gaps, the launching thread for the gaps that it ended, and a
+    thread whose event represents the host's activity for the gaps of that activity.
     """
     timeline = gaps.device.timeline
     trace, host = timeline.trace, _host_lines(timeline)
@@ -248,10 +278,12 @@ def _lines(gaps: IdleGaps, gap: Indices) -> Iterator[tuple[int, Mask]]:
 
 
 def _host_lines(timeline: Timeline) -> frozenset[int]:
+    """Return the lines of the host's planes."""
     return frozenset(line for plane in timeline.host_planes for line in plane.lines)
 
 
 def _ahead(gaps: IdleGaps) -> bool:
+    """Whether kernels usually (by the median) queue for longer than a mean kernel's time."""
     device, kernels = gaps.device, gaps.device.kernel_rows
     waits = queueing_time(device, kernels, find_launch_rows(device, kernels))
     return bool(median(waits) > device.trace.duration[kernels].mean())

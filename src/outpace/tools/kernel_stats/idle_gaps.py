@@ -1,4 +1,4 @@
-"""When no stream of a device is busy, and what the host does meanwhile."""
+"""Idle gaps of a device, in which no stream is busy, and what the host does during them."""
 
 from __future__ import annotations
 
@@ -22,20 +22,25 @@ from outpace.trace import dialect
 from outpace.trace.algorithms import aggregate_by_key, distinct
 
 NO_ACTIVITY, LAUNCHING = "(nothing recorded)", "(launching a kernel)"
-_SHOWN = 50
-_FRAMEWORKS = ~(
-    EventFlag.PYTHON_FRAME | EventFlag.PYTHON_THREAD | EventFlag.ANY_WAIT
-)  # whatever else a name can be, a framework chose it
-_API_LINES = "Host Threads/"  # where CUPTI and rocprofiler put the launch calls when they know the thread only by its number
+_SHOWN = 50  # maximum number of gaps in the table
+# Flags of names that a framework chose: all but those of Python frames, threads and waits.
+_FRAMEWORKS = ~(EventFlag.PYTHON_FRAME | EventFlag.PYTHON_THREAD | EventFlag.ANY_WAIT)
+# Prefix of the lines on which CUPTI and rocprofiler record launch calls of threads that they know
+# only by number.
+_API_LINES = "Host Threads/"
 
 
 @dataclass(frozen=True, eq=False)
 class IdleGaps:
-    """The idle gaps of a device that ran kernels, in order of time; ps.
+    """The idle gaps of a device that ran kernels, in order of time; arrays have one item per gap.
 
-    `next_rows`: row of the event that ended the gap; `launch_start`, `launch_line`: start and
-    thread of the call that launched it (-1 where not known); `activity_rows`: row of the host event
-    that stands for what the host did, -1 for nothing.
+    device: the device
+    span: start of its first and end of its last event, ps
+    start, end: bounds of the gap, ps
+    next_rows: row of the event that ended the gap
+    launch_start: start of the call that launched that event, ps; -1 where not known
+    launch_line: thread of that call; -1 where not known
+    activity_rows: row of the host event that represents what the host did; -1 for none
     """
 
     device: Device
@@ -49,12 +54,12 @@ class IdleGaps:
 
     @property
     def duration(self) -> Picoseconds:
-        """Length of every gap."""
+        """Length of every gap, ps."""
         return self.end - self.start
 
     @property
     def unlaunched_ps(self) -> float:
-        """Idle time before the launch of the work that ended it began; NaN if no launch
+        """Idle time before the launch of the work that ended each gap, summed, ps; NaN if no launch
         is known.
         """
         known = self.launch_start >= 0
@@ -63,7 +68,7 @@ class IdleGaps:
 
 
 def find_idle_gaps(device: Device) -> IdleGaps:
-    """Find the gaps of one device, and what the host did in each."""
+    """Return the idle gaps of one device, with what the host did in each."""
     trace, rows = device.trace, device.busy_rows
     start, end = merge_sorted_spans(trace.start[rows], trace.end[rows])
     from_, to = end[:-1], start[1:]
@@ -78,11 +83,14 @@ def find_idle_gaps(device: Device) -> IdleGaps:
 
 
 def find_activities(timeline: Timeline, start: Picoseconds, end: Picoseconds, launch_line: Indices) -> Indices:
-    """Row of the host event that covers most of each gap, -1 for none.
+    """Return the row of the host event that covers most of each gap; -1 for none.
 
-    First on the thread that launched what ended the gap; where that thread is not known, or had
-    nothing to do, among all threads: ops before other events, these before events that only wait,
-    then the one that covers more.
+    The thread that launched the work after the gap is searched first. Where that thread is not
+    known or has no event, all threads are searched: ops win over other events, other events win
+    over events that only wait, and then the event that covers more wins.
+
+    start, end: bounds of the gaps, ps
+    launch_line: thread of the launch; -1 where not known
     """
     trace = timeline.trace
     found = np.full(len(start), -1, np.int64)
@@ -102,14 +110,14 @@ def find_activities(timeline: Timeline, start: Picoseconds, end: Picoseconds, la
 
 @memoize
 def _threads(timeline: Timeline) -> list[int]:
-    """Lines of the host on which it says what it does."""
+    """Return the host's lines with events of its own, without the profiler's lines of API calls."""
     lines = (line for plane in timeline.host_planes for line in plane.lines)
     return [line for line in lines if not timeline.trace.lines.names[line].startswith(_API_LINES)]
 
 
 @memoize
 def _standing(timeline: Timeline) -> Numbers:
-    """How well an event explains an idle device, by its name: 2 for an op, 0 for one that waits, 1
+    """Return by event name how well an event explains an idle device: 2 for an op, 0 for a wait, 1
     for any other.
     """
     waits = timeline.event_names.mask(EventFlag.ANY_WAIT)
@@ -118,8 +126,10 @@ def _standing(timeline: Timeline) -> Numbers:
 
 
 def activity_namer(device: Device) -> Callable[[int], str]:
-    """What to call a host event of a name (-1: none): TensorFlow 2.3/2.4 name a launch call after
-    the kernel that it launches.
+    """Return a function that names a host activity by its name index (-1: none).
+
+    TensorFlow 2.3 and 2.4 name a launch call after the kernel that it launches; such a call is
+    named "(launching a kernel)".
     """
     names = device.trace.names
     kernels = {names[at] for at in distinct(device.trace.name[device.kernel_rows]).tolist()}
@@ -127,13 +137,15 @@ def activity_namer(device: Device) -> Callable[[int], str]:
 
 
 def step_mark_rows(timeline: Timeline) -> Indices:
-    """Rows of the marks of steps, sorted: they say nothing of what the host did."""
+    """Return the sorted rows of the step marks, which do not tell what the host did."""
     return timeline.trace.stat(dialect.STEP_NUM).rows.astype(np.int64)
 
 
 def is_user_annotation(timeline: Timeline, row: int) -> bool:
-    """Whether a host event is an annotation of the program's own: no framework's, and inside of no
-    other event than such and steps' marks.
+    """Whether a host event is an annotation of the program's own.
+
+    That is the case if no framework made it, and it lies only inside other such annotations, Python
+    functions and step marks.
     """
     trace, known = timeline.trace, timeline.event_names
     of_steps = set(step_mark_rows(timeline).tolist())
@@ -147,7 +159,7 @@ def is_user_annotation(timeline: Timeline, row: int) -> bool:
 
 
 def compute_idle_gaps(gaps_by_device: list[IdleGaps]) -> Table:
-    """The longest gaps of all devices."""
+    """Return `GAPS`: the longest gaps of all devices."""
     rows = []
     for gaps in gaps_by_device:
         trace, timeline, said = gaps.device.trace, gaps.device.timeline, activity_namer(gaps.device)
@@ -165,7 +177,7 @@ def compute_idle_gaps(gaps_by_device: list[IdleGaps]) -> Table:
 
 
 def compute_idle_causes(gaps_by_device: list[IdleGaps]) -> Table:
-    """Idle time by what the host did, longest first."""
+    """Return `CAUSES`: idle time by what the host did, longest first."""
     rows = []
     for gaps in gaps_by_device:
         trace, said, whole = gaps.device.trace, activity_namer(gaps.device), int(gaps.duration.sum())

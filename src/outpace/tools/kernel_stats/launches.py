@@ -1,4 +1,4 @@
-"""From the host's launch call to the start on the device."""
+"""Kernel launches: the time from the host's launch call to the start on the device."""
 
 from __future__ import annotations
 
@@ -14,10 +14,11 @@ from outpace.trace.algorithms import intersect_indices
 
 
 def find_launch_rows(device: Device, rows: Indices) -> Indices:
-    """Row of the host's call that launched each of `rows` (sorted), -1 where it is not known;
-    int64.
+    """Return the row of the host call that launched each event, int64; -1 where it is not known.
 
-    A CUDA graph is launched by one call, so that many device events may share one.
+    rows: sorted event rows of the device
+
+    A CUDA graph is launched by one call, so that many device events may share one call.
     """
     calls, launched = device.timeline.launches
     found = np.full(len(rows), -1, np.int64)
@@ -27,19 +28,18 @@ def find_launch_rows(device: Device, rows: Indices) -> Indices:
 
 
 def launch_latency(device: Device, rows: Indices, calls: Indices) -> Values:
-    """Start on the device minus start of the launch call, ps, float64; NaN where the call is not
-    known.
+    """Return the time from the start of the launch call to the start on the device, ps, float64.
 
-    The two clocks are aligned by the profiler; where a rest of their difference makes the device
-    seem first, the latency is 0.
+    The latency is NaN where the call is not known. The profiler aligns the clocks of host and
+    device; where a remaining error makes the device start first, the latency is 0.
     """
     trace, known = device.trace, calls >= 0
     return np.where(known, np.maximum(trace.start[rows] - trace.start[np.maximum(calls, 0)], 0), np.nan)
 
 
 def queueing_time(device: Device, rows: Indices, calls: Indices) -> Picoseconds:
-    """Of each latency, the time in which the event's own stream was busy with earlier work, ps,
-    int64; 0 where the call is not known.
+    """Return the part of each latency in which the event's own stream was busy with earlier work,
+    ps, int64; 0 where the call is not known.
     """
     trace = device.trace
     waits = np.zeros(len(rows), np.int64)
@@ -55,8 +55,10 @@ def queueing_time(device: Device, rows: Indices, calls: Indices) -> Picoseconds:
 
 
 def compute_launches(devices: list[Device]) -> Table:
-    """One row per device that ran kernels. Latencies of kernels that wait in one queue overlap:
-    their sum would be longer than the capture.
+    """Return `LAUNCHES`: one row per device that ran kernels.
+
+    There is no column for the sum of latencies: those of kernels that wait in one queue overlap, so
+    that their sum would be longer than the capture.
     """
     rows = []
     for device in devices:

@@ -1,11 +1,10 @@
-"""Theoretical occupancy: resident warps of a multiprocessor as a share of the most that it can
-hold.
+"""Theoretical occupancy: resident warps of a multiprocessor as a share of its maximum.
 
-For profiles that do not record it. Limits are those of the table "Technical Specifications per
-Compute Capability" of the CUDA C++ Programming Guide; the granularities (registers are handed out
-in units of 256 per warp, warps in fours, shared memory in units of 128 or 256 bytes) are those of
-NVIDIA's occupancy calculator. Derivation: a block needs all its warps, registers and shared memory
-at once, so the blocks that fit are the smallest of the four quotients, and
+It is computed for profiles that do not record it. The limits are those of the table "Technical
+Specifications per Compute Capability" of the CUDA C++ Programming Guide. The granularities are
+those of NVIDIA's occupancy calculator: registers are allocated in units of 256 per warp, warps in
+fours, shared memory in units of 128 or 256 bytes. A block needs all its warps, registers and shared
+memory at once, so the number of blocks that fit is the smallest of the four quotients, and
 
     occupancy = blocks that fit * warps per block / warps that a multiprocessor can hold
 """
@@ -15,15 +14,21 @@ from __future__ import annotations
 from outpace._dataclass import dataclass
 from outpace.timeline.gpu_details import KernelDetails
 
-_WARP = 32
-_REGISTER_UNIT = 256
-_WARP_UNIT = 4
-_KIB = 1024
+_WARP = 32  # threads per warp
+_REGISTER_UNIT = 256  # registers are allocated per warp in multiples of this number
+_WARP_UNIT = 4  # warps are allocated in multiples of this number
+_KIB = 1024  # bytes
 
 
 @dataclass(frozen=True)
 class MultiprocessorLimits:
-    """What one multiprocessor holds at once; shared memory in bytes."""
+    """What one multiprocessor can hold at once.
+
+    warps: number of warps
+    blocks: number of blocks
+    shared: shared memory, bytes
+    registers: number of registers
+    """
 
     warps: int
     blocks: int
@@ -32,7 +37,7 @@ class MultiprocessorLimits:
 
     @property
     def threads(self) -> int:
-        """Threads that fit."""
+        """Number of threads that fit."""
         return self.warps * _WARP
 
 
@@ -61,8 +66,10 @@ _LIMITS = {
 
 
 def occupancy(kernel: KernelDetails, capability: tuple[int, int]) -> float | None:
-    """Theoretical occupancy, 0..1; None where the profile or the table of limits does not say
-    enough (AMD devices: always).
+    """Return the theoretical occupancy, 0 to 1.
+
+    The result is None where the profile or the table of limits lacks a needed number, as for all
+    AMD devices.
     """
     limits = _LIMITS.get(capability)
     if limits is None or kernel.registers is None or kernel.shared is None or not 0 < kernel.threads_per_block <= 1024:
@@ -74,10 +81,12 @@ def occupancy(kernel: KernelDetails, capability: tuple[int, int]) -> float | Non
         _by_registers(kernel.registers, warps, limits),
         _by_shared(kernel.shared, capability, limits),
     )
-    return blocks * warps / limits.warps if blocks else None  # what ran must fit: the record is wrong, not the occupancy 0
+    # A kernel that ran must fit: 0 blocks mean that the record is wrong.
+    return blocks * warps / limits.warps if blocks else None
 
 
 def _by_registers(registers: int, warps: int, limits: MultiprocessorLimits) -> int:
+    """Return the number of blocks whose registers fit."""
     if registers == 0:
         return limits.blocks
     per_warp = _round_up(registers * _WARP, _REGISTER_UNIT)
@@ -85,10 +94,12 @@ def _by_registers(registers: int, warps: int, limits: MultiprocessorLimits) -> i
 
 
 def _by_shared(shared: int, capability: tuple[int, int], limits: MultiprocessorLimits) -> int:
-    ampere = capability >= (8, 0)  # which reserves 1 KiB per block for the system
+    """Return the number of blocks whose shared memory, in bytes each, fits."""
+    ampere = capability >= (8, 0)  # Ampere and later reserve 1 KiB per block for the system
     used = _round_up(shared + (_KIB if ampere else 0), 128 if ampere else 256)
     return limits.shared // used if used else limits.blocks
 
 
 def _round_up(value: int, unit: int) -> int:
+    """Return the smallest multiple of `unit` that is at least `value`."""
     return -(-value // unit) * unit

@@ -1,4 +1,4 @@
-"""The page of GPU kernels."""
+"""The page about GPU kernels."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ _NO_KERNEL = Unavailable(
 
 
 def analyse(run: Run) -> Page:
-    """Build the page of a run."""
+    """Return the page of a run."""
     found = [device for timeline in run.hosts for device in find_devices(timeline)]
     table = compute_kernels(found)
     if len(table) == 0:
@@ -94,6 +94,7 @@ def analyse(run: Run) -> Page:
 
 
 def _figures(table: Table, by_device: Table) -> Figures:
+    """Return the totals of kernels, tensor cores and idle time."""
     total = table["total_ps"].astype(float)
     able, used = table["eligible"].astype(bool), table["tensor_cores"].astype(bool)
     span, idle_time = by_device["span_ps"].sum(), by_device["idle_ps"].sum()
@@ -110,8 +111,12 @@ def _figures(table: Table, by_device: Table) -> Figures:
 
 
 def _headline(largest: Table, by_device: Table) -> str:
+    """Return the sentence at the top of the page: the idle share and the longest kernel."""
     largest = largest.take(largest["by"] == BY_FUNCTION)
     top = next(largest.records())
     span, idle_time = by_device["span_ps"].sum(), by_device["idle_ps"].sum()
     share = top["total_ps"] / largest["total_ps"].sum()
-    return f"The GPU is idle for {idle_time / span:.0%} of its time; kernel {short_kernel_name(top['kernel'])} takes the most kernel time ({share:.0%})."
+    return (
+        f"The GPU is idle for {idle_time / span:.0%} of its time; kernel {short_kernel_name(top['kernel'])} takes the most "
+        f"kernel time ({share:.0%})."
+    )

@@ -1,4 +1,4 @@
-"""Columns of the kernel tables."""
+"""Schemas of the kernel tables."""
 
 from outpace.metrics.call_tree import call_tree_fields
 from outpace.model import parse_schema

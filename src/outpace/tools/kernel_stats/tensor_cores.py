@@ -1,9 +1,9 @@
 """Tensor cores (AMD: matrix cores): which kernels use them, and which ops could.
 
-Names tell it of libraries' kernels, as in the reference; of those that XLA makes itself, which are
-named alike whatever they are made of, the program where the profile holds it. What a library's call
-computes in says nothing of its kernels: cuDNN convolves groups of 16-bit numbers without tensor
-cores.
+For kernels of libraries the kernel's name decides, as in the reference. Kernels that XLA generates
+have the same names whatever they compute; for these the compiled program decides, where the profile
+holds it. The precision of a library call does not tell what its kernels use: cuDNN convolves groups
+of 16-bit numbers without tensor cores.
 """
 
 from __future__ import annotations
@@ -36,11 +36,10 @@ _REFERENCE = (
     "xmma_sparse_gemm",
     "xmma_warp_specialized_implicit_gemm",
 )
-# Any `xmma` kernel but for those of plain multiply-adds (`ffma`): the reference knows some of them.
-# Hopper and Blackwell: `gmma` is the warp-group instruction (PTX `wgmma`; SASS `hgmma`, `bgmma`,
-# `qgmma`, `igmma`), `tcgen05` and `utc?mma` are Blackwell's (PTX ISA, CUDA Binary Utilities);
-# `nvjet_` is cuBLAS' kernel family for both, `cutlass3x_sm90...tensorop` is CUTLASS 3's naming
-# (`cutlass_library`). A name counts that holds all words of one of the groups below.
+# Names on Hopper and Blackwell: `gmma` is the warp-group instruction (PTX `wgmma`; SASS `hgmma`,
+# `bgmma`, `qgmma`, `igmma`), `tcgen05` and `utc?mma` are Blackwell's (PTX ISA, CUDA Binary
+# Utilities); `nvjet_` is cuBLAS' kernel family for both, `cutlass3x_sm90...tensorop` is CUTLASS 3's
+# naming (`cutlass_library`). A name matches if it contains all words of one of the groups below.
 _NEWER = (
     ("gmma",),
     ("tcgen05",),
@@ -50,19 +49,20 @@ _NEWER = (
     ("nvjet_",),
     ("cutlass", "tensorop"),
 )
+# All `xmma` kernels except those of plain multiply-adds (`ffma`); the reference knows some of them.
 _XMMA = re.compile(r"sm\d+_xmma_(?!.*ffma)")
-# AMD's matrix cores, as XProf 2.24.2 (PyPI) tells them, found by asking it: the instructions (CDNA
-# `mfma`, `smfmac`; RDNA `wmma`), XLA's matrix multiplications by Triton, and Composable Kernel's
-# operators, `xdl` or `xdlops`. Tensile (rocBLAS, hipBLASLt) names its kernels after the order of
-# the indices, `Cijk_`, and the matrix instruction that a kernel is made of, `_MI16x16x16x1`; those
-# tuned by hand are `Custom_Cijk_`. Tensile kernels without `_MI` are made of vector instructions.
-# Of CK Tile's fused attention, the kernels that multiply do, and those that prepare or convert do
-# not.
+# Names of kernels on AMD's matrix cores, as XProf 2.24.2 (PyPI) classifies them (found by
+# querying it): the instructions (CDNA `mfma`, `smfmac`; RDNA `wmma`), XLA's matrix multiplications
+# by Triton, and Composable Kernel's operators, `xdl` or `xdlops`. Tensile (rocBLAS, hipBLASLt)
+# names its kernels after the order of the indices, `Cijk_`, and the matrix instruction that a
+# kernel consists of, `_MI16x16x16x1`; kernels tuned by hand are `Custom_Cijk_`. Tensile kernels
+# without `_MI` consist of vector instructions. Of CK Tile's fused attention, the kernels that
+# multiply use matrix cores; those that prepare or convert data do not.
 _AMD = ("mfma", "smfmac", "wmma", "gemm_fusion", "xdl", "custom_cijk_")
 _CK_TILE = re.compile(r"ck_tile::(?:Fmha(?:Fwd(?:SplitKV|PagedKV)?|BwdDQDKDV)|\w*Gemm)Kernel\b")
 _TENSILE = re.compile(r"Cijk_.*_MI\d")
 
-_TRITON = "gemm_fusion"
+_TRITON = "gemm_fusion"  # start of the names of matrix multiplications that XLA compiles with Triton
 
 _OP_ENDS = (
     "Conv2D",
@@ -79,14 +79,15 @@ _OP_ENDS = (
     "XlaDotV2",
 )
 _OP_PARTS = ("BatchMatMul", "CudnnRNNV", "CudnnRNNForward", "CudnnRNNBackprop")
-# JAX primitives, by the last part of an op's name; XProf 2.24.2 counts them too.
+# JAX primitives, part of an op's name; XProf 2.24.2 counts them, too.
 _JAX_PARTS = ("dot_general", "conv_general_dilated")
 
 
 @lru_cache(maxsize=10_000)
 def uses_tensor_cores(kernel: str, is_amd: bool = False) -> bool:
-    """Whether the name is that of a kernel with tensor-core instructions (on an AMD device:
-    matrix-core instructions).
+    """Whether a kernel has tensor-core instructions, judged by its name.
+
+    is_amd: whether the device is AMD's; then matrix-core instructions count
     """
     lower = kernel.lower()
     if is_amd:
@@ -96,9 +97,12 @@ def uses_tensor_cores(kernel: str, is_amd: bool = False) -> bool:
 
 
 def program_uses_tensor_cores(kernel: str, op: HloOp, capability: tuple[int, int]) -> bool:
-    """Whether a kernel that XLA made for an instruction uses the tensor cores of an NVIDIA GPU, as
-    far as its program tells: for products of 16-bit numbers, and of 32-bit ones that XLA hands to
-    Triton, unless all digits are wanted (TF32 is XLA's default).
+    """Whether a kernel that XLA generated for an instruction uses the tensor cores of an NVIDIA
+    GPU.
+
+    That is inferred from the program: products of 16-bit numbers use them, and so do products of
+    32-bit numbers that XLA compiles with Triton, unless the highest precision is requested (TF32 is
+    XLA's default).
     """
     if op.flops <= 0 or op.precision_bits not in (HALF, SINGLE):
         return False
@@ -110,8 +114,9 @@ def program_uses_tensor_cores(kernel: str, op: HloOp, capability: tuple[int, int
 
 
 def can_use_tensor_cores(op: str, equation: str = "") -> bool:
-    """Whether an op could use tensor cores: by its name (rules of `IsOpTensorCoreEligible`), or as
-    an einsum of two operands.
+    """Whether an op could use tensor cores.
+
+    It could by its name (rules of `IsOpTensorCoreEligible`), or if it is an einsum of two operands.
     """
     if op.endswith(_OP_ENDS) or any(part in op for part in (*_OP_PARTS, *_JAX_PARTS)):
         return True
@@ -120,10 +125,10 @@ def can_use_tensor_cores(op: str, equation: str = "") -> bool:
 
 
 def parse_equation(annotation: str) -> str:
-    """The einsum equation in an op name's tail (`einsum:Einsum#equation=ab,bc->ac#`), "" without
-    one.
+    """Return the einsum equation in the tail of an op name, such as
+    `einsum:Einsum#equation=ab,bc->ac#`; "" without one.
 
-    An equation has commas of its own; the next key of the tail ends it.
+    The equation itself may contain commas; it ends where the next key of the tail begins.
     """
     _, found, rest = annotation.partition("equation=")
     if not found:

@@ -1,5 +1,5 @@
-"""Memory profile: peak use, what holds it, how it moves over time, and whether it grows (the
-guide's Memory profile tool).
+"""Memory profile: peak use, what is live at the peak, use over time, and growth (the guide's Memory
+profile tool).
 """
 
 from outpace.tools.tool import Tool

@@ -1,5 +1,5 @@
-"""What holds the memory at its peak, in the rows of XProf's memory breakdown table, one of which
-has another name here.
+"""What is live in a memory at its peak, in the rows of XProf's memory breakdown table; one of them
+is named differently here.
 """
 
 from __future__ import annotations
@@ -16,8 +16,14 @@ BEFORE_PEAK_STEP, STACK = "(allocated before the peak's step)", "stack"
 
 @dataclass(frozen=True)
 class AllocationGroup:
-    """Equal allocations that are live at the peak: bytes of one of them, and how many there are.
-    `is_synthetic` rows stand for no allocation.
+    """Equal allocations that are live at the peak.
+
+    op: op that asked for the memory
+    allocated, requested: bytes allocated and asked for by one of them
+    occurrences: number of allocations
+    region, data_type, shape: kind of memory, element type and shape of the tensor
+    is_synthetic: whether the row represents no single recorded allocation, but the stack or older
+        memory
     """
 
     op: str
@@ -31,19 +37,19 @@ class AllocationGroup:
 
     @property
     def total(self) -> int:
-        """Bytes of all of them."""
+        """Bytes of all allocations of the group."""
         return self.allocated * self.occurrences
 
 
 def find_peak_allocations(log: MemoryLog) -> list[AllocationGroup]:
-    """Live allocations at the peak that were made in the peak's step, equal ones as one row,
-    largest first; the rest as special rows.
+    """Return the live allocations at the peak that were made in the peak's step, largest first.
 
-    Meaning and order follow ProcessActiveAllocations in xprof/convert/xplane_to_memory_profile.cc.
-    What was allocated in earlier steps, or before the capture, is one row, which is called "unused
-    preallocated device memory" there, though all of it is in use, and "persist", which nobody
-    recorded. Unlike there, what was freed before the peak is never live, whichever step its
-    deallocation belongs to.
+    Equal allocations are merged; all other memory in use is represented by synthetic rows. Meaning
+    and order follow ProcessActiveAllocations in xprof/convert/xplane_to_memory_profile.cc. What was
+    allocated in earlier steps, or before the capture, is one row. XProf calls it "unused
+    preallocated device memory" although all of it is in use, and gives it the region "persist",
+    which was not recorded. Unlike in XProf, an allocation that was freed before the peak is never
+    live, whichever step its deallocation belongs to.
     """
     peak = log.peak_index
     live = log.find_live(peak)
@@ -57,7 +63,7 @@ def find_peak_allocations(log: MemoryLog) -> list[AllocationGroup]:
 
 
 def merge_allocations(log: MemoryLog, rows: Indices) -> Iterator[AllocationGroup]:
-    """The allocations `rows`, equal ones as one; in no order."""
+    """Yield the allocations `rows`, with equal ones merged; in no particular order."""
     columns = (log.allocated, log.requested, log.op.codes, log.region.codes, log.data_type.codes, log.shape.codes)
     for group in group_by_keys(rows, *(column[rows] for column in columns)):
         first = group[0]

@@ -1,4 +1,4 @@
-"""The memory tables: summary, timeline, breakdown at the peak, and what still fits."""
+"""The memory tables: summary, timeline, breakdown at the peak, and room for a larger batch."""
 
 from __future__ import annotations
 
@@ -14,16 +14,17 @@ from outpace.tools.memory_profile.memory_log import MemoryLog
 from outpace.tools.memory_profile.schema import BREAKDOWN, HEADROOM, MEMORIES, TIMELINE
 
 MAX_POINTS = 2000  # rows of the timeline per memory, twice what XProf shows
-MAX_POINTS_IN_ALL = 8000  # and of all memories: an HTML report carries them
-_MOST_TIMES = 8.0  # our choice: beyond it a straight line says nothing of a batch size
-_SCALING = ("temp", "output")
+MAX_POINTS_IN_ALL = 8000  # rows of the timeline of all memories, since an HTML report contains them
+_MOST_TIMES = 8.0  # our choice: largest factor for which a linear estimate of the batch size is shown
+_SCALING = ("temp", "output")  # region types that are assumed to scale with the batch size
 
 MemoryLogs = Sequence[MemoryLog]
 
 
 def sort_by_fullness(logs: MemoryLogs) -> list[MemoryLog]:
-    """Logs by the share of the capacity that is in use at the peak, those without a capacity last,
-    by their peak.
+    """Return the logs by the share of the capacity in use at the peak, largest first.
+
+    Logs without a capacity come last, by their peak.
     """
 
     def rank(log: MemoryLog) -> tuple[bool, float]:
@@ -34,11 +35,12 @@ def sort_by_fullness(logs: MemoryLogs) -> list[MemoryLog]:
 
 
 def compute_memories(run: Run, logs: MemoryLogs) -> Table:
-    """One row per host and memory, the fullest first."""
+    """Return `MEMORIES`: one row per host and memory, the fullest first."""
     return Table.from_rows("memories", "Memories", MEMORIES, [_memory(run, log) for log in sort_by_fullness(logs)])
 
 
 def _memory(run: Run, log: MemoryLog) -> tuple[object, ...]:
+    """Return the row of `MEMORIES` for one log."""
     at = log.peak_index
     peak, heap = int(log.bytes_in_use[at]), int(log.heap[at])
     live = log.find_live(at)
@@ -75,13 +77,15 @@ def _memory(run: Run, log: MemoryLog) -> tuple[object, ...]:
 
 
 def _begin_and_numbers(run: Run, log: MemoryLog) -> tuple[int, Numbers]:
-    """First event of the log's host, and the numbers of its steps."""
+    """Return (time of the first event of the log's host in ps, numbers of the host's steps)."""
     timeline = run.by_host[log.host]
     return timeline.zero_ps, timeline.dispatch_steps[0].number
 
 
 def compute_timeline(run: Run, logs: MemoryLogs) -> Table:
-    """The fullest memory first, of each as many events as `downsample` leaves."""
+    """Return `TIMELINE`: for each memory, the fullest first, the events that `downsample`
+    selects.
+    """
     most = min(MAX_POINTS, MAX_POINTS_IN_ALL // max(len(logs), 1))
     parts = [_points(run, log, downsample(log, most)) for log in sort_by_fullness(logs)]
     columns = (
@@ -93,14 +97,16 @@ def compute_timeline(run: Run, logs: MemoryLogs) -> Table:
 
 
 def downsample(log: MemoryLog, limit: int = MAX_POINTS) -> Indices:
-    """Positions of about `limit` events to show, in order of time: of each stretch those with most
-    and least in use, and the first, the last and the peak.
+    """Return the positions of about `limit` events to show, in order of time.
+
+    They are the events with most and with least memory in use in each of `limit / 2` stretches, and
+    the first event, the last one and the peak.
     """
     count, stretches = len(log), max(limit // 2, 1)
     if count <= limit:
         return np.arange(count)
     stretch = np.arange(count) * stretches // count
-    order = np.lexsort((log.bytes_in_use, stretch))  # within a stretch the lowest stands first, the highest last
+    order = np.lexsort((log.bytes_in_use, stretch))  # within a stretch, in order of bytes in use
     ends = np.flatnonzero(np.diff(stretch, append=stretches))
     kept = np.zeros(count, bool)
     kept[order[ends]] = kept[order[np.append(0, ends[:-1] + 1)]] = True
@@ -109,6 +115,7 @@ def downsample(log: MemoryLog, limit: int = MAX_POINTS) -> Indices:
 
 
 def _points(run: Run, log: MemoryLog, rows: Indices) -> dict[str, Column]:
+    """Return the columns of `TIMELINE` for some events of a log."""
     begin, numbers = _begin_and_numbers(run, log)
     sign = np.where(log.is_allocation[rows], 1, -1)
     step = np.full(len(rows), None, dtype=object)
@@ -135,28 +142,32 @@ def _points(run: Run, log: MemoryLog, rows: Indices) -> dict[str, Column]:
 
 
 def _repeated(text: str, count: int) -> Column:
+    """Return a column that repeats one text."""
     return np.full(count, text, dtype=object)
 
 
 def _known(sizes: Numbers) -> Values:
+    """Return sizes as floats, NaN where they are negative (not known)."""
     return np.where(sizes < 0, np.nan, sizes)
 
 
 def format_memory_name(run: Run, log: MemoryLog) -> str:
-    """Name of the memory for people, with its host where there are several."""
+    """Return the display name of a memory, with its host where the run has several."""
     name = f"device {log.memory}" if log.memory.isdecimal() else log.memory
     return f"{name} on {log.host}" if len(run.hosts) > 1 else name
 
 
 def compute_breakdown(logs: MemoryLogs) -> Table:
-    """What is live at the peak of every memory, in XProf's rows; see `find_peak_allocations`."""
+    """Return `BREAKDOWN`: what is live at the peak of every memory, in XProf's rows; see
+    `find_peak_allocations`.
+    """
     rows = [row for log in sort_by_fullness(logs) for row in _held(log, find_peak_allocations(log))]
     return Table.from_rows("breakdown", "Memory breakdown at the peak", BREAKDOWN, rows)
 
 
 def compute_earlier_allocations(logs: MemoryLogs) -> Table:
-    """Allocations of the capture that are live at the peak but were made before the peak's step,
-    largest sum first.
+    """Return the allocations of the capture that are live at the peak but were made before the
+    peak's step, as `BREAKDOWN`, largest sum first for each memory.
     """
     rows: list[tuple[object, ...]] = []
     for log in sort_by_fullness(logs):
@@ -167,8 +178,10 @@ def compute_earlier_allocations(logs: MemoryLogs) -> Table:
 
 
 def _held(log: MemoryLog, holdings: list[AllocationGroup]) -> Iterator[tuple[object, ...]]:
-    """Rows of `BREAKDOWN`: the share is missing where allocations together have more than their
-    allocator says is in use.
+    """Yield rows of `BREAKDOWN`.
+
+    The share is missing where the allocations sum up to more than their allocator reports as in
+    use.
     """
     peak = int(log.bytes_in_use[log.peak_index])
     known = peak > 0 and sum(held.total for held in holdings) <= peak
@@ -178,12 +191,12 @@ def _held(log: MemoryLog, holdings: list[AllocationGroup]) -> Iterator[tuple[obj
 
 
 def compute_headroom(logs: MemoryLogs) -> Table:
-    """How many times the batch size should fit, an estimate: what is live at the peak as temp or
-    output scales with it, the rest does not.
+    """Return `HEADROOM`: an estimate of how many times the batch size should fit.
 
-    With capacity C, peak P, scaling bytes S and bytes of unknown region U: (C - (P - S - U)) / (S +
-    U) if the unknown scale too, else (C - (P - S)) / S. Where no memory has a region, all of it may
-    scale: C / P at least, and no upper bound.
+    What is live at the peak in the regions temp and output is assumed to scale with the batch size,
+    the rest not. With capacity C, peak P, scaling bytes S and bytes of unknown region U, the factor
+    is (C - (P - S - U)) / (S + U) if the unknown bytes scale too, else (C - (P - S)) / S. Where no
+    memory has a region, all of it may scale: the factor is at least C / P, and has no upper bound.
     """
     return Table.from_rows(
         "headroom", "Room for a larger batch (estimate)", HEADROOM, [_room(log) for log in sort_by_fullness(logs)]
@@ -191,6 +204,7 @@ def compute_headroom(logs: MemoryLogs) -> Table:
 
 
 def _room(log: MemoryLog) -> tuple[object, ...]:
+    """Return the row of `HEADROOM` for one log."""
     peak = int(log.bytes_in_use[log.peak_index])
     live = log.find_live(log.peak_index)
     region, size = log.region[live], np.maximum(log.allocated[live], 0)
@@ -207,6 +221,11 @@ def _room(log: MemoryLog) -> tuple[object, ...]:
 
 
 def _in_words(log: MemoryLog, scaling: int, low: float, high: float) -> str:
+    """Return the estimate as text.
+
+    scaling: bytes that scale with the batch size
+    low, high: bounds of the factor; NaN where not known
+    """
     if log.capacity is None:
         return "not measurable: the allocator tells no limit"
     over = f"over {_MOST_TIMES:.0f} x"

@@ -1,13 +1,13 @@
 """Names of TensorFlow's data types, as XProf prints them.
 
-Source: tensorflow/core/framework/types.proto (the enum), xprof/utils/tensorflow_utils.cc (the
+Sources: tensorflow/core/framework/types.proto (the enum), xprof/utils/tensorflow_utils.cc (the
 names).
 """
 
 from __future__ import annotations
 
 _NAMES = (  # in the order of the enum, from 0
-    "",  # the framework does not say; XProf prints INVALID
+    "",  # no data type was recorded; XProf prints INVALID
     "float",
     "double",
     "int32",
@@ -39,11 +39,16 @@ _NAMES = (  # in the order of the enum, from 0
     "int4",
     "uint4",
 )
-_REF = 100  # what the obsolete reference types add to the type that they refer to
+_REF = 100  # offset of the obsolete reference types from the type that they refer to
 
 
 def data_type_name(number: int) -> str:
-    """Name of a value of the enum `DataType`; a value without a name keeps its number."""
+    """Return the name of a value of the enum `DataType`; a value without a name is shown as its
+    number.
+
+    >>> data_type_name(1)
+    'float'
+    """
     if _REF < number < _REF + len(_NAMES):
         return f"{_NAMES[number - _REF]}_ref"
     return _NAMES[number] if 0 <= number < len(_NAMES) else f"unknown dtype enum ({number})"

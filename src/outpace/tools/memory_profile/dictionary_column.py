@@ -1,4 +1,4 @@
-"""Text columns as codes: of a million events, few texts differ."""
+"""Text columns stored as codes: a million events have few distinct texts."""
 
 from __future__ import annotations
 
@@ -10,25 +10,30 @@ from outpace._dataclass import dataclass
 from outpace.model.arrays import Codes, Column, Indices
 from outpace.trace import StatColumn
 
-_INLINE = 5  # the kind of a text that stands in the event itself, not in the plane's table of names
+_INLINE = 5  # value kind of a text that is stored in the event, not in the plane's table of names
 
 
 @dataclass(frozen=True, eq=False)
 class DictionaryColumn:
-    """`names[codes[i]]` is the text of row i; code 0 is the empty text."""
+    """A text column with one code per row; `names[codes[i]]` is the text of row i.
+
+    codes: code of each row
+    names: distinct texts; the first is the empty text
+    """
 
     codes: Codes
     names: tuple[str, ...]
 
     def __getitem__(self, rows: Indices) -> DictionaryColumn:
+        """Return the column of some rows."""
         return DictionaryColumn(self.codes[rows], self.names)
 
     def text_at(self, row: int) -> str:
-        """The text of one row."""
+        """Return the text of one row."""
         return self.names[int(self.codes[row])]
 
     def texts(self) -> Column:
-        """The texts as an object column."""
+        """Return the texts as an object column."""
         names = np.empty(len(self.names), dtype=object)
         names[:] = self.names
         column: Column = names[self.codes]
@@ -38,11 +43,14 @@ class DictionaryColumn:
 def encode_texts(
     stat: StatColumn, value_index: Indices, rows: Indices, count: int, format_value: Callable[[object], str] = str
 ) -> DictionaryColumn:
-    """Words of `count` rows: row `at[i]` has the text of value `value_index[i]`, the other rows
-    have none.
+    """Return a text column of `count` rows: row `rows[i]` has the text of value `value_index[i]` of
+    the stat, all other rows have the empty text.
 
-    Today's writers refer to a table of names, so that equal texts have equal bits and each is
-    looked up once. Up to TensorFlow 2.4 every event holds its own copy, which must be decoded.
+    format_value: turns a value into text
+
+    Current profiles refer to a table of names, so that equal texts have equal bits and each text is
+    decoded once. Up to TensorFlow 2.4 every event contains its own copy, which must be decoded for
+    each event.
     """
     codes: dict[str, int] = {"": 0}
     code = np.zeros(count, np.int64)
@@ -60,7 +68,10 @@ def encode_texts(
 
 
 def group_by_keys(rows: Indices, *keys: Column) -> Iterator[Indices]:
-    """`rows` in groups of equal keys, each group in the order of `rows`."""
+    """Yield `rows` in groups of equal keys, each group in the order of `rows`.
+
+    keys: columns with one value per item of `rows`
+    """
     if len(rows):
         order = np.lexsort(keys)
         begins = np.zeros(len(order) - 1, bool)

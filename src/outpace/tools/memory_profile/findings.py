@@ -1,4 +1,4 @@
-"""Advice from the memory tables: nearly full, fragmented, growing."""
+"""Findings from the memory tables: memory that is nearly full, fragmented or growing."""
 
 from __future__ import annotations
 
@@ -21,7 +21,9 @@ Row = dict[str, Any]
 
 
 def iter_findings(memories: Table, growth: Table, unfreed: Table, program: Workload) -> Iterator[Finding]:
-    """All findings: of every host its worst memory by each rule."""
+    """Yield all findings of the page; for each host and rule, the finding is about the worst
+    memory.
+    """
     for host in dict.fromkeys(memories["host"].tolist()):
         mine = list(memories.filter_by("host", host).records())
         yield from _near_capacity(host, program, [m for m in mine if (m["peak_share"] or 0.0) >= _FULL.value])
@@ -35,14 +37,20 @@ def iter_findings(memories: Table, growth: Table, unfreed: Table, program: Workl
 
 
 def _more(rows: list[Row]) -> tuple[str, ...]:
-    """A note on the host's other memories of which the same is true."""
+    """Return a note on the host's other memories to which a finding applies; () without one.
+
+    rows: memories with the finding, the worst first
+    """
     others = ", ".join(str(row["memory"]) for row in rows[1:5]) + " ..." * (len(rows) > 5)
     count = format_count(len(rows) - 1, "more memory", "more memories")
     return (f"The same holds for {count} of this host: {others}.",) if others else ()
 
 
 def _near_capacity(host: str, program: Workload, rows: list[Row]) -> Iterator[Finding]:
-    """Little more, and an allocation fails."""
+    """Yield a finding about a nearly full memory, in which a slightly larger allocation fails.
+
+    rows: nearly full memories of the host, the fullest first
+    """
     if not rows:
         return
     worst = rows[0]  # the fullest comes first
@@ -76,7 +84,10 @@ def _near_capacity(host: str, program: Workload, rows: list[Row]) -> Iterator[Fi
 
 
 def _fragmented(host: str, program: Workload, rows: list[Row]) -> Iterator[Finding]:
-    """Free memory in pieces that are too small to use."""
+    """Yield a finding about free memory in pieces that are too small to use.
+
+    rows: fragmented memories of the host, the most fragmented first
+    """
     if not rows:
         return
     worst = rows[0]
@@ -106,7 +117,11 @@ def _fragmented(host: str, program: Workload, rows: list[Row]) -> Iterator[Findi
 
 
 def _growing(host: str, program: Workload, rows: list[Row], mine: list[Row], unfreed: Table) -> Iterator[Finding]:
-    """More in use after every step."""
+    """Yield a finding about memory use that grows after every step.
+
+    rows: growing memories of the host, the fastest first
+    mine: all memories of the host
+    """
     if not rows:
         return
     worst = rows[0]  # the fastest comes first
@@ -141,8 +156,8 @@ def _growing(host: str, program: Workload, rows: list[Row], mine: list[Row], unf
         evidence=tuple(evidence),
         threshold=MIN_GROWTH,
         counter_evidence=(
-            f"It rose in {worst['rising']:.0%} of {worst['steps']} steps (limit: {RISING_SHARE}); a cache or buffer that is still filling looks "
-            "the same at first.",
+            f"It rose in {worst['rising']:.0%} of {worst['steps']} steps (limit: {RISING_SHARE}); a cache or buffer that is still filling "
+            "looks the same at first.",
             *_more(rows),
         ),
         host=host,
@@ -150,7 +165,9 @@ def _growing(host: str, program: Workload, rows: list[Row], mine: list[Row], unf
 
 
 def _until_full(worst: Row, mine: list[Row]) -> str:
-    """When the memory is full, if it goes on like this."""
+    """Return a sentence on the number of steps until the memory is full at this rate; "" without a
+    capacity.
+    """
     headroom = next((m["headroom_bytes"] for m in mine if m["memory"] == worst["memory"]), None)
     if headroom is None:
         return ""

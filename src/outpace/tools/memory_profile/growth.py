@@ -1,4 +1,4 @@
-"""Does the memory in use grow from step to step, and which ops leave memory behind."""
+"""Growth of the memory in use from step to step, and the ops that leave memory allocated."""
 
 from __future__ import annotations
 
@@ -30,27 +30,29 @@ MIN_GROWTH = Threshold(
 
 
 def compute_step_ends(run: Run, logs: Sequence[MemoryLog]) -> Table:
-    """What was in use at the end of every whole step, by host and memory."""
+    """Return `STEP_ENDS`: the memory in use at the end of every whole step, by host and memory."""
     rows = [row for log in logs for row in _ends(_timeline(run, log), log)]
     return Table.from_rows("step_ends", "Memory in use at step ends", STEP_ENDS, rows)
 
 
 def _timeline(run: Run, log: MemoryLog) -> Timeline:
+    """Return the timeline of the log's host."""
     return run.by_host[log.host]
 
 
 def _ends(timeline: Timeline, log: MemoryLog) -> Iterator[tuple[object, ...]]:
+    """Yield rows of `STEP_ENDS` for one log."""
     steps, _ = timeline.dispatch_steps
     whole = steps.complete_rows
     last = np.searchsorted(log.time, steps.end[whole], side="right") - 1
-    known = last >= 0  # before the first event nobody knows what is in use
+    known = last >= 0  # before the first event the memory in use is not known
     whole, last = whole[known], last[known]
-    # Of the step itself: the state that it begins with, and every event until its end.
+    # A step covers the state at its start and every event until its end.
     before = np.append(np.maximum(np.searchsorted(log.time, steps.start[whole[:1]], side="left") - 1, 0), last[:-1])
     if len(last) == 0:
         return
     bounds = np.stack((before, np.maximum(last, before) + 1), axis=1).ravel()
-    used = np.append(log.bytes_in_use, log.bytes_in_use[-1])  # a bound may stand behind the last event
+    used = np.append(log.bytes_in_use, log.bytes_in_use[-1])  # a bound may be one behind the last event
     low, high = (reduce.reduceat(used, bounds)[::2] for reduce in (np.minimum, np.maximum))
     numbers = steps.number[whole]
     for number, end, least, most in zip(
@@ -60,7 +62,9 @@ def _ends(timeline: Timeline, log: MemoryLog) -> Iterator[tuple[object, ...]]:
 
 
 def compute_growth(step_ends: Table, logs: Sequence[MemoryLog]) -> Table:
-    """One row per memory with at least two whole steps, by growth per step, fastest first."""
+    """Return `GROWTH`: one row per memory with at least two whole steps, by growth per step,
+    fastest first.
+    """
     rows = []
     for log in logs:
         used = step_ends.filter_by("host", log.host).filter_by("memory", log.memory)["in_use_bytes"].astype(np.float64)
@@ -70,7 +74,10 @@ def compute_growth(step_ends: Table, logs: Sequence[MemoryLog]) -> Table:
 
 
 def _trend(used: Values, peak: float) -> tuple[object, ...]:
-    """(steps, rising, first, last, grown, slope, leak) of the memory in use at step ends.
+    """Return (steps, rising, first, last, grown, slope, leak) of the memory in use at step ends.
+
+    used: bytes in use at the end of each step
+    peak: bytes in use at the peak
 
     The slope is that of least squares: sum((x - mean x) y) / sum((x - mean x)^2) with x = 0, 1, ...
     """
@@ -88,22 +95,24 @@ def _trend(used: Values, peak: float) -> tuple[object, ...]:
 
 
 def compute_unfreed(run: Run, logs: Sequence[MemoryLog]) -> Table:
-    """What whole steps before the last one allocated and nobody freed in the capture, by op;
-    largest sum first.
+    """Return `UNFREED`: allocations of whole steps before the last one that were not freed in the
+    capture, by op, largest sum first.
 
-    The last step's allocations are left out: they may be freed right after the capture.
+    Allocations of the last step are left out, since they may be freed right after the capture.
     """
     rows = sorted((row for log in logs for row in _left(_timeline(run, log), log)), key=_by_size)
     return Table.from_rows("unfreed", "Allocated in a step and not freed in the capture", UNFREED, rows)
 
 
 def _by_size(row: tuple[Any, ...]) -> tuple[Any, ...]:
+    """Return the sort key of a row of `UNFREED`: its total bytes, descending, then its texts."""
     return (-row[7], *row[:6])
 
 
 def _left(timeline: Timeline, log: MemoryLog) -> Iterator[tuple[Any, ...]]:
+    """Yield rows of `UNFREED` for one log."""
     steps, _ = timeline.dispatch_steps
-    judged = np.zeros(len(steps) + 1, bool)  # the last place is that of events of no step
+    judged = np.zeros(len(steps) + 1, bool)  # the last item is for events of no step (step -1)
     judged[steps.complete_rows[:-1]] = True
     kept = log.is_allocation & (log.next_at_address == len(log)) & judged[log.step]
     rows = np.flatnonzero(kept)

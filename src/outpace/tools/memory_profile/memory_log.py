@@ -26,23 +26,31 @@ _NUMBERS = (*_STATES, *_AMOUNTS, dialect.ADDRESS)
 _TEXTS = (dialect.TF_OP, dialect.REGION_TYPE, dialect.SHAPE)
 _TYPE = dialect.DATA_TYPE
 _STATS = (*_NUMBERS, *_TEXTS, _TYPE, *ALLOCATOR_STATS, dialect.FRAGMENTATION)
-_UINT, _INT = 3, 4  # kinds of number, as the file tags them
-_MOST = 1 << 50  # 1 PiB; a size beyond it is damage, and must not overflow a sum
+_UINT, _INT = 3, 4  # value kinds of whole numbers, as the file tags them
+_MOST = 1 << 50  # largest plausible size, 1 PiB; larger ones are damage and must not overflow a sum
 
 
 @dataclass(frozen=True, eq=False)
 class MemoryLog:
-    """Events of one memory of one host, in order of time; every column has one row per event.
+    """Events of one memory of one host, in order of time; every column has one item per event.
 
-    row: event row of the trace; time: int64 ps; is_allocation: bool; stack, heap, free: bytes of
-    the memory right after the event, as its allocator reports them; peak: most bytes in use in the
-    allocator's life so far; fragmentation: NaN where not recorded; requested, allocated: bytes of
-    this allocation or deallocation, of the joined allocation where a deallocation does not say, -1
-    where neither does; address: bits of the unsigned address; step: index of the step that caused
-    the event, -1 for none; partner: for a deallocation the position of its allocation, for an
-    allocation that of its deallocation, -1 where the capture holds none; following: position of the
-    next event at the same address, the number of events where there is none; op, region, shape,
-    data_type: a deallocation has those of its allocation.
+    host, memory: names of the host and of the memory
+    rows: event row in the trace
+    time: time of the event, ps, int64
+    is_allocation: whether it is an allocation, bool
+    stack, heap, free: bytes of the memory right after the event, as its allocator reports them
+    lifetime_peak: most bytes in use in the allocator's life so far
+    fragmentation: share of the free memory outside its largest chunk; NaN where not recorded
+    requested, allocated: bytes of the allocation or deallocation; where a deallocation records
+        none, those of its allocation; -1 where neither does
+    address: bits of the unsigned address
+    step: index of the step that caused the event; -1 for none
+    partner: position of a deallocation's allocation, or of an allocation's deallocation; -1 where
+        the capture has none
+    next_at_address: position of the next event at the same address; the number of events where
+        there is none
+    op, region, shape, data_type: texts that describe the allocation; a deallocation has those of
+        its allocation
     """
 
     host: str
@@ -77,13 +85,16 @@ class MemoryLog:
 
     @once
     def peak_index(self) -> int:
-        """The event after which most was in use; the latest of several."""
+        """Position of the event after which most bytes were in use; the latest of several equal
+        ones.
+        """
         return len(self) - 1 - int(np.argmax(self.bytes_in_use[::-1]))
 
     @once
     def capacity(self) -> int | None:
-        """Bytes that the memory can hold (stack, heap and free at the peak); None where its
-        allocator knows no limit.
+        """Bytes that the memory can hold: stack, heap and free memory at the peak.
+
+        The capacity is None where the allocator reports no free memory at all.
         """
         if not np.any(self.free > 0):
             return None
@@ -91,29 +102,30 @@ class MemoryLog:
 
     @once
     def xprof_step(self) -> Codes:
-        """Step index of every event, as XProf's memory profile has it: an event of no step is
-        counted to the step after the last one seen.
+        """Step index of every event as XProf's memory profile assigns it.
 
-        Between two steps this is the step to come, whose input is being made; before the first step
-        it is 0.
+        An event of no step is assigned to the step after the last one seen: between two steps this
+        is the coming step, whose input is being prepared, and before the first step it is 0.
         """
         seen = np.maximum.accumulate(np.where(self.step >= 0, np.arange(len(self)), -1))
         last = np.where(seen >= 0, self.step[seen], -1)
         return np.where(self.step >= 0, self.step, last + 1)
 
     def find_live(self, position: int) -> Indices:
-        """Positions of the allocations of this capture that are live right after event
+        """Return the positions of the allocations of this capture that are live right after event
         `position`.
         """
-        # Whatever comes next at its address ends an allocation: if that is another allocation, the
-        # free in between was not recorded.
+        # An allocation ends with the next event at its address: if that is another allocation, the
+        # deallocation in between was not recorded.
         until = slice(position + 1)
         return np.flatnonzero(self.is_allocation[until] & (self.next_at_address[until] > position))
 
 
 def build_memory_logs(run: Run) -> tuple[tuple[MemoryLog, ...], int]:
-    """The logs of all hosts and memories, by host and memory; and how many memory events do not say
-    how much is in use, and are left out.
+    """Return (logs of all hosts and memories, number of memory events that are left out).
+
+    The logs are ordered by host and memory. Events are left out that do not record how much memory
+    is in use.
     """
     logs: list[MemoryLog] = []
     lost = 0
@@ -130,7 +142,10 @@ def build_memory_logs(run: Run) -> tuple[tuple[MemoryLog, ...], int]:
 
 
 def _logs(timeline: Timeline, rows: Indices) -> Iterator[MemoryLog]:
-    """Split by memory."""
+    """Yield one log per memory of a host.
+
+    rows: memory events of the host
+    """
     if len(rows) == 0:
         return
     rows = rows[np.argsort(timeline.trace.start[rows], kind="stable")]
@@ -155,11 +170,16 @@ def _log(
     words: dict[str, DictionaryColumn],
     fragmentation: Values,
 ) -> MemoryLog:
+    """Return the log of one memory.
+
+    numbers, words: columns by stat name, one item per event
+    fragmentation: share of the free memory outside its largest chunk, NaN where not known
+    """
     trace = timeline.trace
     is_allocation = event_names(trace).mask(EventFlag.ALLOCATION)[trace.name[rows]]
     address = numbers[dialect.ADDRESS]
     partner, following = _join(address, is_allocation)
-    origin = np.where(is_allocation | (partner < 0), np.arange(len(rows)), partner)  # whose description holds
+    origin = np.where(is_allocation | (partner < 0), np.arange(len(rows)), partner)  # the event whose description applies
     sizes = {stat: np.clip(numbers[stat], -_MOST, _MOST) for stat in _STATES}
     for stat in _AMOUNTS:
         values = np.clip(numbers[stat], -1, _MOST)
@@ -189,8 +209,9 @@ def _log(
 
 
 def _join(address: Numbers, is_allocation: Mask) -> tuple[Indices, Indices]:
-    """(partner, following) of events in order of time: a deallocation frees what was last allocated
-    at its address.
+    """Return (partner, next_at_address) of events in order of time.
+
+    A deallocation frees what was last allocated at its address.
     """
     count = len(address)
     partner, following = np.full(count, -1, np.int64), np.full(count, count, np.int64)
@@ -204,18 +225,20 @@ def _join(address: Numbers, is_allocation: Mask) -> tuple[Indices, Indices]:
 
 
 def format_data_type(value: object) -> str:
-    """A text, or the name of the data type that a number stands for."""
+    """Return a data type as text; a number is replaced by the name of its data type."""
     return data_type_name(value) if isinstance(value, int) else str(value)
 
 
 class _Reader:
-    """Stats of some events of one host, in the order of `rows`."""
+    """Reads stats of some events of one host, in the order of `rows`."""
 
     def __init__(self, trace: Trace, rows: Indices) -> None:
         self._trace, self._rows, self._count = trace, rows.astype(np.int32), len(rows)
 
     def _aligned(self, name: str) -> tuple[StatColumn, Indices, Indices]:
-        """The stat, and the positions in it that belong to the events, with the event of each."""
+        """Return (stat, positions of the events that have it, position in the stat of each of
+        these).
+        """
         stat = self._trace.stat(name)
         place = np.searchsorted(stat.rows, self._rows, side="right") - 1
         at = np.flatnonzero(place >= 0)
@@ -223,7 +246,7 @@ class _Reader:
         return stat, at, place[at]
 
     def numbers(self, name: str, *, missing: int) -> Numbers:
-        """int64 values, `missing` where none, or no whole number, is recorded."""
+        """Return the values of a stat, int64; `missing` where no whole number is recorded."""
         stat, at, source = self._aligned(name)
         values = np.full(self._count, missing, np.int64)
         kind = stat.kind[source]
@@ -232,13 +255,15 @@ class _Reader:
         return values
 
     def floats(self, name: str) -> Values:
-        """float64 values, NaN where none is recorded."""
+        """Return the values of a stat, float64; NaN where none is recorded."""
         stat, at, source = self._aligned(name)
         values = np.full(self._count, np.nan)
         values[at] = stat.floats()[source]
         return values
 
     def words(self, name: str, spell: Callable[[object], str] = str) -> DictionaryColumn:
-        """Texts, empty where none is recorded."""
+        """Return the texts of a stat, empty where none is recorded; `spell` turns a value into
+        text.
+        """
         stat, at, source = self._aligned(name)
         return encode_texts(stat, source, at, self._count, spell)

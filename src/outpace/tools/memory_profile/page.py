@@ -48,7 +48,7 @@ _UNSIZED = Unavailable("the memory events that were recorded do not say how much
 _COLORS = {
     "stack_bytes": Category.INPUT.value,
     "heap_bytes": Category.KERNEL_LAUNCH.value,
-}  # the guide's: stack red, heap orange
+}  # colours of the guide: stack red, heap orange
 _THINNED = "Of many events, those are drawn at which most and least was in use."
 _ESTIMATE = (
     "An estimate, not a measurement: memory that is live at the peak as temp or output is assumed to scale with the batch size, all other "
@@ -57,8 +57,8 @@ _ESTIMATE = (
 )
 _BY = ("op", "region", "shape", "data_type", "memory")
 _HELD = (
-    f"Allocations of the peak's step, equal ones merged; '{BEFORE_PEAK_STEP}' is everything else on the heap: weights, optimizer state, batches "
-    "that were prefetched."
+    f"Allocations of the peak's step, equal ones merged; '{BEFORE_PEAK_STEP}' is everything else on the heap: weights, optimizer state, "
+    "batches that were prefetched."
 )
 _UNTOLD = (
     " Which op asked for the memory, and for an array of which shape, the allocator does not say (JAX's never does): "
@@ -68,7 +68,7 @@ _EARLIER = f"Part of the row {BEFORE_PEAK_STEP} above."
 
 
 def analyse(run: Run) -> Page:
-    """Build the page of a run."""
+    """Return the page of a run."""
     logs, unsized = build_memory_logs(run)
     if not logs:
         return TOOL.page(unavailable=_UNSIZED if unsized else _NONE)
@@ -101,17 +101,20 @@ def analyse(run: Run) -> Page:
 
 
 def _shown(run: Run, *columns: str) -> tuple[str, ...]:
-    """Columns to show first; the host only where there are several."""
+    """Return the columns to show first, with the host only where the run has several."""
     return ("host", *columns) if len(run.hosts) > 1 else columns
 
 
 def _remark(held: Table) -> str:
-    """What the rows of the breakdown are, and what is not told of any of them."""
+    """Return the remark below the breakdown: what its rows are, and why no row names an op where
+    none does.
+    """
     ops = set(held["op"].tolist()) - {BEFORE_PEAK_STEP, STACK, ""}
     return _HELD if ops else _HELD + _UNTOLD
 
 
 def _breakdown_columns(run: Run, logs: Sequence[MemoryLog], table: Table) -> tuple[str, ...]:
+    """Return the columns of a breakdown, without those that are empty in all rows."""
     told = {name for name in ("region", "shape", "data_type") if any(table[name].tolist())}
     every = ("op", "total_bytes", "occurrences", "region", "shape", "data_type", "allocated_bytes", "requested_bytes", "share")
     columns = tuple(name for name in every if name in told or name not in ("region", "shape", "data_type"))
@@ -119,6 +122,7 @@ def _breakdown_columns(run: Run, logs: Sequence[MemoryLog], table: Table) -> tup
 
 
 def _headline(run: Run, logs: Sequence[MemoryLog], summary: Table) -> str:
+    """Return the sentence at the top of the page: the peak of the fullest memory."""
     first = next(summary.records())
     where = format_memory_name(run, sort_by_fullness(logs)[0])
     peak = humanize(first["peak_bytes"], Unit.BYTES)
@@ -131,8 +135,8 @@ def _headline(run: Run, logs: Sequence[MemoryLog], summary: Table) -> str:
 
 
 def _figures(run: Run, logs: Sequence[MemoryLog], summary: Table) -> Figures:
-    """The guide's summary: of the fullest memory, and of each that the chart lets a reader choose
-    instead.
+    """Return the guide's summary of the fullest memory, and of each memory that the chart lets the
+    reader choose instead.
     """
     fullest, *others = (
         _numbers(format_memory_name(run, log), row) for log, row in zip(sort_by_fullness(logs), summary.records(), strict=True)
@@ -141,7 +145,7 @@ def _figures(run: Run, logs: Sequence[MemoryLog], summary: Table) -> Figures:
 
 
 def _numbers(name: str, row: Mapping[str, Any]) -> Figures:
-    """The numbers of one memory."""
+    """Return the figures of one memory; `row` is its row of `MEMORIES`."""
     known = "as its allocator reports it" if row["capacity_bytes"] else "its allocator reports no limit"
     before = humanize(row["before_bytes"], Unit.BYTES)
     items = (
@@ -163,7 +167,9 @@ def _numbers(name: str, row: Mapping[str, Any]) -> Figures:
 
 
 def _chart(table: Table, logs: Sequence[MemoryLog]) -> Chart:
-    """Use over time of the memory that the reader chooses, the fullest to begin with."""
+    """Return the chart of memory use over time, for the memory that the reader chooses, initially
+    the fullest.
+    """
     parts = ["stack_bytes"] if table["stack_bytes"].any() else []
     series = ("free_bytes", "step", "fragmentation", *parts, "heap_bytes")
     cut = _THINNED if len(table) < sum(len(log) for log in logs) else ""
@@ -173,7 +179,10 @@ def _chart(table: Table, logs: Sequence[MemoryLog]) -> Chart:
 
 
 def _notes(run: Run, logs: Sequence[MemoryLog], unsized: int) -> list[Section]:
-    """What is not recorded."""
+    """Return a paragraph about what was not recorded; [] where nothing is missing.
+
+    unsized: number of memory events that do not record how much memory is in use
+    """
     notes = []
     if unsized:
         notes.append(f"{unsized:,} memory events that do not say how much is in use are left out.")

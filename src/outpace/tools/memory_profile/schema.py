@@ -1,4 +1,4 @@
-"""Columns of the memory tables."""
+"""Schemas of the memory tables."""
 
 from outpace.model import parse_schema
 

@@ -1,13 +1,13 @@
-"""What makes a kind of work cheaper: by kind of op, framework and hardware, and what leaves the
-model as it is first.
+"""Actions that make a kind of work cheaper, by kind of op, framework and hardware. Actions that
+leave the model as it is come first.
 
-An action says nothing ("") where it is in force, or impossible here. Sources: the performance
-guides of TensorFlow, Keras, JAX and NVIDIA (mixed precision, tensor cores' multiples of 8, cuDNN's
-conditions for LSTM and GRU), and our own measurements: XLA's code for convolutions and pooling on a
-CPU takes about twice as long as TensorFlow's (12.7 -> 26.6 ms, 9.2 -> 24.0 ms per step). There it
-gains where many small ops or chains of element-wise ones make the step (6.2 -> 4.0 ms, 68 -> 43
-ms), and loses where single large ones do: a gather with a dense gradient (164 -> 201 ms), a metric
-of 300 thresholds (41 -> 71 ms).
+An action returns "" where it is in force already, or impossible. Sources: the performance guides of
+TensorFlow, Keras, JAX and NVIDIA (mixed precision, tensor cores' multiples of 8, cuDNN's conditions
+for LSTM and GRU), and our own measurements: XLA's code for convolutions and pooling on a CPU takes
+about twice as long as TensorFlow's (12.7 -> 26.6 ms, 9.2 -> 24.0 ms per step). On a CPU, XLA gains
+where many small ops or chains of element-wise ops make up the step (6.2 -> 4.0 ms, 68 -> 43 ms),
+and loses where single large ops do: a gather with a dense gradient (164 -> 201 ms), a metric of 300
+thresholds (41 -> 71 ms).
 """
 
 from __future__ import annotations
@@ -25,11 +25,15 @@ CPU, GPU, TPU = "CPU", "GPU", "TPU"
 
 @dataclass(frozen=True)
 class OpTraits:
-    """What the compiled program says of the ops in question: whether sizes are multiples of 8, of
-    nearly all of the work; of an attention whether it is `is_causal` already, may have padding to
-    skip (`has_padding`), and how much it drops out (0: nothing, or not known); `is_memory_bound`:
-    whether reading and writing its arrays takes its time; `is_near_peak`: whether its products come
-    near what the device can do; `limit_text`: either, in words.
+    """What the compiled program shows about the ops in question.
+
+    is_aligned: whether the sizes of nearly all products, by FLOPs, are multiples of 8.
+    is_causal: for an attention, whether its mask is causal already.
+    has_padding: for an attention, whether it may have padding to skip.
+    dropout_rate: for an attention, its dropout rate; 0 for none, or where not known.
+    is_memory_bound: whether reading and writing arrays takes the time.
+    is_near_peak: whether the products come near the device's peak.
+    limit_text: which of these two limits applies, in words; "" for none.
     """
 
     is_aligned: bool = False
@@ -43,16 +47,22 @@ class OpTraits:
 
 @dataclass(frozen=True)
 class ActionContext:
-    """What an action must fit: the program, its hardware (`CPU`, `GPU`, `TPU`), and what is in
-    force.
+    """What an action must fit: the program, its hardware, and what is in force.
 
-    xla: compiled by XLA; half: most of the work computes in 16 bits; faster_half: the hardware
-    gains from it, as far as is known, which of a CPU only the capture's record says; convolves:
-    whether the model convolves or pools; onednn: whether any op of a CPU is oneDNN's, without which
-    it has no fast 16 bits; shared: the input pipeline takes cores from the model; apart: over how
-    many programs per step a device's work is spread; small: ops are short, or much of the step is
-    spent around them; op: the op that takes most of the time; compiled: what its program says of
-    it.
+    program: the framework and kind of the program.
+    hardware: `CPU`, `GPU` or `TPU`.
+    uses_xla: whether XLA compiles the program.
+    uses_half: whether most of the work computes in 16 bits.
+    gains_from_half: whether the hardware is faster in 16 bits, as far as known; for a CPU only the
+        capture record says so.
+    has_bfloat16: whether the device computes in bfloat16.
+    has_convolutions: whether the model convolves or pools.
+    uses_onednn: whether any op of a CPU is oneDNN's, without which the CPU has no fast 16 bits.
+    traits: what the compiled program shows about the ops.
+    shares_cores: whether the input pipeline takes cores from the model.
+    program_count: number of programs per step over which a device's work is spread.
+    has_short_ops: whether ops are short, or much of the step is spent around them.
+    op: the op that takes most of the time.
     """
 
     program: Workload
@@ -76,8 +86,14 @@ _GATHERS = re.compile(r"gather", re.IGNORECASE)
 
 
 def _fuse(here: ActionContext) -> str:
+    """Return the action to let XLA fuse the ops: with one program instead of several, or by
+    compiling with XLA; "" where that gains nothing.
+    """
     if here.program_count > 1:
-        return f"call them in one function under jax.jit, so that XLA fuses them: today {here.program_count} programs read and write whole arrays"
+        return (
+            "call them in one function under jax.jit, so that XLA fuses them: "
+            f"today {here.program_count} programs read and write whole arrays"
+        )
     if here.uses_xla or (here.hardware == CPU and (here.has_convolutions or not here.has_short_ops)):
         return ""
     how = here.program.select_text(
@@ -93,9 +109,13 @@ def _unfuse(here: ActionContext) -> str:
 
 
 def _half(here: ActionContext) -> str:
+    """Return the action to compute in 16 bits; "" where the hardware does not gain from that, or
+    the ops have no code for it.
+    """
     if here.uses_half or not here.gains_from_half or not (here.uses_onednn or here.uses_xla):
         return ""
-    if here.hardware == CPU and not here.program.is_jax and not here.op.startswith("_Mkl"):  # Eigen has no such code
+    # Eigen, which then computes the op, has no fast code for 16 bits.
+    if here.hardware == CPU and not here.program.is_jax and not here.op.startswith("_Mkl"):
         return ""
     kind = "bfloat16" if here.hardware != GPU or here.has_bfloat16 else "float16"
     where = " (this CPU has instructions for it)" if here.hardware == CPU else ""
@@ -107,9 +127,9 @@ def _half(here: ActionContext) -> str:
 
 
 def _batch(here: ActionContext) -> str:
-    if (
-        here.traits.is_memory_bound or here.traits.is_near_peak or (here.hardware == CPU and not here.has_short_ops)
-    ):  # where memory limits it, each example moves as many bytes as before; where the device does, it has as much to multiply
+    # Where memory is the limit, each example moves as many bytes as before; near the device's peak,
+    # each example has as much to multiply.
+    if here.traits.is_memory_bound or here.traits.is_near_peak or (here.hardware == CPU and not here.has_short_ops):
         return ""
     return "use a larger batch" + " (it changes the training: compare the time per example)" * (not here.program.is_inference)
 
@@ -270,18 +290,18 @@ ACTIONS: Mapping[WorkKind, tuple[Action, ...]] = {
     WorkKind.MOVEMENT: (_layout, _rows, _fuse, _batch, _on_chip),
     WorkKind.OTHER: (_fuse, _donate, _fewer, _batch, _on_chip),
 }
-"""By kind, first what is worth most and changes least."""
+"""Actions by kind of work, in order of worth; those that change least come first."""
 
-_MOST, _ONE_SENTENCE = 3, 2
+_MOST, _ONE_SENTENCE = 3, 2  # maximum number of actions, and how many of them form the first sentence
 
 
 def advises_half(work: WorkKind, context: ActionContext) -> bool:
-    """Whether 16 bits are in the first sentence of what is advised."""
+    """Whether computing in 16 bits is in the first sentence of the advice."""
     return _half in [action for action in ACTIONS[work] if action(context)][:_ONE_SENTENCE]
 
 
 def render_actions(work: WorkKind, context: ActionContext) -> str:
-    """Two or three actions as prose: the first two are one sentence."""
+    """Return two or three actions as prose, the first two as one sentence."""
     said = [text for action in (*ACTIONS[work], _accelerator) if (text := action(context))]
     said = list(dict.fromkeys(said))[:_MOST]
     first = ", or ".join(said[:_ONE_SENTENCE])

@@ -1,4 +1,4 @@
-"""Advice on computation that the program asks for and could do without: the same results, from less
+"""Advice on computation that the program requests and could do without: the same results, from less
 work.
 """
 
@@ -28,8 +28,8 @@ _HOT = Threshold("products with one-hot matrices", 0.10, Unit.FRACTION, "our cho
 
 
 def iter_attention_findings(run: Run, host: str, context: ActionContext) -> Iterator[Finding]:
-    """Attention that a device computes in several kernels, which hand its scores on through memory:
-    a product, a softmax, and a product.
+    """Yield the finding on attention that a device computes in several kernels (a product, a
+    softmax, a product), which pass the scores on through memory.
     """
     ran = [r for r in instruction_stats(run).get(host, ()) if r.side == ON_DEVICE and r.op.is_attention]
     share = min(1.0, sum(r.share for r in ran))
@@ -67,7 +67,7 @@ def iter_attention_findings(run: Run, host: str, context: ActionContext) -> Iter
 
 
 def iter_remat_findings(run: Run, host: str) -> Iterator[Finding]:
-    """What the backward pass computes once more, because the program asks for it, to
+    """Yield the finding on what the backward pass recomputes because the program requests it, to
     save memory.
     """
     ran = [r for r in instruction_stats(run).get(host, ()) if is_rematerialized(r.op.framework_op)]
@@ -91,8 +91,8 @@ def iter_remat_findings(run: Run, host: str) -> Iterator[Finding]:
 
 
 def iter_one_hot_findings(run: Run, host: str) -> Iterator[Finding]:
-    """Products with one-hot matrices: rows of a table that indexing takes as well, without the
-    arithmetic.
+    """Yield the finding on products with one-hot matrices, which select rows of a table. Indexing
+    selects the same rows without the arithmetic.
     """
     by_line: dict[str, float] = {}
     for r in instruction_stats(run).get(host, ()):
@@ -105,8 +105,8 @@ def iter_one_hot_findings(run: Run, host: str) -> Iterator[Finding]:
     yield Finding(
         id="one_hot_product",
         severity=Severity.HIGH,
-        sentence=f"{share:.0%} of the step multiplies by one-hot matrices{f', at {format_lines(known)}' if known else ''}: 0 but for one place in "
-        "each row.",
+        sentence=f"{share:.0%} of the step multiplies by one-hot matrices{f', at {format_lines(known)}' if known else ''}: "
+        "0 but for one place in each row.",
         action="Take the rows by their index instead (table[ids], jnp.take), and sums by group with jax.ops.segment_sum.",
         evidence=(
             Evidence("share of the step in such products, and in what makes their matrices", share, Unit.FRACTION, "hlo_lines"),
@@ -122,7 +122,9 @@ def iter_one_hot_findings(run: Run, host: str) -> Iterator[Finding]:
 
 
 def iter_float64_findings(run: Run, host: str, program: Workload) -> Iterator[Finding]:
-    """Products in float64, which hardly any training needs and NumPy makes by default."""
+    """Yield the finding on products in float64, which hardly any training needs and NumPy makes by
+    default.
+    """
     rows = list(float64_ops(run).filter_by("host", host).records())
     products = [row for row in rows if row["product"]]
     share, whole = (min(1.0, sum(row["share"] for row in those)) for those in (products, rows))
@@ -135,8 +137,8 @@ def iter_float64_findings(run: Run, host: str, program: Workload) -> Iterator[Fi
     yield Finding(
         id="float64",
         severity=Severity.HIGH,
-        sentence=f"{share:.0%} of the step computes products in float64, {format_largest_part(top['op'], top['share'], share)} in {where}: at least "
-        "twice as long as in float32.",
+        sentence=f"{share:.0%} of the step computes products in float64, {format_largest_part(top['op'], top['share'], share)} in {where}: "
+        "at least twice as long as in float32.",
         action=program.select_text(
             keras=f"{cast}, and leave keras.config.set_floatx('float64') out.",
             tensorflow=f"{cast}, and tf.Variable and tf.constant a dtype of tf.float32.",

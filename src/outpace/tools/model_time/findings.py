@@ -1,5 +1,5 @@
-"""Advice where the model's own computation takes the step: which part, what in it could be faster,
-and the proof where nothing is.
+"""Advice where the model's own computation takes the step: which part takes it, what could be
+faster, and the proof where nothing can.
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ _MUCH_ODD = Threshold(
     "much input work inside the model", 0.20, Unit.FRACTION, "our choice: four times the smallest share worth a look"
 )
 _UNDONATED = Threshold("copies of arguments", 0.05, Unit.FRACTION, "our choice: a smaller saving could not be measured")
-_MOSTLY = 0.5  # of a part, a kind or the step: what makes more of it stands for it
+_MOSTLY = 0.5  # minimum share of a part, a kind of work or the step, to stand for the whole
 _SLOW = Threshold(
     "one part of the model", 0.25, Unit.FRACTION, "our choice: a part that takes a quarter of the step decides its length"
 )
@@ -68,23 +68,23 @@ _EXECUTOR = Threshold(
     "time in the executor, outside of ops", 0.20, Unit.FRACTION, "our choice: less is what any step of large ops shows"
 )
 _TINY = Threshold("tiny compiled op", 10e6, Unit.PS, "our choice: starting an op costs XLA about a microsecond")
-_MANY_COMPILED = 1000  # executions per step
-_ROUND = 20e6  # ps that a round of the executor costs at most: what is longer waits for a core
-_MANY = 150  # rounds of the executor per step, from where their cost adds up
-_MOST = 0.5  # of the short ops: the line that makes so many is where to begin
-_MADE = 0.75  # of what the executor spends around ops
+_MANY_COMPILED = 1000  # minimum executions of compiled ops per step
+_ROUND = 20e6  # maximum cost of one round of the executor, ps: a longer one waits for a core
+_MANY = 150  # minimum rounds of the executor per step, from which their cost adds up
+_MOST = 0.5  # minimum share of the short ops made by one line, for that line to be where to begin
+_MADE = 0.75  # minimum share of the executor's time around ops that belongs to loops
 _COMPUTES = Threshold("the model computes", 0.50, Unit.FRACTION, "half of the step: nothing else can save more")
-_NAMED = 3  # parts in a sentence
-_UNEQUAL = 1.5  # times as long as the fastest op with as many FLOPs
-_TOLD = 0.01  # of the step: less is no limit worth a word
-_AROUND = 0.2  # of the step, around ops: a larger batch spreads it over more examples
-_ROOM = 0.5  # of the work, that idle cores must take for it to be moved there
+_NAMED = 3  # maximum number of parts in a sentence
+_UNEQUAL = 1.5  # ratio to the fastest op with as many FLOPs, from which equal ops are reported as unequal
+_TOLD = 0.01  # minimum share of the step to be mentioned
+_AROUND = 0.2  # minimum share of the step around ops, from which a larger batch spreads it over more examples
+_ROOM = 0.5  # minimum share of the work that idle cores must take, for it to be moved to them
 _CONVOLVES = (WorkKind.CONVOLUTION, WorkKind.POOLING)
 _BY_ONEDNN = (WorkKind.CONVOLUTION, WorkKind.MATMUL)
 _MOVES = Threshold(
     "copies and reshapes", 0.20, Unit.FRACTION, "our choice: more than twice what models without a needless layout spend"
 )
-_SOME = 0.01  # of the step: a model with less of it hardly convolves
+_SOME = 0.01  # minimum share of the step in convolutions for a model that convolves
 _MOVED = {
     AUGMENTATION: "augments the data",
     PREPROCESSING: "prepares the data",
@@ -95,7 +95,7 @@ _MOVED = {
 
 
 def iter_findings(run: Run, budgets: dict[str, Budget], program: Workload) -> Iterator[Finding]:
-    """All findings, host by host."""
+    """Yield all findings, host by host."""
     for timeline in run.hosts:
         budget = budgets.get(timeline.host)
         if budget is None:
@@ -115,13 +115,12 @@ def iter_findings(run: Run, budgets: dict[str, Budget], program: Workload) -> It
         fusible = _fusible(run, timeline.host, budget, here)
         starts = list(_short_ops(run, timeline.host, fusible, here)) if fusible else []
         if _made_by_loops(run, timeline.host, mine):
-            starts = []  # what makes the short ops has a place
+            starts = []  # the loops that make the short ops are reported as parts of the model
         launching = budget.category_shares[Category.KERNEL_LAUNCH.value]
         starts = starts or list(_compiled_short_ops(run, timeline.host, here, mine, launching))
         yield from starts
-        large = [
-            part for part in mine if not starts or not part.has_short_ops
-        ]  # parts of many short ops are the executor's matter
+        # With short ops, parts of many short ops belong to the finding on the executor.
+        large = [part for part in mine if not starts or not part.has_short_ops]
         named = {name for f in odd for name in (f.location, f.sentence.split(" ", 1)[0])}
         slow = [] if attends else list(_slow(run, timeline.host, large, here, named, fusible.share if fusible else 0.0))
         yield from slow or ([] if starts or attends else _kind(run, timeline.host, work, here))
@@ -129,8 +128,8 @@ def iter_findings(run: Run, budgets: dict[str, Budget], program: Workload) -> It
 
 
 def _outside_ops(run: Run, host: str, budget: Budget) -> dict[str, float]:
-    """Shares of the step that count as computation on the host, in which none of the model's ops
-    runs, by what the host does then.
+    """Return the shares of the step that count as computation on the host but in which no op of the
+    model runs, by what the host does during that time.
     """
     copied = sum(row["share"] for row in host_copies(run).filter_by("host", host).records())
     time = mean_host_time(run, host)
@@ -144,7 +143,7 @@ def _outside_ops(run: Run, host: str, budget: Budget) -> dict[str, float]:
 def _here(
     run: Run, timeline: Timeline, budget: Budget, program: Workload, work: list[WorkTotals], outside: dict[str, float]
 ) -> ActionContext:
-    """What advice on the model must fit."""
+    """Return what advice on the model must fit."""
     devices = device_specs(run)
     row = next(small_ops(run).filter_by("host", timeline.host).records(), {})
     half, full = (budget.category_shares[c.value] for c in COMPUTE_CATEGORIES[1:])
@@ -167,13 +166,13 @@ def _here(
 
 
 def _runs_onednn(run: Run, host: str) -> bool:
-    """Whether oneDNN computes what takes most of any part of the model on a host."""
+    """Whether oneDNN computes the op that takes most time in any part of the model on a host."""
     return any(op.startswith(ONEDNN_PREFIX) for op in model_work(run).filter_by("host", host)["top_op"])
 
 
 def _made_by_loops(run: Run, host: str, mine: list[ModelPart]) -> bool:
-    """Whether the step's short ops are those of loops, one of which is the largest part and has a
-    line.
+    """Whether the step's short ops are mostly those of loops, and the largest part of the model is
+    such a loop with a known line.
     """
     overhead = sum(row["overhead_share"] for row in small_ops(run).filter_by("host", host).records())
     loops = sum(part.overhead_share for part in mine if part.is_loop and part.source)
@@ -181,9 +180,10 @@ def _made_by_loops(run: Run, host: str, mine: list[ModelPart]) -> bool:
 
 
 def _odd(run: Run, host: str, program: Workload, mine: list[ModelPart]) -> Iterator[Finding]:
-    """Work inside the model that belongs into the input pipeline. By part: a layer that augments
-    draws random numbers too. What its line or layer takes goes with it: a draw is fused with what
-    is made of it.
+    """Yield a finding for each part of the model with work that belongs in the input pipeline.
+
+    Findings are by part, since a layer that augments also draws random numbers. The saving includes
+    what else the same line or layer takes, since a random draw is fused with the ops that use it.
     """
     by_part: dict[tuple[str, str], list[dict[str, Any]]] = {}
     for row in misplaced_ops(run).filter_by("host", host).records():
@@ -224,16 +224,16 @@ def _odd(run: Run, host: str, program: Workload, mine: list[ModelPart]) -> Itera
 
 
 def _called_back(run: Run, host: str) -> tuple[str, str]:
-    """The line of the Python that the program calls back, and in words how much of that it is; ""
-    where that is not known.
+    """Return (line of the Python that the program calls back, its part of that Python as the end of
+    a sentence); ("", "") where it is not known.
     """
     line, function, part, whole = find_callback_line(run, host)
     return (line, f", {format_largest_part(f'in {function}() ({line})', part, whole)}") if line else ("", "")
 
 
 def _undonated(run: Run, host: str, here: ActionContext, mine: list[ModelPart], work: list[WorkTotals]) -> Iterator[Finding]:
-    """Arguments of compiled functions that XLA copies before it updates them, since the caller may
-    still want them as they were.
+    """Yield the finding on arguments of compiled functions that XLA copies before it updates them,
+    because the caller may still need the old values.
     """
     ran = [r for r in instruction_stats(run).get(host, ()) if r.op.undonated_argument]
     share = min(1.0, sum(r.share for r in ran))
@@ -242,7 +242,8 @@ def _undonated(run: Run, host: str, here: ActionContext, mine: list[ModelPart], 
     names = list(dict.fromkeys(r.op.undonated_argument for r in sorted(ran, key=lambda r: -r.time_ps)))
     said = ", ".join(names[:_NAMED]) + f" and {len(names) - _NAMED} more" * (len(names) > _NAMED)
     line = next(iter(sum_shares_by_line([{"source": r.op.source, "share": r.share} for r in ran])), "")
-    around = mean_host_time(run, host).shares if here.hardware == CPU else {}  # devices keep their memory in a pool
+    # The runtime of a device keeps its memory in a pool, so that copies allocate nothing there.
+    around = mean_host_time(run, host).shares if here.hardware == CPU else {}
     allocated = sum(around.get(part, 0.0) for part in (EXECUTOR, WAITING))
     told = _kind_told(work)
     symptoms = {
@@ -281,6 +282,9 @@ def _nowhere(what: str) -> str:
 
 
 def _move(what: str, python: bool, program: Workload, apart: bool) -> str:
+    """Return the action that moves work out of the model; for Python inside the graph, the action
+    that replaces it.
+    """
     if python:
         gil = "it runs on one thread, under the interpreter lock (GIL)."
         ops = f"Replace the Python function in {what} with TensorFlow ops: {gil}"
@@ -299,9 +303,12 @@ def _move(what: str, python: bool, program: Workload, apart: bool) -> str:
 def _slow(
     run: Run, host: str, mine: list[ModelPart], here: ActionContext, known: set[str], fusible: float
 ) -> Iterator[Finding]:
-    """One part that takes a good deal of the step. Only ops that mostly could be cheaper get a
-    promise. Where its work has a name of its own (an embedding, and what updates it) and is most of
-    what could be fused (`fusible`, of the step), it is what makes so many of these ops.
+    """Yield the finding on one part that takes a large share of the step.
+
+    Only a part of ops that can mostly be made cheaper gets a saving, or one that gets shorter in 16
+    bits. `fusible` is the share of the step in ops that could be fused. Where the part has a kind
+    of work of its own (an embedding, and its updates) and is most of `fusible`, it is the cause of
+    the many short ops.
     """
     if not mine or mine[0].share < _SLOW.value or {mine[0].source, mine[0].name} & (known - {""}):
         return
@@ -337,8 +344,8 @@ def _slow(
 
 
 def _narrower(run: Run, host: str, top: ModelPart, here: ActionContext) -> Saving | None:
-    """What 16 bits save at most of a line that a device computes in 32, where they are what is
-    advised first.
+    """Return the upper bound of what 16 bits save for a line that a device computes in 32 bits,
+    where computing in 16 bits is the first advice; else None.
     """
     fits = replace(here, op=top.op, has_short_ops=here.has_short_ops or top.has_short_ops)
     if here.hardware == CPU or top.is_loop or not top.source or not advises_half(top.work, fits):
@@ -349,8 +356,8 @@ def _narrower(run: Run, host: str, top: ModelPart, here: ActionContext) -> Savin
 
 
 def _pace(run: Run, host: str, op: str, name: str = "", rate: float = 0.0) -> str:
-    """In words: how fast the op runs, against its own best and against others of its size; on a
-    device its rate (FLOP/s), against the peak.
+    """Return in words how fast an op runs: on a CPU compared with its own best and with other ops
+    of its size, on a device its rate in FLOP/s compared with the peak; "" where it is not known.
     """
     found = compute_op_speed(run, host, op, name)
     if found is None:
@@ -361,6 +368,7 @@ def _pace(run: Run, host: str, op: str, name: str = "", rate: float = 0.0) -> st
 
 
 def _cheaper(top: ModelPart, here: ActionContext) -> str:
+    """Return the action that makes the slowest part of the model cheaper."""
     if top.is_loop and top.work is not WorkKind.RECURRENT:
         unlooped = render_actions(WorkKind.RECURRENT, replace(here, has_short_ops=True))
         return f"Vectorise {top} over the sequence (cumsum, a matrix product) instead of in a loop. Or: {unlooped}"
@@ -377,13 +385,13 @@ def _cheaper(top: ModelPart, here: ActionContext) -> str:
 
 
 def _moved(kind: WorkTotals) -> bool:
-    """Whether lines of the program's own ask for copies that are a good deal of the step."""
+    """Whether the user's own lines request copies that take a large share of the step."""
     return kind.work is WorkKind.MOVEMENT and sum(kind.line_shares.values()) >= _MOVES.value
 
 
 def _kind_told(work: list[WorkTotals]) -> WorkTotals | None:
-    """The kind of op to speak of, if any takes a good deal of the step. Copies by lines of the
-    user's come first: of all kinds, they alone compute nothing.
+    """Return the kind of work to report, where one takes a large share of the step; else None.
+    Copies by the user's lines come first: of all kinds, only they compute nothing.
     """
     moved = next(filter(_moved, work), None)
     large = bool(work) and work[0].share >= _SLOW.value and work[0].work is not WorkKind.OTHER
@@ -391,7 +399,9 @@ def _kind_told(work: list[WorkTotals]) -> WorkTotals | None:
 
 
 def _kind(run: Run, host: str, work: list[WorkTotals], here: ActionContext) -> Iterator[Finding]:
-    """One kind of op, which no single part of the model makes, takes a good deal of the step."""
+    """Yield the finding on one kind of work that takes a large share of the step without being in
+    one part of the model.
+    """
     top = _kind_told(work)
     if top is None:
         return
@@ -433,9 +443,14 @@ def _kind(run: Run, host: str, work: list[WorkTotals], here: ActionContext) -> I
 
 @dataclass(frozen=True)
 class _Fusible:
-    """What of a step a compiler could put together: shares of it in element-wise ops and in the
-    executor's work around ops, without what profiling added; what fusing them saves at most; rounds
-    of the executor; and the length of op half of whose time lies in longer ones, ps.
+    """What a compiler could fuse in a step of one host.
+
+    elementwise: share of the step in element-wise ops.
+    overhead: share of the step in the executor's work around ops, without what profiling added.
+    most: upper bound of what fusing saves, as a share of the step.
+    rounds: rounds of the executor per step.
+    half: length of op, ps, for which half of the ops' time is in ops of this length or longer.
+    chains: whether element-wise ops alone are worth fusing.
     """
 
     elementwise: float
@@ -451,16 +466,17 @@ class _Fusible:
 
     @property
     def told(self) -> bool:
-        """Whether it is worth a word: short ops and the executor's rounds between them, or a few
-        long ops that hand whole arrays on.
+        """Whether fusing is worth a finding: short ops with many rounds of the executor between
+        them, or a few long ops that pass whole arrays on.
         """
         many = self.rounds >= _MANY and self.overhead >= _EXECUTOR.value and self.share >= _SHORT_OPS.value
         return self.chains or many
 
 
 def _fusible(run: Run, host: str, budget: Budget, here: ActionContext) -> _Fusible | None:
-    """The same of one host; None where XLA compiles already, or nothing is worth a word. What
-    profiling adds to a step counts as theirs, since it adds most to short events.
+    """Return what a compiler could fuse on one host; None where XLA compiles already, or fusing is
+    not worth a finding. What profiling adds to a step is attributed to these ops, since it adds
+    most to short events.
     """
     row = next(small_ops(run).filter_by("host", host).records(), None)
     if row is None or here.uses_xla:
@@ -476,7 +492,9 @@ def _fusible(run: Run, host: str, budget: Budget, here: ActionContext) -> _Fusib
 
 
 def _short_ops(run: Run, host: str, found: _Fusible, here: ActionContext) -> Iterator[Finding]:
-    """Ops that XLA would fuse: many short ones, or chains over large arrays."""
+    """Yield the finding on ops that XLA would fuse: many short ones, or chains over large
+    arrays.
+    """
     share, lines = found.share, find_fusible_lines(run, host)
     at = format_lines(list(lines)) if is_majority(sum(lines.values()), share) else ""
     made = f"; {format_largest_part(f'made at {at}', sum(lines.values()), share)}" if at else ""
@@ -505,8 +523,8 @@ def _short_ops(run: Run, host: str, found: _Fusible, here: ActionContext) -> Ite
 
 
 def _compiled_short_ops(run: Run, host: str, here: ActionContext, mine: list[ModelPart], launching: float) -> Iterator[Finding]:
-    """Loops of tiny compiled ops, as a scan over few numbers makes them, unless one line makes most
-    of them: then it is a slow part.
+    """Yield the finding on loops of tiny compiled ops, such as a scan over few numbers. Where one
+    line makes most of them, there is none: that line is a slow part.
     """
     found = compute_short_ops(run, host, _TINY.value) if here.program.is_jax else None
     if found is None or found.count < _MANY_COMPILED or found.share < _SHORT_OPS.value:
@@ -542,9 +560,11 @@ def _compiled_short_ops(run: Run, host: str, here: ActionContext, mine: list[Mod
 def _bound(
     host: str, budget: Budget, mine: list[ModelPart], work: list[WorkTotals], here: ActionContext, outside: dict[str, float]
 ) -> Iterator[Finding]:
-    """What is said where nothing else is: the model computes, these parts of it, and these are the
-    limits of everything else. `outside`: shares of the step that count as computation on the host,
-    in which none of the model's ops runs.
+    """Yield the finding for a host on which the model's computation takes the step: which parts or
+    kinds of work take it, and the limits of what everything else can save.
+
+    `outside` has the shares of the step that count as computation on the host but in which no op of
+    the model runs.
     """
     has_device = here.hardware != CPU
     share = sum(budget.category_shares[c.value] for c in (COMPUTE_CATEGORIES[1:] if has_device else COMPUTE_CATEGORIES))
@@ -557,9 +577,8 @@ def _bound(
     }
     rest = ", ".join(f"{names[c]} {limit:.1%}" for c, limit in limits.items())
     rest += "".join(f", {what} {part:.1%}" for what, part in outside.items() if part >= _TOLD and not has_device)
-    many = work and (
-        not mine or mine[0].share < work_summary.LARGE_SHARE
-    )  # no part stands out: what they do, added up, says more
+    # No part stands out: the kinds of work, summed over all parts, say more.
+    many = work and (not mine or mine[0].share < work_summary.LARGE_SHARE)
     told = (
         [(kind.work.value, kind.share, "model_work") for kind in work] if many else [(str(p), p.share, p.table) for p in mine]
     )

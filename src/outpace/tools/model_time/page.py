@@ -35,8 +35,8 @@ def _rows(table: Table) -> TableView:
 
 
 def _shares(parts: Table) -> Table:
-    """What the parts take of the ops' time on each side, forward and backward together and each
-    alone: the largest, and the rest as one.
+    """Return table `MODEL_SHARES`: the time of the parts on each side, forward and backward
+    together and each alone; the largest parts, with the rest as one row.
     """
     rows: list[tuple[object, ...]] = []
     sides, names = parts["side"].tolist(), parts["part"].tolist()
@@ -51,7 +51,9 @@ def _shares(parts: Table) -> Table:
 
 
 def _headline(largest: ModelPart) -> str:
-    """The largest part, where it is large: what takes a hundredth is nobody's headline."""
+    """Return a headline on the largest part, where it is large; else that no part is: one that
+    takes a hundredth of the step is no headline.
+    """
     if largest.share < work_summary.LARGE_SHARE:
         return f"No part of the model takes {work_summary.LARGE_SHARE:.0%} of the step; the largest is {largest} with {largest.share:.0%}."
     return f"{largest} takes {largest.share:.0%} of the step, {largest.top_op_text}."

@@ -1,5 +1,5 @@
-"""What the rules of the model look at: its parts in one form, whether ops of TensorFlow or lines of
-a compiled program.
+"""The parts and kinds of work of a model, in one form for ops of TensorFlow and for lines of a
+compiled program. The rules on the model use it.
 """
 
 from __future__ import annotations
@@ -37,47 +37,60 @@ from outpace.timeline import Run, Timeline
 from outpace.timeline.event_names import WorkKind, classify_work
 from outpace.tools.model_time.actions import OpTraits
 
-# Ops that loop, sort, search or move data, run on one thread, or call Python: mostly there is a
-# cheaper way. Dense arithmetic hardware does well, and of element-wise chains a profile does not
-# tell.
+# Ops that loop, sort, search or move data, run on one thread, or call Python: for these there is
+# mostly a cheaper way. Dense arithmetic is what hardware does well, and a profile does not show
+# whether chains of element-wise ops could be cheaper.
 _SLOW = re.compile(
     r"(?<!un)sort|top_?k|unique|where|cumsum|cumprod|cumulative|scatter|scan|while|map_fn|TensorList|LRN|PyFunc|Svd|svd|Qr\b|qr\b|cholesky|inverse|"
     r"triangular_solve|NonMaxSuppression|EditDistance|CTC|reverse_sequence|histogram|bincount|erf_inv|igamma|lgamma|digamma|betainc",
     re.IGNORECASE,
 )
 _SCATTERS = re.compile(r"scatter")
-_SHORT = 50e6  # ps per op: shorter ones cost about as much to start
-_MANY = 150  # executions per step, as a loop over a sequence makes them
+_SHORT = 50e6  # length of a short op, ps: shorter ones cost about as much to start as they take
+_MANY = 150  # minimum executions per step in a loop over a sequence
 _IN_LOOP = re.compile(r"/while/")
-_NO_PART = (COMPILED, LOGS, TRANSFER_OPS, COLLECTIVES)  # no layer, or nothing is known of what is in it
-_NAMED = 3  # parts in a sentence
-_TOLD = 0.01  # of the step: a part with less is not named
-LARGE_SHARE = 0.10  # of the step, from where a part stands out
-_TERA = 1e12
-_GIGA = 1e12 / 1e9  # GFLOP/s of one FLOP per ps
-_COMPANY = 0.1  # of a thread: less cannot be noticed in the time of an op
-_NEAR = 1.15  # times its best: runs of an op that has the cores to itself differ by as much
-_REPLICA = re.compile(r"(.*/)?replica_\d+")  # a copy of the whole model, and no part of it
+_NO_PART = (COMPILED, LOGS, TRANSFER_OPS, COLLECTIVES)  # names of parts that are no layer, or whose content is not known
+_NAMED = 3  # maximum number of parts in a sentence
+_TOLD = 0.01  # minimum share of the step for a part to be named
+LARGE_SHARE = 0.10  # share of the step from which a part stands out
+_TERA = 1e12  # FLOP/s per TFLOP/s
+_GIGA = 1e12 / 1e9  # GFLOP/s per FLOP/ps
+_COMPANY = 0.1  # mean number of input threads below which they do not affect the time of an op
+_NEAR = 1.15  # ratio to the best run within which runs of an op that has the cores to itself differ
+_REPLICA = re.compile(r"(.*/)?replica_\d+")  # a replica: a copy of the whole model, and no part of it
 COMPUTE_CATEGORIES = (Category.HOST_COMPUTE, Category.DEVICE_COMPUTE_16, Category.DEVICE_COMPUTE_32)
-"""Categories of the step that the model's ops take."""
+"""Step categories that contain the time of the model's ops."""
 
 
 def compute_saving(share: float, assumes: str) -> Saving | None:
-    """What computing that share of the step less saves at most."""
+    """Return the upper bound of what a step saves by `share` (of the step) less computation;
+    `assumes` is the assumption in words.
+    """
     return build_saving(share, *COMPUTE_CATEGORIES, assumes=assumes)
 
 
 @dataclass(frozen=True)
 class ModelPart:
-    """A layer or line: its share of the step, which op takes most of it, and whether that is one
-    that mostly could be cheaper.
+    """A part of the model: a layer or a source line.
 
-    mean_op: mean time of one of its ops, ps; 0 where that is not known. loops: it has a line, and
-    is many short ops. starting: share of the step that the executor spends around its ops, and in
-    those too short for an event. sure: whether what makes it slow takes most of its time; of a loop
-    of short ops, starting them may be the smaller part. work: kind of op that takes most of it.
-    op_name: name of the op that does; rate: its FLOP/s, 0 unknown. op_share, work_share: of its
-    time, what the op and this kind of op take.
+    name: layer, line, or framework op.
+    source: source line; "" where not known.
+    share: share of the step.
+    time: time of its ops and of the executor around them, ps.
+    op: op that takes most of the time.
+    is_slow: whether this op could mostly be made cheaper, or the part is a loop of short ops.
+    table: table with the numbers of the part.
+    mean_op: mean time of one of its ops, ps; 0 where not known.
+    is_loop: whether it has a source line and consists of many short ops.
+    overhead_share: share of the step in the executor around its ops, and in ops too short for an
+        event.
+    sure: whether what makes it slow takes most of its time; in a loop of short ops, starting them
+        may be the smaller part.
+    work: kind of work that takes most of the time.
+    op_name: name of the op that takes most of the time.
+    flops_per_s: rate of that op, FLOP/s; 0 where not known.
+    op_share: share of the part's time in `op`.
+    work_share: share of the part's time in `work`.
     """
 
     name: str
@@ -99,12 +112,12 @@ class ModelPart:
 
     @property
     def is_attention(self) -> bool:
-        """Whether it is an attention, whose ops are of other kinds by their names."""
+        """Whether the part is an attention whose ops have names of other kinds of work."""
         return self.work is WorkKind.ATTENTION and classify_work(self.op) is not WorkKind.ATTENTION
 
     @property
     def top_op_text(self) -> str:
-        """In words: what takes most of it, or the largest part of it."""
+        """What takes most of the part's time, or the largest share of it, in words."""
         if self.is_loop:
             return "in many short ops, as in a loop over a sequence"
         return (
@@ -115,7 +128,7 @@ class ModelPart:
 
     @property
     def has_short_ops(self) -> bool:
-        """Whether starting its ops costs about as much as they take."""
+        """Whether starting an op of the part costs about as much as the op takes."""
         return self.mean_op < _SHORT
 
     def __str__(self) -> str:
@@ -124,17 +137,22 @@ class ModelPart:
 
 
 def format_source(source: str) -> str:
-    """`train.py:41` of a source line with its folders."""
+    """Return a source line without its folders, such as `train.py:41`."""
     return shorten_source_path(source)
 
 
 def find_parts(run: Run, host: str, program: Workload) -> list[ModelPart]:
-    """The parts of one host's model, the largest first, without what is none."""
+    """Return the parts of one host's model, the largest first, without rows that are no part of the
+    model.
+    """
     found = (_compiled(run, host) if program.is_jax else []) or _ops(run, host)
     return [part for part in found if part.name not in _NO_PART]
 
 
 def _ops(run: Run, host: str) -> list[ModelPart]:
+    """Return the parts of a model made of ops of TensorFlow, from table `model_parts`, the largest
+    first.
+    """
     found = []
     rows = [row for row in select_compute_rows(model_parts(run).filter_by("host", host)) if row["share"] > 0]
     rounds = sum(row["dispatches"] for row in small_ops(run).filter_by("host", host).records())
@@ -145,7 +163,9 @@ def _ops(run: Run, host: str) -> list[ModelPart]:
         if not _REPLICA.fullmatch(row["part"]):
             mean = time / max(row["count"], 1.0)
             named = (format_source(row["part"]), format_source(row["source"]))
-            most = max(row["count"], rounds * row["overhead_ps"] / around)  # most ops of a loop are too short for an event
+            # Most ops of a loop are too short for an event, so that the executor's rounds count as
+            # well.
+            most = max(row["count"], rounds * row["overhead_ps"] / around)
             starts = row["overhead_ps"] > row["self_ps"]
             loops = bool(row["source"]) and most >= _MANY and (starts or mean < _SHORT)
             starting = row["share"] * row["overhead_ps"] / max(time, 1)
@@ -171,8 +191,9 @@ def _ops(run: Run, host: str) -> list[ModelPart]:
 
 
 def _compiled(run: Run, host: str) -> list[ModelPart]:
-    """By layer where the capture knows them (Keras), else by source line, or by framework op where
-    the program holds no lines; shares of ops that ran side by side are scaled to the step.
+    """Return the parts of a compiled program: by layer where the capture knows the layers (Keras),
+    else by source line, or by framework op where the program has no lines. The shares of ops that
+    ran in parallel are scaled so that they sum to at most the step.
     """
     groups: dict[str, list[dict[str, Any]]] = defaultdict(list)
     places, attends = op_locators(run)[host], attention_ops(run)
@@ -188,6 +209,9 @@ def _compiled(run: Run, host: str) -> list[ModelPart]:
 
 
 def _part(rows: list[dict[str, Any]], scale: float, steps: int) -> ModelPart:
+    """Return the part of a compiled program that the rows of table `hlo_lines` form. `scale` is the
+    factor of the shares, `steps` the number of steady steps.
+    """
     top = max(rows, key=lambda row: row["time_ps"])
     share, time = sum(row["share"] for row in rows), sum(row["time_ps"] for row in rows)
     slow = sum(row["share"] for row in rows if _slow(row))
@@ -222,15 +246,15 @@ def _part(rows: list[dict[str, Any]], scale: float, steps: int) -> ModelPart:
 
 
 def _slow(row: dict[str, Any]) -> bool:
-    """Whether a compiled op mostly could be cheaper: one of these, but for sums by group on a
-    device, which adds them up side by side.
+    """Whether a compiled op could mostly be made cheaper. Sums by group (scatter) on a device are
+    not among these ops, since a device adds them up in parallel.
     """
     what = f"{row['opcode']} {row['op'].rpartition('/')[2]}"
     return bool(_SLOW.search(what)) and not (row["side"] == ON_DEVICE and _SCATTERS.search(what))
 
 
 def select_compute_rows(table: Table) -> list[dict[str, Any]]:
-    """The rows of the side that computes: where devices ran ops, what their host did is launching
+    """Return the rows of the side that computes. Where devices ran ops, the host only launches
     them.
     """
     rows = list(table.records())
@@ -239,11 +263,17 @@ def select_compute_rows(table: Table) -> list[dict[str, Any]]:
 
 @dataclass(frozen=True)
 class WorkTotals:
-    """A kind of op, added up over the whole model: its share of the step, the op that takes most of
-    it, in how many parts of the model it is, and the largest of these in words (equal names are
-    one); `is_half`: whether it computes in 16 bits, as far as is known. `line_shares`: the share of
-    each of the user's lines that made it, the largest first; `mean_op`: mean time of one of its
-    ops, ps; `op_share`: of its time, what the op takes at least.
+    """A kind of work, summed over the whole model.
+
+    work: kind of work.
+    share: share of the step.
+    op: op that takes most of the time.
+    part_count: number of parts of the model with this kind of work.
+    largest_parts: the largest of these parts, in words; parts of equal name are one.
+    is_half: whether most of it computes in 16 bits, as far as known.
+    line_shares: share of the step by source line, the largest first.
+    mean_op: mean time of one op, ps.
+    op_share: minimum share of the time in `op`.
     """
 
     work: WorkKind
@@ -258,18 +288,18 @@ class WorkTotals:
 
     @property
     def top_op_text(self) -> str:
-        """In words: which op takes most of it, or the largest part of it."""
+        """The op that takes most of the time, or the largest share of it, in words."""
         return format_largest_part(f"in {self.op}", self.op_share, 1.0)
 
     @property
     def has_short_ops(self) -> bool:
-        """Whether starting its ops costs about as much as they take, as far as is known."""
+        """Whether starting an op costs about as much as the op takes, as far as known."""
         return 0 < self.mean_op < _SHORT
 
 
 def sum_shares_by_line(rows: list[dict[str, Any]]) -> dict[str, float]:
-    """Share of the step by the line (`train.py:41`) that made the rows' ops, the largest first;
-    without those of no known line.
+    """Return the share of the step by the source line (`train.py:41`) that made the rows' ops, the
+    largest first. Rows without a known line are left out.
     """
     found: dict[str, float] = defaultdict(float)
     for row in rows:
@@ -279,8 +309,8 @@ def sum_shares_by_line(rows: list[dict[str, Any]]) -> dict[str, float]:
 
 
 def format_lines(lines: list[str]) -> str:
-    """Up to three lines in their order, and how many others there are: `train.py:38, train.py:40
-    and 2 more line_shares`.
+    """Return up to three lines in their order, and the number of further lines: `train.py:38,
+    train.py:40, train.py:52 and 2 more lines`.
     """
     others = len(lines) - _NAMED
     told = [*sorted(lines[:_NAMED], key=lambda line: (line.rpartition(":")[0], int(line.rpartition(":")[2] or 0)))]
@@ -289,15 +319,15 @@ def format_lines(lines: list[str]) -> str:
 
 
 def find_fusible_lines(run: Run, host: str) -> dict[str, float]:
-    """Share of the step, by line, of what a compiler fuses: element-wise ops, and ops that are
-    short.
+    """Return the share of the step, by line, in ops that a compiler fuses: element-wise ops, and
+    short ops.
     """
     rows = select_compute_rows(model_work(run).filter_by("host", host))
     return sum_shares_by_line([r for r in rows if WorkKind(r["work"]) in FUSIBLE_WORK or r["self_ps"] < _SHORT * r["count"]])
 
 
 def compute_work_totals(run: Run, host: str) -> list[WorkTotals]:
-    """The kinds of work of one host's model, the largest first."""
+    """Return the kinds of work of one host's model, the largest first."""
     groups: dict[str, list[dict[str, Any]]] = defaultdict(list)
     for row in select_compute_rows(model_work(run).filter_by("host", host)):
         if not _REPLICA.fullmatch(row["part"]):
@@ -306,6 +336,7 @@ def compute_work_totals(run: Run, host: str) -> list[WorkTotals]:
 
 
 def _kind(work: WorkKind, rows: list[dict[str, Any]]) -> WorkTotals:
+    """Return the totals of one kind of work, from its rows of table `model_work`."""
     share = sum(row["share"] for row in rows)
     named: dict[str, list[float]] = defaultdict(list)
     for row in rows:
@@ -325,18 +356,17 @@ def _kind(work: WorkKind, rows: list[dict[str, Any]]) -> WorkTotals:
     return WorkTotals(work, share, op, places, largest, half, sum_shares_by_line(rows), mean, by_op[op] / max(time, 1))
 
 
-_MASK = re.compile(
-    r"mask_type\W+(?:(\w*CAUSAL\w*)|([2-5])\b|(\w+))"
-)  # names (cuDNN), or numbers (Transformer Engine's NVTE_Mask_Type)
+# Masks by name (cuDNN), or by number (Transformer Engine's NVTE_Mask_Type).
+_MASK = re.compile(r"mask_type\W+(?:(\w*CAUSAL\w*)|([2-5])\b|(\w+))")
 _PADDING = re.compile(r"mask_type\W+(?:\w*PADDING|[135]\b)")
 _DROPOUT = re.compile(r"dropout_(?:probability|rate)\W+([\d.]+(?:e[+-]?\d+)?)")
-_MOSTLY = 0.9  # of the FLOPs: an image's three channels are no fault
-_NEAR_PEAK = 0.6  # of the peak, which the best libraries reach three quarters of for large products
-_LIMITED = 0.5  # of the memory's speed, from where an op of large arrays has little else to wait for
+_MOSTLY = 0.9  # minimum share of the FLOPs in products with aligned sizes: an image's three channels are no fault
+_NEAR_PEAK = 0.6  # minimum share of the peak to be near it; the best libraries reach three quarters for large products
+_LIMITED = 0.5  # share of the memory's bandwidth from which an op of large arrays has little else to wait for
 
 
 def compute_traits(run: Run, host: str, source: str) -> OpTraits:
-    """What the programs of one host say of the ops that a line makes."""
+    """Return what the programs of one host show about the ops that a source line makes."""
     ran = [r for r in instruction_stats(run).get(host, ()) if source and format_source(r.op.source) == source]
     products = [r for r in ran if r.op.flops > 0]
     flops = [r.op.flops * r.count for r in products]
@@ -359,8 +389,8 @@ def compute_traits(run: Run, host: str, source: str) -> OpTraits:
 
 
 def _of_peak(run: Run, host: str, products: list[InstructionStats]) -> float:
-    """How fast a device multiplied while it ran these ops, as a share of its peak; 0 where that is
-    not known.
+    """Return the FLOP rate of a device during these products, as a share of its peak; 0 where that
+    is not known.
     """
     mine = [r for r in products if r.side == ON_DEVICE]
     time = sum(r.time_ps for r in mine)
@@ -369,8 +399,8 @@ def _of_peak(run: Run, host: str, products: list[InstructionStats]) -> float:
 
 
 def _of_memory(run: Run, host: str, ran: list[InstructionStats]) -> float:
-    """How fast a device's memory was moved while it ran these ops, as a share of what its plane
-    says it can do; 0 where that is not known.
+    """Return the rate at which a device's memory was read and written during these ops, as a share
+    of the bandwidth that its plane states; 0 where that is not known.
     """
     mine = [r for r in ran if r.side == ON_DEVICE]
     time, planes = sum(r.time_ps for r in mine), run.by_host[host].device_planes
@@ -380,9 +410,13 @@ def _of_memory(run: Run, host: str, ran: list[InstructionStats]) -> float:
 
 @dataclass(frozen=True)
 class OpSpeed:
-    """How fast an op runs on a CPU: median and best time of a run, ps, threads of the input beside
-    its best, FLOPs of a run (NaN unknown), and the medians of all ops with as many, the fastest and
-    the slowest.
+    """How fast an op runs on a CPU.
+
+    median: median time of a run, ps.
+    best: best time of a run, ps.
+    input_threads: input threads that worked during the best run.
+    flops: FLOPs of a run; NaN where not known.
+    peer_range: fastest and slowest median time of the ops with as many FLOPs, ps.
     """
 
     median: float
@@ -393,7 +427,9 @@ class OpSpeed:
 
     @property
     def is_near_best(self) -> bool:
-        """Whether its runs are about as fast as its fastest, which had the cores to themselves."""
+        """Whether the op's runs are about as fast as its fastest one, which had the cores to
+        itself.
+        """
         return self.median <= _NEAR * self.best and self.input_threads < _COMPANY
 
     def __str__(self) -> str:
@@ -406,9 +442,11 @@ class OpSpeed:
 
 
 def compute_op_speed(run: Run, host: str, op: str, name: str = "") -> OpSpeed | None:
-    """How fast the op that takes most of a part or kind runs: of those of type `op` (of compiled
-    programs, whose name ends so), and with this name where one is given, the one with most time;
-    None where too few runs were seen.
+    """Return how fast the op that takes most of a part or kind of work runs; None where too few
+    runs were recorded.
+
+    It is the op with most time among those of type `op` (for compiled programs: whose name ends so)
+    and, where one is given, with the name `name`.
     """
     rows = list(best_case_ops(run).filter_by("host", host).records())
     mine = [row for row in rows if _is(row, op, name)]
@@ -423,7 +461,9 @@ def compute_op_speed(run: Run, host: str, op: str, name: str = "") -> OpSpeed | 
 
 
 def format_flop_rate(timeline: Timeline, rate: float) -> str:
-    """A rate in FLOP/s in words, and as a share of the device's peak where its plane tells that."""
+    """Return a rate in FLOP/s in words, with its share of the device's peak where the device's
+    plane states that.
+    """
     peaks = [peak for plane in timeline.device_planes if (peak := peak_flops(plane))]
     share = f", {rate / min(peaks):.0%} of the peak" if peaks else ""
     return f"{rate / _TERA:.3g} TFLOP/s{share}"
@@ -438,8 +478,11 @@ def _is(row: dict[str, Any], op: str, name: str) -> bool:
 
 @dataclass(frozen=True)
 class ShortOps:
-    """Compiled ops too short to be worth their start: executions per step, their share of the step,
-    and their mean time, ps.
+    """Compiled ops too short to be worth their start.
+
+    count: executions per step.
+    share: share of the step.
+    mean: mean time of one op, ps.
     """
 
     count: float
@@ -448,7 +491,7 @@ class ShortOps:
 
 
 def compute_short_ops(run: Run, host: str, limit: float) -> ShortOps:
-    """The compiled ops of one host with a mean time below `limit_text`, ps."""
+    """Return the compiled ops of one host whose mean time is below `limit`, ps."""
     steps = max(len(run.by_host[host].steps.steady_rows), 1)
     rows = [r for r in hlo_source_lines(run).filter_by("host", host).records() if r["time_ps"] * steps < limit * r["count"]]
     count, time = sum(r["count"] for r in rows) / steps, sum(r["time_ps"] for r in rows)

@@ -1,5 +1,5 @@
-"""Op statistics: the time of every op, on the host and on devices (the guide's
-TensorFlow stats).
+"""Op statistics: the time of every op, on the host and on devices (the guide's TensorFlow
+stats).
 """
 
 from outpace.tools.tool import Tool

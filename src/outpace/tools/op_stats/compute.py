@@ -1,4 +1,4 @@
-"""The op tables, from the ops' metrics."""
+"""The op tables, computed from the metrics of the ops."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ from outpace.model.arrays import Column, Mask, Values
 from outpace.tools.op_stats.schema import OPS, SHARES, TYPES
 
 SIDES = (HOST, DEVICE)
-_WAYS = {"op type": "type", "layer": "layer", "op": "name"}  # to sum up ops, and the column that it goes by
+_WAYS = {"op type": "type", "layer": "layer", "op": "name"}  # ways to sum up ops, with the column that each one groups by
 
 
 def compute_ops(metrics: Table) -> Table:
-    """One row per op of a host and side, device first as in the guide's table, by self time; behind
-    them each side's idle time, which is no op and has no place among them.
+    """Return table `OPS`: one row per op of a host and side, device first as in the guide's table,
+    by self time. Each side's idle time, which is no op, follows its ops.
     """
     order = np.lexsort((-metrics["self_ps"].astype(np.float64), metrics["idle"].astype(bool), metrics["side"].astype(str)))
     table = metrics.take(order)
@@ -62,7 +62,7 @@ def _share(values: Values, mask: Mask) -> Values:
 
 
 def compute_types(ops: Table) -> Table:
-    """Self time by op type and side, idle time left out, longest first."""
+    """Return table `TYPES`: self time by op type and side, without idle time, longest first."""
     sums: dict[tuple[str, str], list[int]] = {}
     for row in ops.records():
         if not row["idle"]:
@@ -76,8 +76,8 @@ def compute_types(ops: Table) -> Table:
 
 
 def compute_shares(ops: Table) -> Table:
-    """`SHARES`: the largest self times of each side by op type, layer and op, the rest as one;
-    devices first.
+    """Return table `SHARES`: the largest self times of each side by op type, layer and op, with the
+    rest as one row; devices first.
     """
     rows: list[tuple[str, str, str, int]] = []
     for side in reversed(SIDES):

@@ -1,4 +1,6 @@
-"""Advice from the op tables: too much runs op by op, or outside the compiled program."""
+"""Advice from the op tables: too much time in ops that run one by one, or outside the compiled
+program.
+"""
 
 from __future__ import annotations
 
@@ -21,10 +23,11 @@ _OUTSIDE = Threshold("share outside compilation", 0.05, Unit.FRACTION, _XPROF)
 def iter_findings(
     metrics: Table, eager: EagerShare, python_share: float, host_share: float, program: Workload, location: str
 ) -> Iterator[Finding]:
-    """All findings, from the ops' metrics and the ops that ran one by one; `python_share`: share of
-    the step in Python between these ops; `host_share`: that of computation on the host, of which
-    what is no op and no function prepares them; `location`: the user's line that calls most of
-    them, where it is known.
+    """Yield all findings, from the metrics of the ops and of the ops that ran one by one.
+
+    `python_share` is the share of the step in Python between these ops. `host_share` is the share
+    of computation on the host: its part that is neither an op nor a function prepares these ops.
+    `location` is the user's line that calls most of them, where it is known.
     """
     share, in_steps = eager.op_share, eager.step_share
     if share > _EAGER.value and eager.dispatch_share > _MATERIAL.value:

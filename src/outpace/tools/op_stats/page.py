@@ -47,6 +47,9 @@ def analyse(run: Run) -> Page:
 
 
 def _headline(by_type: Table, eager: list[str]) -> str:
+    """Return a headline: the op type with most time on each side, else what the ops that ran one by
+    one show.
+    """
     parts = []
     for side in SIDES:
         mine = [r for r in by_type.records() if r["side"] == side]
@@ -63,8 +66,8 @@ def _headline(by_type: Table, eager: list[str]) -> str:
 
 
 def _between(run: Run) -> float:
-    """Share of the step in Python between ops that run one by one: the framework's own, where
-    Python was sampled.
+    """Return the share of the step in Python between ops that run one by one: the share of the
+    framework's own Python where Python was sampled, else that of untraced time.
     """
     known = framework_python_share(run, run.hosts[0].host) if run.hosts else None
     return category_share(run, Category.ALL_OTHERS) if known is None else known

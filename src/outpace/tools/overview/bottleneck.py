@@ -1,5 +1,5 @@
-"""What bounds the mean step, in a sentence and as figures of the picture beside it: both are made
-here, so that neither denies the other.
+"""What bounds the mean step: a sentence, and the shares of the step chart that it names. Both are
+computed here, so that they agree.
 """
 
 from __future__ import annotations
@@ -17,21 +17,23 @@ from outpace.tools.overview.compute import MeanStep
 from outpace.tools.overview.schema import STEADY_STEP
 
 HOST_OPS, HOST_NO_OP, HOST_TRANSFERS = "Ops on the host", "Host, no op runs", "Transfers from the host"
-"""Parts of categories in the picture: of computation on the host, and what of the input moves to
-devices, which nothing waits for.
+"""Parts of categories in the step chart: two parts of computation on the host, and the part of the
+input that is transferred to devices without anything waiting for it.
 """
 
 _UNSEEN = "Host-bound (Python or untraced work)"
 _COLORS = {c.label: c.value for c in Category}
-_MOSTLY_OPS = 0.5  # of what counts as computation on the host
-_MOSTLY_COPIES = 0.5  # of what counts as computation on the host
-_INPUT_BOUND = 0.2  # of the step, from where XProf calls a program highly input-bound
+_MOSTLY_OPS = 0.5  # minimum share of the computation on the host in which ops run, for ops to bound the step
+_MOSTLY_COPIES = 0.5  # minimum share of the computation on the host in copies, for copies to bound the step
+_INPUT_BOUND = 0.2  # share of the step in input from which XProf calls a program highly input-bound
 
 
 @dataclass(frozen=True)
 class StepBottleneck:
-    """The sentence, and what it says of parts of the picture: their labels, and the share of the
-    step that it gives them.
+    """What bounds the step.
+
+    sentence: the bottleneck in a sentence.
+    shares: by label in the step chart, the share of the step that the sentence states.
     """
 
     sentence: str
@@ -39,7 +41,7 @@ class StepBottleneck:
 
 
 def find_bottleneck(run: Run, mean_step: MeanStep) -> StepBottleneck:
-    """What bounds the mean step."""
+    """Return what bounds the mean step."""
     shares = {c: mean_step.share(c) for c in Category}
     halves = (Category.DEVICE_COMPUTE_16, Category.DEVICE_COMPUTE_32)
     shares[halves[1]] += shares.pop(halves[0])  # one sentence speaks of device compute as a whole
@@ -73,13 +75,15 @@ def find_bottleneck(run: Run, mean_step: MeanStep) -> StepBottleneck:
 
 
 def _moved(run: Run) -> float:
-    """Share of the step that goes to transfers from the host, which counts as input."""
+    """Return the share of the step in transfers from the host, which are part of the input
+    category.
+    """
     return step_breakdown(run).select_hosts(*main_program_hosts(run)).transfer_share
 
 
 def _on_host(time: HostTime, step: str, has_device: bool) -> tuple[str, dict[str, float]]:
-    """What bounds a step in which the host works: ops, or what stands between them; and the parts
-    of the picture that say so.
+    """Return (what bounds a step in which the host works: ops, or the time between ops; shares of
+    the step chart that the sentence states).
     """
     idle = time.compute_share - time.op_share
     if time.op_share >= _MOSTLY_OPS * time.compute_share:
@@ -91,8 +95,8 @@ def _on_host(time: HostTime, step: str, has_device: bool) -> tuple[str, dict[str
 
 
 def build_step_chart(run: Run, mean_step: MeanStep, title: str) -> Chart:
-    """The mean step; computation on a host without devices is divided into ops and what stands
-    between them, input into waits and transfers.
+    """Return the chart of the mean step. On a host without devices, computation is divided into ops
+    and the time between ops; input is divided into waits and transfers.
     """
     time, moved = mean_host_time(run, *main_program_hosts(run)), _moved(run)
     waits = mean_step.share(Category.INPUT)
@@ -113,7 +117,7 @@ def build_step_chart(run: Run, mean_step: MeanStep, title: str) -> Chart:
     for row in mean_step.table.records():
         for name, part in divided.get(row["key"], {row["category"]: 1.0}).items():
             rows.append({**row, "category": name, "mean_ps": row["mean_ps"] * part})
-    rows.sort(key=lambda row: row["category"] in (HOST_NO_OP, HOST_TRANSFERS))  # a category keeps its glyph
+    rows.sort(key=lambda row: row["category"] in (HOST_NO_OP, HOST_TRANSFERS))  # keeps the glyph of each category
     table = Table.from_rows("steady_step", title, STEADY_STEP, [tuple(row[f.name] for f in STEADY_STEP) for row in rows])
     return Chart(
         title, ChartKind.STACK_TOTAL, table, "category", ("mean_ps",), {**_COLORS, HOST_OPS: Category.HOST_COMPUTE.value}
@@ -121,7 +125,7 @@ def build_step_chart(run: Run, mean_step: MeanStep, title: str) -> Chart:
 
 
 def format_step_name(run: Run, mean_step: MeanStep, *, is_compiling: bool) -> str:
-    """What the step is that is shown: one name for its time and its picture."""
+    """Return the name of the step that is shown, used for both its time and its chart."""
     if partial_step_reason(run):
         return "Captured step"
     if is_compiling:

@@ -1,4 +1,4 @@
-"""Profiles that cannot carry a conclusion: the first thing to change is the capture."""
+"""Findings on profiles that support no conclusion: the first thing to change is the capture."""
 
 from __future__ import annotations
 
@@ -24,12 +24,12 @@ from outpace.model import Certainty, Effort, Evidence, Finding, Severity, Unit, 
 from outpace.timeline import Run
 from outpace.timeline.builds import find_unfinished_build
 
-_SIZES = 3  # of products, from where a capture compares them
-_MOST = 6  # in a sentence
+_SIZES = 3  # minimum number of different matrix products for their rates to be compared
+_MOST = 6  # maximum number of rates in a sentence
 
 
 def iter_findings(run: Run, program: Workload) -> Iterator[Finding]:
-    """At most one finding: nothing recorded, bytes lost, no step, or none that is whole."""
+    """Yield at most one finding: no events, lost bytes, no step, or no whole step."""
     lost, why = format_missing_bytes(run), explain_missing_steps(run)
     if run.events == 0:
         yield _again("empty", why.reason, CAPTURE_ADVICE, run)
@@ -47,8 +47,8 @@ def iter_findings(run: Run, program: Workload) -> Iterator[Finding]:
 
 
 def _compiled_at(run: Run) -> str:
-    """The line that asked for the build which the capture's end cut off, where samples tell; empty
-    for none.
+    """Return the line that started the build which the end of the capture cut off, where Python
+    samples show it; else "".
     """
     for timeline in run.hosts:
         if (cut := find_unfinished_build(timeline.trace)) is not None:
@@ -58,8 +58,8 @@ def _compiled_at(run: Run) -> str:
 
 
 def _rates(run: Run) -> str:
-    """How fast a device computed matrix products of several sizes, smallest first; "" where all
-    have one size, or nobody knows.
+    """Return the rates at which a device computed matrix products of several sizes, smallest first;
+    "" where fewer than `_SIZES` different products have a known rate.
     """
     ran = [r for ops in instruction_stats(run).values() for r in ops if r.op.flops > 0 and r.side == DEVICE_SIDE and r.time_ps]
     known = {(r.op.flops, r.op.bytes): r.flops_per_s / 1e12 for r in ran}

@@ -1,4 +1,4 @@
-"""Captures that hold little else than compilation: their steps are no steady state, and their mean
+"""Captures that consist mostly of compilation: their steps are no steady state, and their mean
 misleads.
 """
 
@@ -13,15 +13,20 @@ from outpace.model import Category, Unit, humanize, median
 from outpace.model.units import format_count
 from outpace.timeline import Run
 
-_MOSTLY = 0.5  # of the steps' time
-_NONE = 0.01  # of a step: one that compiles for less only runs
-_FEWEST = 50  # steps that only run: a few of them, each after a compilation, only hand work to a device that is idle
+_MOSTLY = 0.5  # minimum share of the steps' time in compilation
+_NONE = 0.01  # maximum share of a step in compilation for the step to count as running only
+# Minimum number of steps that only run: a few of them, each after a compilation, only dispatch work
+# to an idle device.
+_FEWEST = 50
 
 
 @dataclass(frozen=True)
 class CompilingSteps:
-    """`count` of the `step_count` captured ones compile; those that only run take `plain_step_ps`
-    ps (median; None: too few of them).
+    """Steps that mostly compile.
+
+    count: number of steps that compile.
+    step_count: number of captured steps.
+    plain_step_ps: median time of the steps that only run, ps; None where these are too few.
     """
 
     count: int
@@ -29,7 +34,7 @@ class CompilingSteps:
     plain_step_ps: float | None
 
     def render_caveat(self, run: Run) -> str:
-        """A line for the confidence in the report."""
+        """Return a line for the report's confidence section."""
         which = (
             f"{self.count} of {format_count(self.step_count, 'step')} compile"
             if self.count < self.step_count
@@ -40,7 +45,7 @@ class CompilingSteps:
 
 
 def find_compiling_steps(breakdown: StepBreakdown) -> CompilingSteps | None:
-    """What is to be said of steps that mostly compile; None for others."""
+    """Return the compiling steps where the steps mostly compile; else None."""
     whole = breakdown.steady_steps
     duration, built = whole["duration_ps"].astype(np.float64), breakdown.category_ps(Category.COMPILATION)
     if not len(whole) or built.sum() < _MOSTLY * duration.sum():

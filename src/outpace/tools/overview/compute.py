@@ -18,8 +18,13 @@ from outpace.tools.overview.schema import AVERAGE, HOSTS, TOP_OPS
 
 @dataclass(frozen=True)
 class MeanStep:
-    """The mean step over the complete steps of all hosts. Times in ps; `step_count` is the number
-    of steps, `median_ps` the median one.
+    """The mean step over the complete steps of all hosts.
+
+    step_count: number of steps.
+    mean_ps: mean step time, ps.
+    median_ps: median step time, ps.
+    std_ps: standard deviation of the step time, ps.
+    table: table `AVERAGE`, a row per category.
     """
 
     step_count: int
@@ -30,17 +35,17 @@ class MeanStep:
 
     @property
     def is_uneven(self) -> bool:
-        """Whether few of the steps make the mean."""
+        """Whether the mean is so far above the median that few steps determine it."""
         return self.mean_ps >= UNEVEN_RATIO * self.median_ps
 
     def share(self, category: Category) -> float:
-        """A category's share of the mean step time, 0 without steps."""
+        """Return a category's share of the mean step time; 0 without steps."""
         at = self.table["key"].tolist().index(category.value)
         return float(self.table["fraction"][at])
 
 
 def compute_mean_step(breakdown: StepBreakdown) -> MeanStep:
-    """Mean and standard deviation per category."""
+    """Return the mean step with the mean and standard deviation of each category."""
     whole = breakdown.steady_steps
     duration = whole["duration_ps"].astype(np.float64)
     mean = float(duration.mean()) if len(duration) else 0.0
@@ -57,9 +62,11 @@ def compute_mean_step(breakdown: StepBreakdown) -> MeanStep:
 
 @dataclass(frozen=True)
 class StepRate:
-    """How the steps of `compute_mean_step` follow each other: training steps per second of one
-    host, the mean time from the end of a step to the start of the next one (ps), and the share of
-    the time from the first step to the last that no step covers.
+    """How the steps of `compute_mean_step` follow each other.
+
+    steps_per_second: training steps per second of one host.
+    gap_ps: mean time from the end of a step to the start of the next one, ps.
+    outside_share: share of the time from the first step to the last that no step covers.
     """
 
     steps_per_second: float
@@ -68,7 +75,9 @@ class StepRate:
 
 
 def compute_step_rate(run: Run, mean_step: MeanStep) -> StepRate:
-    """Of the hosts that `mean` is of; steps of a host do not overlap."""
+    """Return the step rate over the hosts of the main program, which are the hosts of `mean_step`.
+    The steps of one host do not overlap.
+    """
     gaps, count, spans, per_row = 0.0, 0, 0, 1
     for steps in (run.by_host[host].steps for host in main_program_hosts(run)):
         span = int(steps.end.max() - steps.start.min())
@@ -80,19 +89,22 @@ def compute_step_rate(run: Run, mean_step: MeanStep) -> StepRate:
 
 
 def compute_precision_shares(breakdown: StepBreakdown) -> tuple[float, float] | None:
-    """Shares of device compute time in 16 and in 32 bits; None without device compute."""
+    """Return the shares of device compute time in 16 and in 32 bits; None without device
+    compute.
+    """
     half = float(breakdown.category_ps(Category.DEVICE_COMPUTE_16).sum())
     full = float(breakdown.category_ps(Category.DEVICE_COMPUTE_32).sum())
     return (half / (half + full), full / (half + full)) if half + full else None
 
 
 def compute_hosts(run: Run, breakdown: StepBreakdown) -> Table:
-    """Run environment, one row per host."""
+    """Return table `HOSTS`: the environment of the run, one row per host."""
     whole = breakdown.steady_steps
     return Table.from_rows("hosts", "Run environment", HOSTS, [_host(run, t, whole) for t in run.hosts])
 
 
 def _host(run: Run, timeline: Timeline, whole: Table) -> tuple[object, ...]:
+    """Return the row of `HOSTS` for one host. `whole` has the steady steps of all hosts."""
     mine = whole.filter_by("host", timeline.host)["duration_ps"]
     cores = run.core_count(timeline)
     planes = timeline.device_planes
@@ -112,7 +124,9 @@ def _host(run: Run, timeline: Timeline, whole: Table) -> tuple[object, ...]:
 
 
 def iter_top_ops(ops: Table, limit: int = 10) -> Iterator[Table]:
-    """The ops with most self time: on the device where there is one, and on the host."""
+    """Yield a table of the ops with most self time, for the device where there is one, and for the
+    host.
+    """
     for side in ("Device", "Host"):
         mine = ops.take((ops["side"] == side) & ~ops["idle"].astype(bool)).sort_by("self_ps")
         total = float(mine["self_ps"].sum())

@@ -1,4 +1,4 @@
-"""The overview's advice: categories that take too much of the step, compilation in it, and time
+"""The overview's advice: categories that take too much of the step, compilation in steps, and time
 between the steps.
 """
 
@@ -38,17 +38,28 @@ _COMPILING = Threshold("compilation in steady state", 0.05, Unit.FRACTION, "a st
 _MOSTLY_COMPILING = Threshold("mostly compiling", 0.20, Unit.FRACTION, "our choice: four times the smallest share worth a look")
 _OUTSIDE = Threshold("time between steps", 0.20, Unit.FRACTION, "our choice: a training loop that only trains has next to none")
 _MOSTLY_OUTSIDE = Threshold("mostly between steps", 0.50, Unit.FRACTION, "more than in the steps themselves")
-_LEAST_STEPS = 3
+_LEAST_STEPS = 3  # minimum number of steps for a finding on the time between them
 _SLOWED = Threshold("slowed by profiling", 0.10, Unit.FRACTION, "above this the shares of short events are distorted")
 _LARGER = "use a larger batch, so that each kernel does more (it changes the training: compare the time per example)"
 _HARDLY = Threshold("saving by 16 bits", 0.02, Unit.FRACTION, "our choice: less cannot be measured")
-_HALVED = 0.5  # of the time of 32-bit computation that 16 bits save at most where memory bounds it; tensor cores can save more
+# Share of the time of 32-bit computation that 16 bits save at most where memory bounds it; tensor
+# cores can save more.
+_HALVED = 0.5
 
 
 @dataclass(frozen=True)
 class _Rule:
-    """A category that is too large: what it is in words, and what to do about it in
-    each framework.
+    """A rule on a category that takes too much of the step.
+
+    category: the category.
+    high: threshold of a finding of high severity.
+    moderate: threshold of a finding of moderate severity.
+    what: what the category is, in words.
+    keras: the action for Keras.
+    tensorflow: the action for TensorFlow.
+    jax: the action for JAX.
+    compiled: the action for all frameworks where XLA compiles the whole step already; "" where it
+        does not differ.
     """
 
     category: Category
@@ -58,10 +69,10 @@ class _Rule:
     keras: str
     tensorflow: str
     jax: str
-    compiled: str = ""  # in the words of all, where XLA compiles the whole step already
+    compiled: str = ""
 
     def action(self, program: Workload, xla: bool) -> str:
-        """What to do, without what is in force."""
+        """Return the action for a program, without what is in force already."""
         return (
             self.compiled
             if xla and self.compiled
@@ -111,10 +122,11 @@ def iter_findings(
     half_share: float = 1.0,
     single_program: bool = False,
 ) -> Iterator[Finding]:
-    """All findings of the overview about the steady step. `python_share`: share of it in which
-    samples met Python, where there are any; `half_share`: of what devices compute in 32 bits, the
-    part that can be shorter in 16; `single_program`: one program of JAX does the devices' work of a
-    step.
+    """Yield all findings of the overview on the steady step.
+
+    `python_share` is the share of the step in which samples found Python, None without samples.
+    `half_share` is the part of the devices' 32-bit computation that can be shorter in 16 bits.
+    `single_program` says that one JAX program does the devices' work of a step.
     """
     if mean_step.step_count:
         for rule in _RULES:
@@ -127,6 +139,9 @@ def iter_findings(
 
 
 def _category(rule: _Rule, breakdown: StepBreakdown, average: MeanStep, program: Workload, xla: bool) -> Iterator[Finding]:
+    """Yield the finding of one rule, where the category takes at least the rule's moderate
+    threshold.
+    """
     share = average.share(rule.category)
     if share < rule.moderate.value:
         return
@@ -143,8 +158,8 @@ def _category(rule: _Rule, breakdown: StepBreakdown, average: MeanStep, program:
 
 
 def _threads(average: MeanStep, devices: DeviceSpecs) -> Iterator[Finding]:
-    """TensorFlow's GPU thread mode, where launches are late; struck where the threads' names show
-    that it is set.
+    """Yield the finding on TensorFlow's GPU thread mode, where launches are late. It is struck
+    where the threads' names show that the mode is set.
     """
     share = average.share(Category.KERNEL_LAUNCH)
     if share < _SOME_OTHER.value or not devices.has_tensorflow_gpu:
@@ -164,8 +179,8 @@ def _threads(average: MeanStep, devices: DeviceSpecs) -> Iterator[Finding]:
 
 
 def _python(average: MeanStep, program: Workload, python: float | None) -> Iterator[Finding]:
-    """Time without an event; of which samples say how much is Python, the one part that doing less
-    of it saves.
+    """Yield the finding on time without an event. Where samples show how much of it is Python, only
+    that part can be saved by doing less Python.
     """
     share = average.share(Category.ALL_OTHERS)
     saved = share if python is None else min(share, python)
@@ -192,6 +207,9 @@ def _python(average: MeanStep, program: Workload, python: float | None) -> Itera
 
 
 def _compilation(breakdown: StepBreakdown, average: MeanStep, functions: Table, program: Workload) -> Iterator[Finding]:
+    """Yield the finding on graphs that are built and programs that are compiled within the
+    steps.
+    """
     share = average.share(Category.COMPILATION)
     if share < _COMPILING.value:
         return
@@ -222,6 +240,9 @@ def _compilation(breakdown: StepBreakdown, average: MeanStep, functions: Table, 
 
 
 def _low_precision(breakdown: StepBreakdown, program: Workload, devices: DeviceSpecs, narrowed: float) -> Iterator[Finding]:
+    """Yield the finding on a device that hardly computes in 16 bits. `narrowed` is the part of the
+    32-bit computation that can be shorter in 16 bits.
+    """
     shares = compute_precision_shares(breakdown)
     assumes = "if what 16 bits can make shorter of the 32-bit computation took half as long"
     saving = build_category_saving(breakdown, Category.DEVICE_COMPUTE_32, assumes, fraction=_HALVED * narrowed)
@@ -251,7 +272,7 @@ def _low_precision(breakdown: StepBreakdown, program: Workload, devices: DeviceS
 
 
 def iter_gap_findings(step_rate: StepRate, mean_step: MeanStep, program: Workload, gaps: StepGaps | None) -> Iterator[Finding]:
-    """Whether much of the time lies between steps, where the breakdown does not look."""
+    """Yield the finding on time between steps, which the step breakdown does not cover."""
     if mean_step.step_count < _LEAST_STEPS or step_rate.outside_share < _OUTSIDE.value:
         return
     what = "calls" if program.is_inference else "steps"
@@ -288,7 +309,9 @@ def iter_gap_findings(step_rate: StepRate, mean_step: MeanStep, program: Workloa
 
 
 def _within(gaps: StepGaps | None) -> str:
-    """Where the time between the steps goes, as far as it is known."""
+    """Return where the time between the steps goes, as far as it is known, as the end of a
+    sentence.
+    """
     if gaps is None:
         return ""
     name, count, share = gaps.longest_call
@@ -302,7 +325,7 @@ def _within(gaps: StepGaps | None) -> str:
 
 
 def iter_profiling_findings(host: str, cost: ProfilingCost | None) -> Iterator[Finding]:
-    """Whether profiling slowed the steps."""
+    """Yield the finding that profiling slowed the steps."""
     if cost is None or cost.slowdown < _SLOWED.value:
         return
     yield Finding(

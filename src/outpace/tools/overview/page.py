@@ -100,8 +100,9 @@ def analyse(run: Run) -> Page:
 
 
 def _advice(run: Run, breakdown: StepBreakdown, mean: MeanStep, kind: Workload) -> Iterator[Finding]:
+    """Yield the findings of all rules of the overview, without those on the capture."""
     python = python_share(run, main_program_hosts(run))
-    # Without devices nobody asks for these, and the programs need not be read.
+    # These facts matter only with devices; without them, the compiled programs need not be read.
     facts = (python, half_precision_fraction(run), has_one_module(run)) if run.has_device else (python,)
     yield from rules.iter_findings(breakdown, mean, tf_functions(run), kind, device_specs(run), *facts)
     if mean.step_count:
@@ -114,17 +115,19 @@ def _advice(run: Run, breakdown: StepBreakdown, mean: MeanStep, kind: Workload) 
 
 
 _COUNTED = re.compile(r"(?P<count>[\d,]+)(?P<what>[^\d,].*)")
-_NOTICEABLE = 0.01  # slower: less is chance
+_NOTICEABLE = 0.01  # slowdown by profiling below which the difference is chance
 _APART = (Exclusion.SLOW.value, Exclusion.ONE_OFF.value)
-_MUCH_APART = 0.15  # of the time of all steps
-_TAKEN = 0.5  # cores: what takes less hardly slows a training
-_PS_PER_NS = 1000
-_PHASE_CHANGE = 0.10  # profiling does not speed steps up: before and during then compare different work
+_MUCH_APART = 0.15  # minimum share of the time of all steps in excluded steps for the step rate to mention them
+_TAKEN = 0.5  # cores used by other processes, below which they hardly slow a training
+_PS_PER_NS = 1000  # picoseconds per nanosecond
+# Speedup while profiling from which the steps before and during it compare different work, since
+# profiling does not speed steps up.
+_PHASE_CHANGE = 0.10
 _HOST_COLUMNS = ("host", "steps", "source", "mean_ps", "events", "window_ps", "devices", "cpu_cores", "framework")
 
 
 def render_headline(run: Run, mean_step: MeanStep) -> str:
-    """One sentence: what bounds the program, and by how much."""
+    """Return one sentence: what bounds the program, and by how much."""
     if why := partial_step_reason(run):
         return f"No whole training step was captured: {why}."
     between = compute_step_rate(run, mean_step).outside_share
@@ -134,9 +137,11 @@ def render_headline(run: Run, mean_step: MeanStep) -> str:
     return which + apart + find_bottleneck(run, mean_step).sentence
 
 
+# Minimum number of steps to know how they vary, and maximum number of excluded or borderline steps
+# in the report.
 _FEW, _MOST_TOLD = 3, 4
-_MOSTLY_BETWEEN = 0.5
-_SMALL = 0.01  # of the step: what is below needs no further reading
+_MOSTLY_BETWEEN = 0.5  # share of the time between the steps from which the headline names it
+_SMALL = 0.01  # share of the step below which a category needs no further reading
 _COMPUTE = ("kernel_stats.kernels", "hlo_stats.hlo_ops", "op_stats.ops")
 _BEHIND: dict[Category, tuple[tuple[str, ...], str]] = {
     Category.COMPILATION: (("functions.traces", "functions.compilations"), "which function was built or compiled, and why"),
@@ -153,7 +158,7 @@ _BEHIND: dict[Category, tuple[tuple[str, ...], str]] = {
 
 
 def _links(mean: MeanStep) -> Links:
-    """Where each part of the step is looked into."""
+    """Return the links from each part of the step to the tables that show its details."""
     rows = zip(Category, mean.table["mean_ps"].tolist(), mean.table["fraction"].tolist(), strict=True)
     return Links(
         "Drill down",
@@ -164,15 +169,15 @@ def _links(mean: MeanStep) -> Links:
 
 
 def _graph(run: Run, breakdown: StepBreakdown) -> Chart:
-    """The steps in order; of several hosts one at a time, for the reader to choose."""
+    """Return the chart of the steps in order; with several hosts, the reader chooses one."""
     several = len({t.host for t in run.hosts if len(t.steps)}) > 1
     chosen = "host" if several else ""
     return Chart("Step time", ChartKind.STACK_SERIES, breakdown.steps, "step", _SHOWN, _COLORS, _remark(run), chosen)
 
 
 def _speed(run: Run, breakdown: StepBreakdown, mean: MeanStep) -> tuple[Figure, ...]:
-    """Step time and throughput; examples per second where the input pipeline says how large its
-    batches are.
+    """Return the figures of step time and throughput; examples per second where the input pipeline
+    shows the size of its batches.
     """
     spread = (
         f"std. dev. {humanize(mean.std_ps, Unit.PS)} over {_steps(mean)}"
@@ -203,8 +208,8 @@ def _speed(run: Run, breakdown: StepBreakdown, mean: MeanStep) -> tuple[Figure, 
 
 
 def _left_out(run: Run, breakdown: StepBreakdown) -> str:
-    """What a rate of steady steps leaves out, where that is much of the time: an evaluation, a
-    checkpoint.
+    """Return a remark on the steps that a rate of steady steps leaves out (an evaluation, a
+    checkpoint), where they take much of the time; else "".
     """
     mine = breakdown.select_hosts(*main_program_hosts(run)).steps
     apart, times = np.isin(mine["aside"], _APART), mine["duration_ps"].astype(np.float64)
@@ -217,8 +222,8 @@ def _left_out(run: Run, breakdown: StepBreakdown) -> str:
 
 
 def _running(builds: CompilingSteps | None) -> Iterator[Figure]:
-    """The step that a capture which mostly compiled will have later; none of any other, or where
-    too few steps tell.
+    """Yield the figure of the step without compilation, for a capture of mostly compilation with
+    enough steps that only run.
     """
     if builds is not None and builds.plain_step_ps is not None:
         runs = builds.step_count - builds.count
@@ -228,22 +233,22 @@ def _running(builds: CompilingSteps | None) -> Iterator[Figure]:
 
 
 def _uneven(mean: MeanStep) -> Iterator[Figure]:
-    """The median step, where few steps make the mean."""
+    """Yield the figure of the median step, where few steps determine the mean."""
     if mean.is_uneven:
         yield Figure("Median step", mean.median_ps, Unit.PS, f"the mean is {mean.mean_ps / mean.median_ps:.2g} times as long")
 
 
 def _between(follows: StepRate, mean: MeanStep) -> Iterator[Figure]:
-    """What lies between the steps: with the step time, it makes the cycle that a second holds so
-    many of.
+    """Yield the figure of the time between the steps, which together with the step time makes the
+    cycle that the rate counts.
     """
     if follows.gap_ps >= _SMALL * mean.mean_ps:
         yield Figure("Between steps", follows.gap_ps, Unit.PS, "mean, from the end of a step to the start of the next one")
 
 
 def _plain(run: Run) -> Iterator[Figure]:
-    """The step without the profiler, which savings are shares of; none where profiling did not
-    change it, or nobody knows.
+    """Yield the figure of the step without the profiler, which savings are shares of; nothing where
+    profiling did not change the step, or the capture did not measure it.
     """
     budget = budgets(run)[ALL_HOSTS]
     if budget.profiling_share:
@@ -255,11 +260,12 @@ def _plain(run: Run) -> Iterator[Figure]:
 
 
 def _rounded(rate: float) -> str:
-    """A rate in three digits, never in powers of ten."""
+    """Return a rate with three significant digits, never in powers of ten."""
     return f"{float(f'{rate:.3g}'):,.{max(0, 2 - math.floor(math.log10(rate)))}f}" if rate > 0 else "0"
 
 
 def _summary(run: Run, breakdown: StepBreakdown, mean: MeanStep, kind: Workload, speed: tuple[Figure, ...]) -> Figures:
+    """Return the figures of the performance summary."""
     confidence = max((t.steps.confidence for t in run.hosts if len(t.steps)), key=list(Confidence).index)
     per_row = max(breakdown.steps_per_execution.values(), default=1)
     outside = compute_step_rate(run, mean).outside_share
@@ -279,8 +285,8 @@ def _summary(run: Run, breakdown: StepBreakdown, mean: MeanStep, kind: Workload,
 
 
 def _evidence(run: Run, breakdown: StepBreakdown, mean: MeanStep) -> list[str]:
-    """How good the evidence is: how many steps, how they were found, which were set aside or nearly
-    so, and what profiling itself cost.
+    """Return lines on the quality of the evidence: how many steps there are, how they were found,
+    which were excluded or nearly excluded, and what profiling itself cost.
     """
     lines = [f"{_steps(mean)}: {_remark(run)}"]
     if mean.step_count < _FEW:
@@ -314,8 +320,9 @@ def _widely(breakdown: StepBreakdown, mean: MeanStep) -> str:
 
 
 def _measured(run: Run, timeline: Timeline, cost: ProfilingCost) -> str:
-    """The two times behind a slowdown, of which a median is not the mean of the steady steps, and
-    whether it is the profiler's doing at all.
+    """Return the two times behind a slowdown by profiling (a median is not the mean of the steady
+    steps), and whether other programs may have caused it; "" where the slowdown is not noticeable
+    or not plausible.
     """
     if cost.slowdown < _NOTICEABLE or not cost.is_plausible:
         return ""
@@ -345,8 +352,8 @@ def _cost(cost: ProfilingCost) -> str:
 
 
 def _remark(run: Run) -> str:
-    """How the steps were found; of hosts that differ in the number alone, from the fewest to the
-    most.
+    """Return how the steps were found. For hosts whose explanations differ only in the number,
+    return one text with the lowest and the highest number.
     """
     told = [_COUNTED.fullmatch(t.steps.explanation) for t in run.hosts]
     if len(told) > 1 and all(told) and len({t["what"] for t in told if t}) == 1:

@@ -1,5 +1,5 @@
-"""What a step pays beside its model: per call, for always the same stop of its thread, for what
-workers exchange, for copies of the model.
+"""Costs of a step outside the model's computation: per call, in a regular stop of its thread, in
+collectives of workers, and in replicas of the model.
 """
 
 from __future__ import annotations
@@ -28,8 +28,10 @@ _INPUT_PYTHON = Threshold(
     "Python of the input, of the step", 0.15, Unit.FRACTION, "our choice: less holds calls up for less than that"
 )
 _LOCKED = "The input pipeline runs Python beside them, under the same interpreter lock (GIL): some of it is waiting for that."
-_APART = 0.1  # of the transfer, from where workers wait for one of them
-_SHORT = 3e9  # ps: a call costs a millisecond or two, so that what is untraced of a shorter step is most likely its as well
+_APART = 0.1  # minimum time that others wait for the last worker, as a share of the transfer, for that worker to be named
+# Length of a short step, ps: a call costs a millisecond or two, so that the untraced time of a
+# shorter step most likely belongs to the call as well.
+_SHORT = 3e9
 _STOP = Threshold("a stop, of the step", 0.05, Unit.FRACTION, "our choice: a smaller saving could not be measured")
 _MUCH_STOP = Threshold(
     "a stop, much of the step", 0.20, Unit.FRACTION, "our choice: four times the smallest share worth a look"
@@ -37,7 +39,7 @@ _MUCH_STOP = Threshold(
 
 
 def iter_findings(run: Run, program: Workload) -> Iterator[Finding]:
-    """All findings, host by host."""
+    """Yield all findings, host by host."""
     for timeline in run.hosts:
         if timeline.host in budgets(run):
             yield from _per_call(run, timeline.host, program)
@@ -48,15 +50,19 @@ def iter_findings(run: Run, program: Workload) -> Iterator[Finding]:
 
 
 def _per_call(run: Run, host: str, program: Workload) -> Iterator[Finding]:
+    """Yield the finding on what each call costs, whatever the size of a batch: calls into the
+    framework and the Python around them, and in short steps also the executor and untraced time.
+    """
     timeline, budget = run.by_host[host], budgets(run)[host]
     per_row = timeline.steps.steps_per_execution
     short = budget.step_ps <= _SHORT * per_row
     time = mean_host_time(run, host)
     share = time.call_share - user_python_share(run, host)
-    adapts = program.is_inference and program.is_keras  # what it waits for is an adapter's work, which is per call too
+    # An adapter works once per call, so that waiting for it is a cost per call, too.
+    adapts = program.is_inference and program.is_keras
     if short:
         share = max(share, call_overhead_bound(run, host, include_input=adapts) - user_python_share(run, host))
-    ahead = timeline.steps.async_dispatch  # what its thread does holds no step up
+    ahead = timeline.steps.async_dispatch  # with asynchronous dispatch, the work of the training thread delays no step
     if share < _SOME.value or not time.op_share or timeline.device_planes or ahead or is_op_by_op(run, host):
         return
     locked = _input_python(run, timeline) >= _INPUT_PYTHON.value
@@ -81,8 +87,8 @@ def _per_call(run: Run, host: str, program: Workload) -> Iterator[Finding]:
 
 
 def _input_python(run: Run, timeline: Timeline) -> float:
-    """How long the input pipeline runs Python per step, as a share of the step: generators, and
-    Python functions of its stages.
+    """Return how long the input pipeline runs Python per step (generators, and Python functions of
+    its stages), as a share of the step.
     """
     mine = (pipeline for pipeline in pipelines(run) if pipeline.host == timeline.host)
     return sum(
@@ -94,11 +100,17 @@ def _input_python(run: Run, timeline: Timeline) -> float:
 
 
 def _exchanged(run: Run) -> Iterator[Finding]:
+    """Yield a finding for each program whose workers have no device and spend much of the step in
+    collectives: waiting for each other, or the transfer itself.
+    """
     for found in collective_costs(run):
         if found.share < _TRANSFER.value:
             continue
         alone = found.wait_ps is None
-        spends = f"{humanize(found.transfer_ps, Unit.PS)} per step ({found.share:.0%}) in collectives ({found.count:.0f} {found.collective_type})"
+        spends = (
+            f"{humanize(found.transfer_ps, Unit.PS)} per step ({found.share:.0%}) in collectives "
+            f"({found.count:.0f} {found.collective_type})"
+        )
         told = f"{found.last_worker} spends {spends}: waiting for other workers, or the transfer itself."
         if not alone:
             apart = (found.wait_ps or 0.0) >= _APART * found.transfer_ps
@@ -123,6 +135,9 @@ def _exchanged(run: Run) -> Iterator[Finding]:
 
 
 def _copies_of_the_model(run: Run, host: str) -> Iterator[Finding]:
+    """Yield the finding on several replicas of the model that share the cores of one host without
+    an accelerator.
+    """
     timeline = run.by_host[host]
     count = 1 if timeline.device_planes else count_replicas(op.name for op in timeline.ops)
     if count < 2:
@@ -142,7 +157,7 @@ def _copies_of_the_model(run: Run, host: str) -> Iterator[Finding]:
 
 
 def _fewer(program: Workload, per_row: int) -> str:
-    """How there are fewer calls for the same work."""
+    """Return the action that gets the same work done with fewer calls."""
     batch = "Use a larger batch (it changes the training: compare the time per example)"
     if program.is_inference:
         return "Predict more at once: " + program.select_text(
@@ -162,14 +177,17 @@ def _fewer(program: Workload, per_row: int) -> str:
 
 
 def _stops(run: Run, host: str, program: Workload) -> Iterator[Finding]:
+    """Yield the finding on a stop of the training thread that is about equally long in most
+    steps.
+    """
     found = find_idle_gap(run, host)
-    share = (
-        min(found.share, budgets(run)[host].category_shares[Category.ALL_OTHERS.value]) if found else 0.0
-    )  # nothing else runs meanwhile
+    # Limited to untraced time, since nothing else runs during a stop.
+    share = min(found.share, budgets(run)[host].category_shares[Category.ALL_OTHERS.value]) if found else 0.0
     if found is None or share < _STOP.value:
         return
     launching = (Category.HOST_COMPUTE, Category.KERNEL_LAUNCH) if run.has_device else ()
-    beside = _share_of(budgets(run)[host], *launching)  # a host that stops no more runs ahead of its device
+    # A host that no longer stops runs ahead of its device, which saves this time as well.
+    beside = _share_of(budgets(run)[host], *launching)
     between = f" between {found.previous_event} and {found.next_event or 'the end of the step'}" if found.previous_event else ""
     much = share >= _MUCH_STOP.value
     yield Finding(
@@ -196,13 +214,13 @@ def _stops(run: Run, host: str, program: Workload) -> Iterator[Finding]:
 
 
 def _share_of(budget: Budget, *categories: Category) -> float:
-    """What categories have of the step."""
+    """Return the share of the step that the categories take together."""
     return sum(budget.category_shares[category.value] for category in categories)
 
 
 def _waits_in_calls(run: Run, host: str, program: Workload) -> Iterator[Finding]:
-    """Calls that return only when the device is done: what the host does from there to the next
-    launch is done beside an idle device.
+    """Yield the finding on calls that return only when the device is done: what the host does from
+    then to the next launch leaves the device idle.
     """
     timeline, budget = run.by_host[host], budgets(run)[host]
     waits = device_waits(timeline)
@@ -221,7 +239,8 @@ def _waits_in_calls(run: Run, host: str, program: Workload) -> Iterator[Finding]
     yield Finding(
         id="waits_in_calls",
         severity=Severity.HIGH if much else Severity.MODERATE,
-        sentence=f"In {len(waits.device_idle_ps)} of {steps} the training thread waits for the device ({humanize(length, Unit.PS)}, without an event), "
+        sentence=f"In {len(waits.device_idle_ps)} of {steps} the training thread waits for the device "
+        f"({humanize(length, Unit.PS)}, without an event), "
         f"and only then prepares the next call: the device is idle for {humanize(time, Unit.PS)} before that.",
         action=program.select_text(
             keras="Let the host run ahead: read logs and losses in callbacks only every few batches, or run several batches per call "

@@ -1,6 +1,4 @@
-"""Steps that are no steady state: which were set aside and why, and what comes round every few
-steps.
-"""
+"""Steps outside the steady state: which were excluded and why, and what recurs every few steps."""
 
 from __future__ import annotations
 
@@ -37,21 +35,27 @@ from outpace.timeline.steady_state import Exclusion, find_period
 
 _PERIODIC = Threshold("periodic cost", 0.03, Unit.FRACTION, "our choice: a smaller saving could not be measured")
 _MUCH = Threshold("high periodic cost", 0.15, Unit.FRACTION, "our choice: five times the smallest cost worth a look")
-_TWICE = 2
-_MORE_CALLS = 1.5  # times as many calls as usual: then an evaluation ran, and not the same calls longer
-_PLAIN = 3.0  # times the usual step: what comes only twice in a capture, and takes less, may be chance
+_TWICE = 2  # occurrences in a capture up to which chance is possible
+_MORE_CALLS = 1.5  # ratio of calls to the usual number from which an evaluation ran, rather than the same calls for longer
+_PLAIN = 3.0  # minimum ratio to the usual step of a cost that occurs only twice in a capture; less may be chance
 _STALLS = {
     Category.INPUT: "Find what stalls the input (a buffer that is filled, a slow file)",
     Category.COMPILATION: "Keep shapes, dtypes and Python arguments constant: these steps compile",
 }
 _CATEGORIES = tuple(f"{category.value}_ps" for category in Category)
-_OTHERWISE_KNOWN = (Category.INPUT, Category.COMPILATION)  # rules of their own name what waits, and what is compiled
+_OTHERWISE_KNOWN = (Category.INPUT, Category.COMPILATION)  # other rules name what waits for input, and what is compiled
 
 
 @dataclass(frozen=True)
 class ExcludedStep:
-    """A step that was set aside: its number, why, how long it took and what its host's steady step
-    takes (ps), and which category made most of the difference (None: less than half of it by any).
+    """A step that was excluded from the steady state.
+
+    host: host of the step.
+    step: number of the step.
+    reason: why it was excluded.
+    duration: length of the step, ps.
+    steady_duration: mean length of the host's steady step, ps.
+    cause: category that makes at least half of the difference; None where no category does.
     """
 
     host: str
@@ -73,7 +77,7 @@ class ExcludedStep:
 
 
 def iter_excluded_steps(breakdown: StepBreakdown) -> Iterator[ExcludedStep]:
-    """The steps that were set aside, in their order."""
+    """Yield the excluded steps, in their order."""
     apart, whole = breakdown.steps.take(breakdown.steps["aside"] != ""), breakdown.steady_steps
     usual = {
         host: _means(others) for host in dict.fromkeys(apart["host"].tolist()) if len(others := whole.filter_by("host", host))
@@ -91,13 +95,13 @@ def iter_excluded_steps(breakdown: StepBreakdown) -> Iterator[ExcludedStep]:
 
 
 def _means(steps: Table) -> list[float]:
-    """The mean duration of steps, and of each category, ps."""
+    """Return the mean duration of steps, and of each category, ps."""
     return [float(steps[name].mean()) for name in ("duration_ps", *_CATEGORIES)]
 
 
 def iter_findings(run: Run, breakdown: StepBreakdown, program: Workload) -> Iterator[Finding]:
-    """Of a host one finding for each reason for which steps that took longer were set aside, and
-    one for slow steps, for what comes round, and for steps that grow.
+    """Yield the findings on unsteady steps of every host: one for each reason for which longer
+    steps were excluded, and one each for slow steps, for periodic costs, and for steps that grow.
     """
     known = [timeline for timeline in run.hosts if timeline.host in breakdown.steps_per_execution]
     much = {t.host: list(_slow(run, t, breakdown.select_hosts(t.host), Exclusion.ONE_OFF)) for t in known}
@@ -120,8 +124,8 @@ def iter_findings(run: Run, breakdown: StepBreakdown, program: Workload) -> Iter
 
 
 def _alike(found: Iterable[ExcludedStep]) -> list[list[ExcludedStep]]:
-    """Steps of a host that were set aside for the same reason stand together, wherever they are: a
-    warm-up may be as long as the capture.
+    """Group the excluded steps of a host by reason and cause, wherever they are: a warm-up may be
+    as long as the capture.
     """
     groups: dict[tuple[str, str, Category | None], list[ExcludedStep]] = {}
     for one in found:
@@ -130,7 +134,7 @@ def _alike(found: Iterable[ExcludedStep]) -> list[list[ExcludedStep]]:
 
 
 def render_exclusions(breakdown: StepBreakdown) -> list[str]:
-    """What was set aside and why, a sentence for each reason."""
+    """Return a sentence for each group of excluded steps: what was excluded, and why."""
     return [_sentence(alike) for alike in _alike(iter_excluded_steps(breakdown))]
 
 
@@ -145,6 +149,7 @@ def _sentence(alike: list[ExcludedStep]) -> str:
 
 
 def _aside(alike: list[ExcludedStep], program: Workload) -> Finding:
+    """Return the finding that informs about excluded steps with one reason and cause."""
     one = max(alike, key=lambda step: step.duration)
     said = _sentence(alike)
     action = "Nothing, if it happens once. Capture more steps to see whether it recurs."
@@ -172,8 +177,8 @@ def _aside(alike: list[ExcludedStep], program: Workload) -> Finding:
 
 
 def _slow(run: Run, timeline: Timeline, mine: StepBreakdown, aside: Exclusion) -> Iterator[Finding]:
-    """Steps that take much longer than the others, now and then: of those that wait for input, that
-    compile, and that do something else.
+    """Yield the findings on steps that take much longer than the others now and then, grouped by
+    cause: waiting for input, compiling, anything else.
     """
     slow = np.flatnonzero(mine.steps["aside"] == aside.value)
     if not len(slow):
@@ -192,9 +197,11 @@ def _slow(run: Run, timeline: Timeline, mine: StepBreakdown, aside: Exclusion) -
 def _slow_alike(
     run: Run, timeline: Timeline, mine: StepBreakdown, aside: Exclusion, slow: Indices, known: Category | None
 ) -> Iterator[Finding]:
-    """Those (rows of the steps) that are slow for one reason, which other rules name (`known`) or
-    do not; or a single one that holds much of the capture, where it is known what it does: else the
-    machine may have stood still.
+    """Yield the finding on slow steps with one cause.
+
+    `slow` are rows of the steps; `known` is the cause that other rules name, None for any other. A
+    single step that takes much of the capture is reported only where it is known what it does:
+    otherwise the machine may have stood still.
     """
     every = mine.steps.take(mine.steps["aside"] == aside.value)["duration_ps"].astype(np.float64)
     found, usual = mine.steps.take(slow), mine.steady_steps
@@ -250,15 +257,17 @@ def _slow_alike(
 
 
 def _holding(times: Values, steps: int, held: float) -> str:
-    """How many of so many steps hold which share of the time, and how long the longest two take."""
+    """Return how many of the steps take which share of the time, and the lengths of the longest
+    two.
+    """
     longest = " and ".join(humanize(time, Unit.PS) for time in sorted(times.tolist(), reverse=True)[:2])
     more = " and more" if len(times) > _TWICE else ""
     return f"{len(times)} of {format_count(steps, 'step')} {'holds' if len(times) == 1 else 'hold'} {held:.0%} of the time: {longest}{more}"
 
 
 def _growing(timeline: Timeline, mine: Table, program: Workload) -> Iterator[Finding]:
-    """Steps that take longer and longer: something is kept, and gone through again in
-    each of them.
+    """Yield the finding on steps that take longer and longer: something grows, and each step goes
+    through it again.
     """
     grown = timeline.steps.trend
     if grown is None:
@@ -290,8 +299,8 @@ def _growing(timeline: Timeline, mine: Table, program: Workload) -> Iterator[Fin
 
 
 def _periodic(run: Run, timeline: Timeline, mine: Table, program: Workload) -> Iterator[Finding]:
-    """What some steps do beyond the others, again and again: a checkpoint, a summary, an
-    evaluation.
+    """Yield the finding on what some steps do beyond the others, again and again: a checkpoint, a
+    summary, an evaluation.
     """
     times = mine["duration_ps"].astype(np.float64)
     slow, every = find_period(times, np.ones(len(times), bool))
@@ -306,10 +315,12 @@ def _periodic(run: Run, timeline: Timeline, mine: Table, program: Workload) -> I
         return
     chosen = timeline.steps.steady_rows[slow], timeline.steps.steady_rows[usual]
     if cause is Category.HOST_COMPUTE and _same_calls_longer(timeline, *chosen):
-        return  # other programs on the machine, or the data, made the step's own function slow: nothing that could be done less often
+        # Other programs on the machine, or the data, made the step's own function slow: nothing
+        # that could be done less often.
+        return
     lines, library = find_slow_step_lines(run, timeline, *chosen), find_slow_step_library(run, timeline, *chosen)
     if cause is Category.HOST_COMPUTE and not lines and len(slow) == _TWICE:
-        return  # twice, and nothing says what it is
+        return  # it occurred only twice, and nothing shows what it is
     place = format_source_line(*lines[0][:2]) if lines else ""
     where = (f" at {place} in {lines[0][2]}()" if lines else "") + (f", in {library}()" if library else "")
     yield Finding(
@@ -342,8 +353,8 @@ def _periodic(run: Run, timeline: Timeline, mine: Table, program: Workload) -> I
 
 
 def _same_calls_longer(timeline: Timeline, slow: Indices, usual: Indices) -> bool:
-    """Whether slow steps make no more calls of the functions that run in usual ones, and most of
-    their time beyond lies in these.
+    """Whether slow steps make no more calls of the functions that run in usual steps, and most of
+    their additional time is in these functions.
     """
     trace, steps = timeline.trace, timeline.steps
     rows = function_call_rows(timeline)
@@ -360,9 +371,9 @@ def _same_calls_longer(timeline: Timeline, slow: Indices, usual: Indices) -> boo
 
 
 def _only_there(timeline: Timeline, slow: Indices, usual: Indices) -> str:
-    """Name of the event of the training thread that runs in each of the slow steps and in no usual
-    one, for at least half of what these take beyond the usual; of several the longest, of those the
-    innermost. Empty where there is none.
+    """Return the name of the event of the training thread that runs in each of the slow steps and
+    in no usual one, and takes at least half of the slow steps' additional time. Of several it is
+    the longest, of equally long ones the innermost. "" where there is none.
     """
     trace, steps = timeline.trace, timeline.steps
     if int(steps.line[slow[0]]) < 0:
@@ -388,6 +399,8 @@ def _mean(table: Table, category: Category, rows: Indices) -> float:
 
 
 def _spent(cause: Category, extra: Mapping[Category, float]) -> str:
-    """What takes the largest part of the time that was added, of what each category adds."""
+    """Return which category takes the largest part of the additional time, in words. `extra` is the
+    additional time of each category, ps.
+    """
     name = "Python or untraced work" if cause is Category.ALL_OTHERS else cause.label.lower()
     return f"{'mostly' if is_majority(extra[cause], sum(max(0.0, time) for time in extra.values())) else 'more than elsewhere'} in {name}"

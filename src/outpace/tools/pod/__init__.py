@@ -1,4 +1,4 @@
-"""Pod viewer: the steps of all workers side by side, and which of them holds the others up."""
+"""Pod viewer: the steps of all workers next to each other, and which worker delays the others."""
 
 from outpace.tools.tool import Tool
 

@@ -1,5 +1,5 @@
-"""Which steps of several hosts belong together, and what their clocks have to do with
-each other.
+"""Alignment of steps: which steps of several hosts belong together, and how far their clocks
+differ.
 """
 
 from __future__ import annotations
@@ -16,15 +16,18 @@ from outpace.model import Table, Unit, humanize, median
 from outpace.model.arrays import Numbers
 from outpace.tools.pod.schema import CLOCKS
 
-_OVERLAP = 0.5  # of the shorter one, for two steps to have run at the same time
+_OVERLAP = 0.5  # minimum overlap of two steps that ran at the same time, as a share of the shorter one
 
 
 @dataclass(frozen=True, eq=False)
 class Alignment:
-    """`numbers`: by host, the aligned number of each of its steps. `shared_numbers`: numbers that
-    all hosts have. `description` says it in a sentence.
+    """The steps of several hosts, matched with each other.
 
-    `zero`: by host, ps from the run's earliest event to the zero of its times, on one clock.
+    numbers: by host, the aligned number of each of its steps.
+    shared_numbers: numbers that all hosts have.
+    description: how the steps were matched, a sentence without its capital and full stop.
+    clocks: table `CLOCKS`.
+    zero: by host, ps from the run's earliest event to the zero of the host's times, on one clock.
     """
 
     numbers: dict[str, Numbers]
@@ -35,8 +38,8 @@ class Alignment:
 
 
 def align_steps(digests: Sequence[HostSummary]) -> Alignment:
-    """Match steps by their numbers when hosts count alike, and by overlap in time where the numbers
-    have nothing in common.
+    """Match steps by their numbers when hosts count alike, and by overlap in time where the hosts
+    share no number.
     """
     hosts = [d for d in digests if len(d.step_number)]
     zero, apart = host_zeros_ps(digests), clock_offsets(digests)
@@ -51,9 +54,10 @@ def align_steps(digests: Sequence[HostSummary]) -> Alignment:
 
 
 def format_clock_offsets(host_offsets: Mapping[str, ClockOffset]) -> list[str]:
-    """A sentence for each host whose clock is so wrong that its steps had to be moved."""
+    """Return a sentence for each host whose clock is so wrong that its steps had to be shifted."""
     return [
-        f"The clock of {host} is {humanize(abs(each.offset_ps), Unit.PS)} {'ahead of' if each.offset_ps > 0 else 'behind'} that of the others, by the ends "
+        f"The clock of {host} is {humanize(abs(each.offset_ps), Unit.PS)} {'ahead of' if each.offset_ps > 0 else 'behind'} "
+        "that of the others, by the ends "
         f"of their collectives in {each.step_count} steps (± {humanize(each.spread_ps, Unit.PS)}): its times are put right"
         for host, each in host_offsets.items()
         if each.is_wrong
@@ -66,6 +70,9 @@ def _common(numbers: dict[str, Numbers]) -> tuple[int, ...]:
 
 
 def _by_number(hosts: list[HostSummary], shared: tuple[int, ...], zero: dict[str, int]) -> str:
+    """Return how steps were matched by number, in words, and whether steps of one number ran at the
+    same time.
+    """
     fewest = min(len(d.step_number) for d in hosts)
     if not shared:
         return "the hosts share no step number, and none of their steps ran at the same time: each host is shown by itself"
@@ -81,14 +88,14 @@ def _by_number(hosts: list[HostSummary], shared: tuple[int, ...], zero: dict[str
 
 
 def _spans(host: HostSummary, zero: int) -> dict[int, tuple[int, int]]:
-    """Start and end of every step by its number, ps on the run's clock."""
+    """Return (start, end) of every step by its number, ps on the run's clock."""
     bounds = zip((host.step_start + zero).tolist(), (host.step_end + zero).tolist(), strict=True)
     return dict(zip(host.step_number.tolist(), bounds, strict=True))
 
 
 def _by_overlap(hosts: list[HostSummary], zero: dict[str, int]) -> dict[str, Numbers]:
-    """Numbers of the first host's steps for every host's steps that overlap one of them; -1 - i for
-    steps that overlap none.
+    """Return the aligned numbers of every host's steps: the number of the first host's step that a
+    step overlaps; -1 - i for the i-th step of a host that overlaps none.
     """
     first = hosts[0]
     begin, finish = first.step_start + zero[first.host], first.step_end + zero[first.host]
@@ -99,7 +106,7 @@ def _by_overlap(hosts: list[HostSummary], zero: dict[str, int]) -> dict[str, Num
         at = np.clip(np.searchsorted(begin, middle, side="right") - 1, 0, len(begin) - 1)
         overlap = np.minimum(end, finish[at]) - np.maximum(start, begin[at])
         same = overlap >= _OVERLAP * np.minimum(end - start, finish[at] - begin[at])
-        same[1:] &= at[1:] != at[:-1]  # of two steps in the time of one, the first
+        same[1:] &= at[1:] != at[:-1]  # where two steps overlap the same step of the first host, only the first is matched
         numbers[t.host] = np.where(same, first.step_number[at], -1 - np.arange(len(at)))
     return numbers
 
@@ -111,6 +118,9 @@ def _clocks(
     zero: dict[str, int],
     apart: Mapping[str, ClockOffset],
 ) -> Table:
+    """Return table `CLOCKS`: a row per host with its steps and the offset of its clock. `apart` has
+    the clock offsets by host.
+    """
     ends: dict[str, dict[int, int]] = {}
     on_all = set(shared)
     for d in every:

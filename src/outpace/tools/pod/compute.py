@@ -16,16 +16,15 @@ from outpace.tools.pod.alignment import Alignment
 from outpace.tools.pod.schema import COLLECTIVES, SUMMARY, WORKERS
 from outpace.tools.pod.straggler_cost import compute_straggler_cost
 
-OWN_COLUMNS = tuple(
-    f"{c.value}_ps" for c in Category if c not in (Category.ALL_OTHERS, Category.DEVICE_COLLECTIVES)
-)  # of a device
+# The categories of a device's own work.
+OWN_COLUMNS = tuple(f"{c.value}_ps" for c in Category if c not in (Category.ALL_OTHERS, Category.DEVICE_COLLECTIVES))
 HOST_OWN_COLUMNS = (*OWN_COLUMNS, f"{Category.ALL_OTHERS.value}_ps")
-_EXPLAINS = 0.5  # of the excess, for a category to be called its cause
+_EXPLAINS = 0.5  # minimum share of the excess that a category must make up to be called its cause
 
 
 def compute_steps(workers: tuple[Worker, ...], alignment: Alignment) -> Table:
-    """`WORKERS`: the average of every worker first, then step by step in the order of their
-    numbers.
+    """Return table `WORKERS`: first the average of every worker, then all steps in the order of
+    their numbers.
     """
     means = [("average", w.name, w.host, np.nan, False, np.nan, w.mean_step_ps, *w.mean_category_ps) for w in workers]
     average, parts = Table.from_rows("workers", "Steps by worker", WORKERS, means), [_steps_of(w, alignment) for w in workers]
@@ -37,7 +36,7 @@ def compute_steps(workers: tuple[Worker, ...], alignment: Alignment) -> Table:
 
 
 def _steps_of(worker: Worker, aligned: Alignment) -> dict[str, Column]:
-    """The columns of `WORKERS` of one worker's steps, in their order."""
+    """Return the columns of `WORKERS` for the steps of one worker, in their order."""
     count, number = len(worker.number), aligned.numbers[worker.host]
     names = zip(number.tolist(), worker.number.tolist(), strict=True)
     view = [str(common) if common >= 0 else f"{known} of {worker.host}" for common, known in names]
@@ -54,7 +53,7 @@ def _steps_of(worker: Worker, aligned: Alignment) -> dict[str, Column]:
 
 
 def group_workers(workers: tuple[Worker, ...], same_program: ProgramGroups) -> tuple[tuple[Worker, ...], ...]:
-    """The workers that execute one program, program by program."""
+    """Return the workers grouped by the program that they execute."""
     programs: list[list[Worker]] = [[] for _ in same_program.groups]
     for worker in workers:
         programs[same_program.group_index[worker.host]].append(worker)
@@ -62,14 +61,17 @@ def group_workers(workers: tuple[Worker, ...], same_program: ProgramGroups) -> t
 
 
 def compute_summary(programs: tuple[tuple[Worker, ...], ...], alignment: Alignment) -> Table:
-    """`SUMMARY`: each worker against the median of the others of its program, what it waits in
-    collectives left out.
+    """Return table `SUMMARY`: each worker compared with the median of the other workers of its
+    program, without the time that it waits in collectives.
     """
     rows = [(number, *row) for number, program in enumerate(programs, 1) for row in _compared(program, alignment)]
     return Table.from_rows("summary", "Workers compared", SUMMARY, rows)
 
 
 def _compared(found: tuple[Worker, ...], aligned: Alignment) -> Iterator[tuple[object, ...]]:
+    """Yield the rows of `SUMMARY`, without the number of the program, for the workers of one
+    program.
+    """
     total, own, lead = (
         np.array(column) for column in ([w.mean_step_ps for w in found], _own(found), [w.mean_lead_ps for w in found])
     )
@@ -97,10 +99,11 @@ def _compared(found: tuple[Worker, ...], aligned: Alignment) -> Iterator[tuple[o
 
 
 def _own(found: tuple[Worker, ...]) -> Values:
-    """Per worker: of a host the mean step without what it waits for others in collectives, of a
-    device what it did besides collectives, ps.
+    """Return the mean own time of each worker, ps, of shape (workers,): for a host the mean step
+    without waiting for others in collectives, for a device its work other than collectives.
 
-    What a host spends in collectives beyond the one that spends least in them, it waits.
+    A host waits for the time that it spends in collectives beyond the host that spends least in
+    them.
     """
     spent = np.array([float(w.collective_ps[w.steady_rows].mean()) for w in found])
     total = np.array([w.mean_step_ps for w in found])
@@ -111,8 +114,8 @@ def _own(found: tuple[Worker, ...]) -> Values:
 
 
 def compute_collectives(programs: tuple[tuple[Worker, ...], ...]) -> Table:
-    """`COLLECTIVES`: time of every type of collective operation on every worker, against the other
-    workers of its program.
+    """Return table `COLLECTIVES`: time of every type of collective operation on every worker,
+    compared with the other workers of its program.
     """
     rows = [row for program in programs for row in _collectives_of(program)]
     return Table.from_rows("collectives", "Collective operations", COLLECTIVES, sorted(rows, key=lambda r: -r[3]))

@@ -31,10 +31,12 @@ from outpace.tools.pod.slow_groups import is_slow_group
 
 _OURS = "our choice: below it, workers differ by chance"
 SLOWER_SHARE = Threshold("slower than the other workers", 0.10, Unit.FRACTION, _OURS)
-_MATERIAL = 0.02  # of the step time: a device that computes little may differ much from the others without harm
-_VERY_SLOW = 0.30
-_LEAST_STEPS = 3
-_NAMED = 3
+# Minimum excess of a slow worker, as a share of the step time: a device that computes little may
+# differ much from the others without harm.
+_MATERIAL = 0.02
+_VERY_SLOW = 0.30  # excess, as a share of the others' median, from which the severity is high
+_LEAST_STEPS = 3  # minimum number of steps of a worker for it to be judged
+_NAMED = 3  # maximum number of workers in a sentence
 _FIXES = {
     Category.INPUT.label: "Check the input pipeline of the slow worker: give it the same files, cores and storage as the others, and "
     "shard the data evenly.",
@@ -47,17 +49,17 @@ _FIX = "Compare the slow worker's hardware, clock and share of the work with the
 
 
 def is_slow_worker(row: dict[str, Any]) -> bool:
-    """Whether a row of the summary is of a worker that is slower than the others, by a part of the
+    """Whether a row of the summary shows a worker that is slower than the others by a part of the
     step that matters.
     """
     return bool(row["excess_fraction"] >= SLOWER_SHARE.value and row["excess_ps"] >= _MATERIAL * row["duration_ps"])
 
 
 def iter_findings(workers: tuple[Worker, ...], summary: Table) -> Iterator[Finding]:
-    """A finding for every worker that is slower than the others, and surely so; one for all of them
-    where they are many: then there are two kinds of workers, and none that lags behind.
+    """Yield a finding for every worker that is slower than the others with certainty. Where these
+    are many, yield one for all of them: then there are two kinds of workers, and no stragglers.
     """
-    by_name = {w.name: (w, at) for at, w in enumerate(workers)}  # a damaged file may give a name twice
+    by_name = {w.name: (w, at) for at, w in enumerate(workers)}  # a damaged file may repeat a name
     noise = np.array([_noise(worker) for worker in workers])
     widths = noise - leave_one_out_medians(noise)[:, ::-1]
     rows = list(summary.records())
@@ -76,8 +78,8 @@ def iter_findings(workers: tuple[Worker, ...], summary: Table) -> Iterator[Findi
 
 
 def _kind(rows: list[dict[str, Any]], workers: list[Worker], every: int) -> Finding:
-    """Many workers that take longer than the others, alike: another generation of machines, another
-    share of the work.
+    """Return the finding on many workers that are slower than the others: another generation of
+    machines, or another share of the work.
     """
     middle = median([row["excess_ps"] for row in rows])
     share = median([row["excess_fraction"] for row in rows])
@@ -111,15 +113,17 @@ def _kind(rows: list[dict[str, Any]], workers: list[Worker], every: int) -> Find
 
 
 def _excess(row: dict[str, Any], low: float, high: float) -> Interval:
-    """What the worker's steps would save if its own time were the median of the others'; as wide as
-    both sides' noise makes it.
+    """Return what the worker's steps would save if its own time were the median of the others', in
+    ps, with the noise of both sides as its width.
     """
     bound = "if it took as long as the median of the others (95% CIs over the steps of all)"
     return Interval(row["excess_ps"] + low, row["excess_ps"] + high, Unit.PS, bound)
 
 
 def _noise(worker: Worker) -> tuple[float, float]:
-    """95% CI of the mean time that workers are compared by, around that mean, ps."""
+    """Return the 95% CI of the mean time that workers are compared by, relative to that
+    mean, ps.
+    """
     own = np.sum([worker.category_ps[name] for name in OWN_COLUMNS], axis=0) if worker.is_device else worker.duration
     samples = worker.steady_lead_ps if len(worker.steady_collective_steps) else own[worker.steady_rows].astype(np.float64)
     interval, mean = bootstrap_mean(samples, Unit.PS, ""), float(samples.mean())
@@ -127,6 +131,7 @@ def _noise(worker: Worker) -> tuple[float, float]:
 
 
 def _slow(row: dict[str, Any], worker: Worker, excess: Interval, slower: Sequence[str]) -> Finding:
+    """Return the finding on one slow worker. `slower` names the workers that are slower still."""
     why = (
         f"; its {row['cause']} alone takes {humanize(row['cause_ps'], Unit.PS)} more"
         if row["cause"]
@@ -163,7 +168,9 @@ def _slow(row: dict[str, Any], worker: Worker, excess: Interval, slower: Sequenc
 
 
 def _first(slower: Sequence[str]) -> tuple[str, ...]:
-    """Who holds all up for longer, so that repairing this one alone gives nothing back."""
+    """Return a note on the slower workers, with which repairing this one alone saves nothing; ()
+    without slower workers.
+    """
     if not slower:
         return ()
     names = slower[0] if len(slower) == 1 else f"{slower[0]} and {format_count(len(slower) - 1, 'other')}"
@@ -171,8 +178,8 @@ def _first(slower: Sequence[str]) -> tuple[str, ...]:
 
 
 def _saving(row: dict[str, Any], excess: Interval) -> Saving | None:
-    """What repairing it gives back at most: others may wait for something else. Nothing where the
-    excess is as wide as its middle.
+    """Return the upper bound of what repairing a worker saves, since the others may wait for
+    something else; None where the interval of the excess is wider than its middle.
     """
     share = min(row["repair_ps"] / row["duration_ps"], 1.0)
     if excess.width > excess.middle or share <= 0:

@@ -69,8 +69,8 @@ def analyse(run: Run) -> Page:
 
 
 def _findings(programs: tuple[tuple[Worker, ...], ...], compared: Table) -> tuple[Finding, ...]:
-    """What the rules find in each program that has several workers: there is no slow one among
-    unrelated programs.
+    """Return the findings on each program that has several workers. Workers of unrelated programs
+    are not compared.
     """
     several = [(number, program) for number, program in enumerate(programs, 1) if len(program) > 1]
     return tuple(
@@ -90,6 +90,9 @@ def _unrelated(programs: tuple[tuple[Worker, ...], ...], compared: Table) -> str
 
 
 def _headline(found: tuple[Worker, ...], compared: Table) -> str:
+    """Return a headline on the workers of one program: workers without part in the steps, else slow
+    workers, else the slowest one.
+    """
     rows = list(compared.records())
     idle = [
         w.name

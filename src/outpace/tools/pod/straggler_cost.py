@@ -1,4 +1,4 @@
-"""What a step of all workers would lose if a slow one were repaired."""
+"""How much time a step of all workers would save if a slow worker were repaired."""
 
 from __future__ import annotations
 
@@ -11,23 +11,23 @@ from outpace.model import leave_one_out_medians
 from outpace.model.arrays import Values
 from outpace.tools.pod.alignment import Alignment
 
-_FEWEST = 3  # steps in common, below which means say more
+_FEWEST = 3  # minimum number of shared steps for a comparison step by step; with fewer, means are compared
 
 
 def compute_straggler_cost(workers: Sequence[Worker], excess: Values, alignment: Alignment) -> Values:
-    """Per worker the mean time, ps, that a step of all of them loses if it takes as long before the
-    first collective as the median worker.
+    """Return the mean time that a step of all workers saves by repairing each worker, ps, of shape
+    (workers,). A repaired worker takes as long before the first collective as the median worker.
 
-    A step goes on when the last worker has come, so that repairing one gives back only what it is
+    A step continues when the last worker has arrived, so that repairing one saves only what it is
     later than the next. Workers are repaired one after the other, from the slowest on: what a
-    worker gives back is what it gives once those slower than it are repaired, and all of them
-    together give no more than the step has. Steps are matched by their numbers; without three in
-    common, means stand for them.
+    worker saves is what it saves once the slower ones are repaired, and all of them together save
+    no more than the step has. Steps are matched by their numbers; with fewer than three shared
+    steps, means are compared instead.
     """
     order = np.argsort(-excess, kind="stable")
     leads = _leads(workers, alignment)[order]
     mended = np.minimum(leads, leave_one_out_medians(leads))
-    still = np.maximum.accumulate(leads[::-1], axis=0)[::-1]  # the last of those that are not repaired yet
+    still = np.maximum.accumulate(leads[::-1], axis=0)[::-1]  # time of the last worker that is not repaired yet
     late = np.maximum(np.maximum.accumulate(mended, axis=0), np.concatenate((still[1:], mended[-1:])))
     before = np.concatenate((still[:1], late[:-1]))
     saved = np.zeros(len(workers))
@@ -36,7 +36,7 @@ def compute_straggler_cost(workers: Sequence[Worker], excess: Values, alignment:
 
 
 def _leads(found: Sequence[Worker], aligned: Alignment) -> Values:
-    """Time before the first collective, ps, of shape (workers, steps)."""
+    """Return the time before the first collective, ps, of shape (workers, steps)."""
     rows = [
         dict(zip(aligned.numbers[w.host][w.steady_collective_steps].tolist(), w.steady_lead_ps.tolist(), strict=True))
         for w in found

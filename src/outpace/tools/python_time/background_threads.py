@@ -1,6 +1,4 @@
-"""Advice about other threads of Python: what they take from the training, cores or the
-interpreter's lock.
-"""
+"""Advice on other Python threads that take cores, or the interpreter lock, from the training."""
 
 from __future__ import annotations
 
@@ -16,16 +14,16 @@ from outpace.model import Category, Certainty, Evidence, Finding, Severity, Tabl
 from outpace.timeline import Run
 
 _TAKES = Threshold("cores of one background function", 0.20, Unit.CORES, "our choice: less cannot slow the model noticeably")
-_MUCH = 0.25  # of all cores
+_MUCH = 0.25  # share of all cores from which the severity is high
 _HOLDS = Threshold(
     "time in which other threads run Python", 0.5, Unit.CORES, "our choice: the lock is then taken as often as free"
 )
-_IDLE = 0.3  # of the step, in which no op runs and no input is waited for
+_IDLE = 0.3  # minimum share of the step in which no op runs and no input is waited for
 
 
 def iter_findings(run: Run, budgets: Mapping[str, Budget], saturation: Table) -> Iterator[Finding]:
-    """A finding for each function in which the program's own threads compute while most cores are
-    busy.
+    """Yield a finding for each function in which the program's own threads compute while most cores
+    are busy.
     """
     for row in saturation.records():
         cores = run.record(row["host"]).get("cpu_count")
@@ -37,6 +35,9 @@ def iter_findings(run: Run, budgets: Mapping[str, Budget], saturation: Table) ->
 
 
 def _taker(row: dict[str, Any], work: ThreadWork, cores: float, budget: Budget) -> Finding:
+    """Return the finding on one function of a background thread that takes cores from the model.
+    `row` is the host's row of table `cpu_saturation`.
+    """
     taken = work.cores
     share = min(1.0, taken / cores) * budget.category_shares[Category.HOST_COMPUTE.value]
     return Finding(
@@ -58,8 +59,9 @@ def _taker(row: dict[str, Any], work: ThreadWork, cores: float, budget: Budget) 
 
 
 def iter_lock_findings(run: Run, program: Workload, budgets: Mapping[str, Budget]) -> Iterator[Finding]:
-    """A finding for each host on which other threads run Python for much of the time, while the
-    training thread gets little done: each call into a framework ends with a wait for the lock.
+    """Yield a finding for each host on which other threads run Python for much of the time while
+    the training thread makes little progress: each call into a framework ends with a wait for the
+    lock.
     """
     for timeline in run.hosts:
         works = thread_work(run, timeline.host, native=None)
@@ -72,6 +74,9 @@ def iter_lock_findings(run: Run, program: Workload, budgets: Mapping[str, Budget
 
 
 def _holder(host: str, work: ThreadWork, held: float, idle: float, program: Workload) -> Finding:
+    """Return the finding on Python threads that hold the interpreter lock. `held` is the cores with
+    which they compute; `idle` is the share of the step in which no op runs.
+    """
     cheaper = f"Make {work.source} cheaper (the whole batch at once, or once and kept)"
     return Finding(
         id="interpreter_lock",
@@ -93,6 +98,6 @@ def _holder(host: str, work: ThreadWork, held: float, idle: float, program: Work
         ),
         location=work.source,
         host=host,
-        certainty=Certainty.LIKELY,  # what they compute may have given the lock away
+        certainty=Certainty.LIKELY,  # the other threads may have released the lock while they computed
         explains=("per_call_cost", "small_steps", "python_overhead"),
     )

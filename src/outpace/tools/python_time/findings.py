@@ -1,4 +1,4 @@
-"""Advice about Python of the training thread: which of the user's lines take time in which nothing
+"""Advice on Python in the training thread: which of the user's lines take time in which nothing
 else of the step runs.
 """
 
@@ -38,10 +38,12 @@ _MUCH = Threshold(
     "a function's Python, much of the step", 0.15, Unit.FRACTION, "XProf's overview page: high share of 'All others'"
 )
 _PER_CALL = Threshold("a framework's own Python, of the step", 0.10, Unit.FRACTION, "our choice: less in a well-fed loop")
-_MOST = 4  # functions
-_FETCHES = ("iterator_get_next", "__next__", "_next_internal")  # of tf.data: the input pipeline's matter
-_MOSTLY = 0.5
-_WAITS = frozenset(  # for other threads, by class and name; by name alone before Python 3.11
+_MOST = 4  # maximum number of functions with a finding, per host
+# Calls that fetch from tf.data, which the input pipeline's rules cover.
+_FETCHES = ("iterator_get_next", "__next__", "_next_internal")
+_MOSTLY = 0.5  # minimum share of a function's time, for the function to count as waiting, or as traced by events
+# Functions that wait for other threads, by class and name; by name alone before Python 3.11.
+_WAITS = frozenset(
     [
         "Condition.wait",
         "Event.wait",
@@ -54,18 +56,19 @@ _WAITS = frozenset(  # for other threads, by class and name; by name alone befor
         "_wait_for_tstate_lock",
     ]
 )
-_WORKS = 0.1  # cores: what threads compute with less holds nobody up
-_INTERPRETED = ("", "python")  # who runs below a line: nobody, or the standard library
-_HALF = 0.5  # of the step: what takes more cannot hide behind the rest
-_FEW_SAMPLES = 20  # of a function: below, chance may have picked the line
-_COMPARES = frozenset(("equal", "sort", "split", "repr", "str"))  # array_equal, array_split, ...: they convert nothing
+_WORKS = 0.1  # minimum cores of a thread: one that computes with less delays nobody
+_INTERPRETED = ("", "python")  # owner of the time below a line: nobody, or the standard library
+_HALF = 0.5  # share of the step from which a function cannot be hidden behind the rest of the step
+_FEW_SAMPLES = 20  # minimum number of samples of a function: with fewer, chance may have picked the line
+# Words of functions that convert nothing, in spite of their names: array_equal, array_split, ...
+_COMPARES = frozenset(("equal", "sort", "split", "repr", "str"))
 _COMPILED = {
     "keras": "with keras.ops, in the model or its input pipeline",
     "tensorflow": "with TensorFlow's ops, in the tf.function or the input pipeline",
     "jax": "with jax.numpy, in the jitted step",
 }
 _HIDES = "A thread beside the step hides no more of it than the rest of the step takes."
-_SELDOM = 0.7  # of the line's time in the slow steps: it comes round
+_SELDOM = 0.7  # minimum share of a line's time in the slow steps, for it to recur in few steps
 _CONVERTING = frozenset(("asarray", "array", "device", "convert", "constant", "copy"))
 _SAVING = frozenset(("save", "savez", "dump", "checkpoint", "pickle", "write"))
 _LOGGING = frozenset(("log", "print", "emit", "flush", "dumps", "format", "iterencode"))
@@ -73,8 +76,10 @@ _LOGGING = frozenset(("log", "print", "emit", "flush", "dumps", "format", "itere
 
 @dataclass(frozen=True)
 class _Function:
-    """The sampled lines of one function: its share of the step beside the step's own functions, and
-    its longest line.
+    """The sampled lines of one function.
+
+    lines: lines of the function, the one with the highest cost first.
+    step: mean time of a training step, ps.
     """
 
     lines: tuple[PythonLine, ...]
@@ -90,13 +95,15 @@ class _Function:
 
     @property
     def traced(self) -> bool:
-        """Whether a good part of it has events: ops, copies, calls of other functions."""
+        """Whether at least half of the function's time has events: ops, copies, calls of other
+        functions.
+        """
         return sum(line.python_share for line in self.lines) < _MOSTLY * self.share
 
     @property
     def reads_weights(self) -> bool:
-        """Whether it copies variables of the model to NumPy: what it computes is another in every
-        step.
+        """Whether the function copies variables of the model to NumPy, so that its result differs
+        in every step.
         """
         return any(line.reads_variable for line in self.lines)
 
@@ -106,7 +113,7 @@ class _Function:
 
     @property
     def below(self) -> float:
-        """Of the time of its lines, what was spent in the innermost call of the longest one."""
+        """Share of the function's time in the innermost call of its longest line."""
         whole = sum(line.share for line in self.lines)
         return (
             sum(line.share * line.below_share for line in self.lines if line.below == self.top.below) / whole if whole else 0.0
@@ -114,7 +121,9 @@ class _Function:
 
     @property
     def waits(self) -> bool:
-        """Whether it waits for another thread, as Python's own library does that."""
+        """Whether the function waits for another thread, through a function of Python's standard
+        library.
+        """
         return self.top.library == "python" and self.top.below.rpartition(": ")[-1] in _WAITS and self.below >= _MOSTLY
 
     @property
@@ -123,8 +132,8 @@ class _Function:
 
     @property
     def places(self) -> str:
-        """Its longest lines, three at most, in their order: `train.py:68 and 72`; and how many
-        others there are. The file alone where a tracer recorded no line of it.
+        """The function's longest lines, three at most, in order of their numbers: `train.py:68 and
+        72`, with the number of further lines. Only the file where a tracer recorded no line.
         """
         if not self.top.line:
             return self.place
@@ -137,9 +146,10 @@ class _Function:
 
 
 def _is_the_programs(line: PythonLine, has_function: bool) -> bool:
-    """Whether a line's time is for the program to save: what a framework, or a library that calls
-    the step's function, does around it is not, nor are ops that run one by one for want of such a
-    function.
+    """Whether a line's time is for the program to save. It is not where the line fetches from
+    tf.data. Nor is what a framework, or a library that calls the step's function, does for each
+    call, where the line leads to the step's function or there is no such function, so that ops run
+    one by one.
     """
     if line.below.endswith(_FETCHES):
         return False
@@ -147,7 +157,9 @@ def _is_the_programs(line: PythonLine, has_function: bool) -> bool:
 
 
 def iter_findings(run: Run, program: Workload) -> Iterator[Finding]:
-    """A finding for each of the functions that take most, on every host."""
+    """Yield the findings of every host: on the functions that take most time, on the framework's
+    own Python, and on another loop that calls the step's function.
+    """
     for timeline in run.hosts:
         functions: dict[tuple[str, str], list[PythonLine]] = {}
         lines = lines_outside_step(run, timeline.host)
@@ -170,6 +182,9 @@ def iter_findings(run: Run, program: Workload) -> Iterator[Finding]:
 
 
 def _line(run: Run, host: str, function: _Function, samples: int, program: Workload) -> Finding:
+    """Return the finding on one function of the training thread. `samples` is the number of samples
+    on the host.
+    """
     top, share = function.top, function.share
     low, high = wilson_interval(share, samples)
     below = f", {format_largest_part(f'in {top.below}', function.below, 1.0)}" if top.library else ""
@@ -209,12 +224,14 @@ def _line(run: Run, host: str, function: _Function, samples: int, program: Workl
 
 
 def _feeding(worker: ThreadWork) -> str:
-    """What to do about threads that the training thread waits for."""
+    """Return the action on threads that the training thread waits for."""
     return f"Make {worker.source} cheaper (the whole batch at once, or once and kept), or do it in other processes: threads share one lock."
 
 
 def _other_loop(run: Run, host: str, loop: OtherLoop) -> Finding:
-    """A loop beside the training's own that calls the step's function."""
+    """Return the finding on a loop, other than the training's own, that calls the step's
+    function.
+    """
     called = f", called at {loop.caller}" if loop.caller else ""
     devices = (Category.DEVICE_COMPUTE_16, Category.DEVICE_COMPUTE_32) if run.has_device else ()
     return Finding(
@@ -233,26 +250,25 @@ def _other_loop(run: Run, host: str, loop: OtherLoop) -> Finding:
         ),
         location=loop.caller or loop.source,
         host=host,
-        certainty=Certainty.LIKELY,  # both may be the training, as of two models in turns
+        certainty=Certainty.LIKELY,  # both loops may be the training, as with two models in turns
         effort=Effort.SMALL,
     )
 
 
 def _where(function: _Function, program: Workload) -> str:
-    """Place of a function's longest lines, the line of the training loop that calls the function,
-    and how often it runs.
+    """Return where a function's longest lines are, the line of the training loop that calls the
+    function, and how often it runs.
     """
-    calls = (
-        "" if program.is_keras else function.top.caller
-    )  # Keras' own loop calls its callbacks, and `fit` says nothing of them
+    # Keras' own loop calls its callbacks, so that the line with `fit` says nothing about them.
+    calls = "" if program.is_keras else function.top.caller
     called = f", called at {calls}" if calls else ""
     often = f", once in {function.top.every} steps" if function.top.every else ""
     return f"{function.places}{called}{often}"
 
 
 def _framework(run: Run, host: str, program: Workload) -> Iterator[Finding]:
-    """What TensorFlow, Keras or JAX itself, or a library that calls the step's function, does in
-    Python for every call: a fixed cost, which small steps pay too often.
+    """Yield the finding on what TensorFlow, Keras or JAX itself, or a library that calls the step's
+    function, does in Python for every call: a fixed cost, which small steps pay too often.
     """
     rows = [
         r
@@ -297,21 +313,21 @@ def _framework(run: Run, host: str, program: Workload) -> Iterator[Finding]:
 
 
 def _step(run: Run, host: str) -> float:
-    """Mean training step of the steady state, ps; 0 without steps."""
+    """Return the mean training step of the steady state, ps; 0 without steps."""
     steps = run.by_host[host].steps
     return float(steps.duration[steps.steady_rows].mean()) / steps.steps_per_execution if len(steps) else 0.0
 
 
 def _words(name: str) -> frozenset[str]:
-    """The words of a name: `_ZipWriteFile.write_all` is zip, write, file, write, all. `array_equal`
-    converts nothing: no word of ours.
+    """Return the words of a name: `_ZipWriteFile.write_all` has zip, write, file, write, all. In a
+    name such as `array_equal`, which converts nothing, `array` and `device` do not count.
     """
     found = frozenset(word.lower() for word in re.findall(r"[A-Z]?[a-z]+|[A-Z]+(?![a-z])", name))
     return found - {"array", "device"} if found & _COMPARES else found
 
 
 def _action(function: _Function, program: Workload) -> str:
-    """What to do about the line, by what it calls."""
+    """Return the action on a function, by what it calls."""
     top = function.top
     below, name = _words(top.below.rpartition(": ")[2]), _words(top.function)
     called = f"the call of {top.below.rpartition(': ')[2]}" if top.below else "what the loop does"

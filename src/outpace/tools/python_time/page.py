@@ -59,10 +59,13 @@ def analyse(run: Run) -> Page:
     return TOOL.page(headline=_headline(lines), sections=sections, findings=found)
 
 
-_LITTLE = 0.01  # of the step: less Python is not what a reader looks for
+_LITTLE = 0.01  # minimum share of the step in untraced Python for the headline to name it
 
 
 def _headline(lines: Table) -> str:
+    """Return a headline: the share of untraced Python in the step, and the user's line with most of
+    it.
+    """
     rows = [row for row in lines.records() if row["who"] == YOURS]
     if not rows:
         return "No line of your own code was seen on the training thread: a library's loop runs it."

@@ -1,4 +1,4 @@
-"""The tree of name scopes, from the ops' names."""
+"""The tree of name scopes, built from the names of the ops."""
 
 from __future__ import annotations
 
@@ -19,13 +19,19 @@ from outpace.tools.scopes.schema import OPS, SCOPES
 from outpace.trace import dialect
 from outpace.trace.algorithms import intersect_indices
 
-MAX_DEPTH = 8
+MAX_DEPTH = 8  # default number of levels of the tree
 
 
-@dataclass(slots=True)  # a large model has thousands
+@dataclass(slots=True)  # slots, because a large model has thousands of scopes
 class ScopeTotals:
-    """One scope while it is summed up; times in ps. `op_types`: count, self time and bytes by type
-    of op.
+    """The sums of one scope.
+
+    self_ps: self time of the ops directly in the scope, ps.
+    total_ps: self time of the ops in the scope and in the scopes below, ps.
+    count: executions of ops in it and below.
+    op_count: distinct ops in it and below.
+    allocated_bytes: bytes that ops in it and below allocated.
+    op_types: (count, self time in ps, bytes) of the ops directly in the scope, by op type.
     """
 
     self_ps: int = 0
@@ -37,13 +43,13 @@ class ScopeTotals:
 
 
 ScopeKey = tuple[str, tuple[str, ...]]
-"""Side, and the scopes from the outermost on; none for the side as a whole."""
+"""Side, and the scope names from the outermost on; no names for the side as a whole."""
 ScopeTree = dict[ScopeKey, ScopeTotals]
 
 
 def build_scope_tree(run: Run, max_depth: int = MAX_DEPTH) -> ScopeTree:
-    """Every scope by (side, path), the levels above each included; ops deeper than `max_depth`
-    count for the scope at that depth.
+    """Return every scope by (side, path), including all levels above each; ops deeper than
+    `max_depth` count for the scope at that depth.
     """
     found: ScopeTree = defaultdict(ScopeTotals)
     memory = sum_allocated_bytes(run)
@@ -66,8 +72,8 @@ def build_scope_tree(run: Run, max_depth: int = MAX_DEPTH) -> ScopeTree:
 
 
 def sum_allocated_bytes(run: Run) -> Counter[str]:
-    """Bytes allocated in the capture by the op that asked for them; empty when the profile has no
-    memory events.
+    """Return the bytes allocated in the capture, by the op that requested them; empty when the
+    profile has no memory events.
     """
     found: Counter[str] = Counter()
     for timeline in run.hosts:
@@ -76,6 +82,7 @@ def sum_allocated_bytes(run: Run) -> Counter[str]:
 
 
 def _allocated(timeline: Timeline) -> dict[str, int]:
+    """Return the bytes allocated on one host by op name, freed ones included."""
     trace = timeline.trace
     rows = timeline.event_names.rows(EventFlag.ALLOCATION)
     op = trace.stat(dialect.TF_OP)
@@ -95,8 +102,8 @@ def _sums(code: Codes, size: Numbers, count: int) -> list[int]:
 
 
 def compute_scopes(tree: ScopeTree, places: Collection[OpLocator] = ()) -> Table:
-    """`SCOPES`: a row per scope, parents first, the largest branch first. `places` know which
-    layers opened them.
+    """Return table `SCOPES`: a row per scope, parents first, the largest branch first. `places`
+    find the Keras layers that opened the scopes.
     """
     whole = {side: node.total_ps for (side, path), node in tree.items() if not path}
     remembered = any(node.allocated_bytes for node in tree.values())
@@ -113,8 +120,8 @@ def compute_scopes(tree: ScopeTree, places: Collection[OpLocator] = ()) -> Table
 
 
 def _by_branch(found: ScopeTree) -> Iterator[ScopeKey]:
-    """All scopes, each before what is inside of it; of those beside each other the
-    largest first.
+    """Yield the keys of all scopes, each before the scopes inside it, and the larger siblings
+    first.
     """
     inside: dict[ScopeKey, list[ScopeKey]] = defaultdict(list)
     for side, path in found:
@@ -133,7 +140,7 @@ def _id(side: str, path: tuple[str, ...]) -> str:
 
 
 def compute_scope_ops(tree: ScopeTree) -> Table:
-    """`OPS`: the op view, a row per scope and type of op, longest first."""
+    """Return table `OPS`: a row per scope and op type, longest first."""
     remembered = any(node.allocated_bytes for node in tree.values())
     rows = [
         ("/".join(path), side, name, count, own, float(memory) if remembered else float("nan"))

@@ -1,6 +1,6 @@
-"""Parameters, FLOPs and time of every layer of a Keras model that the user hands over.
+"""Parameters, FLOPs and time of every layer of a Keras model object that the user passes.
 
-Keras itself is not imported: a model is read by its attributes.
+Keras itself is not imported: the model is read through its attributes.
 """
 
 from __future__ import annotations
@@ -25,15 +25,21 @@ _NO_FLOPS = ("InputLayer", "Flatten", "Reshape", "Dropout", "Permute", "ZeroPadd
 
 @dataclass(frozen=True)
 class Layer:
-    """One layer and where it stands: `path` of names from the model down."""
+    """One layer of a model.
+
+    path: names from the model down to the layer.
+    keras_layer: the Keras layer.
+    """
 
     path: tuple[str, ...]
     keras_layer: Any
 
 
 def of_model(model: Any, *, max_depth: int = MAX_DEPTH, show_trainable: bool = True) -> Page:
-    """Parameters and FLOPs of every layer of a Keras model, without a profile. Raises UsageError
-    for something else than a built model.
+    """Build the page with parameters and FLOPs of every layer of a Keras model, without a profile.
+    Raises UsageError for anything other than a built Keras model.
+
+    Users call it as `outpace.scopes(model)`.
     """
     table = compute_layers(model, None, max_depth)
     return Page(
@@ -46,7 +52,7 @@ def of_model(model: Any, *, max_depth: int = MAX_DEPTH, show_trainable: bool = T
 
 
 def build_sections(layers: Table, show_trainable: bool = True) -> tuple[Figures | Chart | TableView, ...]:
-    """What a page shows of the layers."""
+    """Return the sections that a page shows of the layers."""
     top = next(layers.records())
     columns = ["layer", "type", "output", "parameters", *(["trainable"] if show_trainable else []), "flops"]
     timed = any(row["forward_ps"] is not None for row in layers.records())
@@ -66,7 +72,9 @@ def build_sections(layers: Table, show_trainable: bool = True) -> tuple[Figures 
 
 
 def compute_layers(model: Any, run: Run | None, max_depth: int = MAX_DEPTH) -> Table:
-    """`LAYERS`: a row per layer, the model first; with a run, also the time of each layer's ops."""
+    """Return table `LAYERS`: a row per layer, the model first; with a run, also the time of each
+    layer's ops. Raises UsageError for anything other than a built Keras model.
+    """
     if not hasattr(model, "layers") or not hasattr(model, "count_params"):
         raise UsageError(f"A Keras model is needed, not a {type(model).__name__}.")
     if not getattr(model, "built", True):
@@ -123,13 +131,13 @@ def _shape(layer: Any) -> tuple[int | None, ...] | None:
     try:
         shape = layer.output.shape
         return tuple(None if n is None else int(n) for n in shape)
-    except (AttributeError, ValueError, TypeError):  # a layer that was called several times, or has several outputs
+    except (AttributeError, ValueError, TypeError):  # the layer was called several times, or has several outputs
         return None
 
 
 def estimate_flops(layer: Any) -> float:
-    """FLOPs of one example's forward pass: two per weight of the kernel and position of the output.
-    NaN where the formula does not hold.
+    """Return the FLOPs of one example's forward pass: two per weight of the kernel and position of
+    the output. NaN where the formula does not hold.
     """
     children = _children(layer)
     if children:
@@ -149,8 +157,8 @@ def estimate_flops(layer: Any) -> float:
 
 
 def _times(run: Run, names: set[str]) -> dict[str, tuple[int, int]]:
-    """(forward, backward) self time of the ops below each scope of these names, ps; a name counts
-    once for an op.
+    """Return (forward, backward) self time of the ops below each scope with one of these names, ps;
+    a name that occurs twice in an op's path counts once.
     """
     times: dict[str, tuple[int, int]] = {}
     for row in op_metrics(run).records():

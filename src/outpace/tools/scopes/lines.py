@@ -1,5 +1,5 @@
-"""Time by source line: compiled ops by the line they come from, and Python calls where they were
-recorded.
+"""Time by source line: compiled ops by the line that they were built from, and Python calls where
+they were recorded.
 """
 
 from __future__ import annotations
@@ -21,8 +21,8 @@ _WHAT, _PYTHON = {DEVICE_SIDE: "device ops", CPU_SIDE: "compiled ops on the CPU"
 
 
 def compute_source_lines(run: Run) -> Table:
-    """`LINES`: a row per source line and kind, longest self time first; empty when the profile
-    names no lines.
+    """Return table `LINES`: a row per source line and kind, longest self time first; empty when the
+    profile names no lines.
     """
     sums: dict[tuple[str, str], list[int]] = {}
     for timeline in run.hosts:
@@ -34,7 +34,9 @@ def compute_source_lines(run: Run) -> Table:
 
 
 def _compiled(timeline: Timeline) -> Iterator[tuple[str, str, int, int, int]]:
-    """HLO ops, on devices and on XLA's threads of a CPU."""
+    """Yield (source, kind, count, total ps, self ps) of the HLO ops on devices and on XLA's threads
+    of a CPU.
+    """
     trace = timeline.trace
     for side, rows, index, ops, begun in iter_hlo_events(timeline):
         _, own = trace.compute_nesting(rows)
@@ -56,7 +58,9 @@ def _python(timeline: Timeline) -> list[tuple[str, str, int, int, int]]:
 
 
 def _sums(timeline: Timeline, rows: Indices) -> list[tuple[int, tuple[int, int, int]]]:
-    """(name row, (count, total, self)) of the events at `rows`, nested among themselves."""
+    """Return (index of the name, (count, total ps, self ps)) of the events at `rows`, nested in
+    each other.
+    """
     trace = timeline.trace
     rows = np.sort(rows)
     _, own = trace.compute_nesting(rows)

@@ -18,7 +18,7 @@ from outpace.tools.scopes.lines import compute_source_lines
 
 __all__ = ["analyse", "of_model"]
 
-_MOST_OF = 0.8  # of a scope's time, for one below it to be named in its place
+_MOST_OF = 0.8  # minimum share of a scope's time that an inner scope must take for the headline to name the inner one
 _OF_TYPES = ("scope", "type", "side", "occurrences", "self_ps", "allocated_bytes")
 _SCOPES = ("id", "keras", "source", "total_ps", "fraction", "self_ps", "occurrences", "ops", "allocated_bytes")
 _UNNAMED = tuple(name for name in _SCOPES if name not in ("keras", "source"))
@@ -33,9 +33,9 @@ _NONE = Unavailable("no op with a name was recorded", "Capture with host tracer 
 def analyse(run: Run, *, model: Any = None, max_depth: int = MAX_DEPTH, show_trainable: bool = True) -> Page:
     """Build the page of a run.
 
-    `model`, a Keras model, adds parameters, FLOPs and time by layer; `max_depth` limits the levels
-    of the tree (deeper ops count for the scope at that depth); `show_trainable` shows trainable
-    parameters apart.
+    `model`, a Keras model, adds parameters, FLOPs and time by layer. `max_depth` limits the levels
+    of the tree; deeper ops count for the scope at that depth. `show_trainable` adds a column of
+    trainable parameters. Raises UsageError where `max_depth` is below 1.
     """
     if max_depth < 1:
         raise UsageError(f"max_depth must be at least 1, not {max_depth}.")
@@ -65,12 +65,17 @@ def analyse(run: Run, *, model: Any = None, max_depth: int = MAX_DEPTH, show_tra
 
 
 def _numbered(table: Table) -> str:
-    """What a reader of Keras' scopes must know, where nobody noted whose they are."""
+    """Return the remark on how Keras numbers the scopes of layers, where the capture did not record
+    which layer opened them; else "".
+    """
     unknown = not any(table["keras"].tolist()) and any(map(_KERAS.search, table["id"].tolist()))
     return _NUMBERS if unknown else ""
 
 
 def _headline(found: ScopeTree, table: Table, code: Table) -> str:
+    """Return a headline: the largest scope, or the inner one that takes most of its time; without
+    scopes, the largest source line.
+    """
     if not len(table):
         return f"{next(code.records())['source']} takes the most time of all source lines."
     side = "Device" if "Device" in table["side"] else "Host"

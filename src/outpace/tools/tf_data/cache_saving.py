@@ -1,5 +1,5 @@
-"""What a step would save if a stage's results were kept: the stage and everything that feeds it
-would cost nothing.
+"""The time that a step would save if a stage's results were cached: the stage, and everything that
+feeds it, would then cost nothing.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from outpace.timeline.run import Record
 
 _KEEPABLE = ("Map", "ParallelMap", "Interleave", "ParallelInterleave", "FlatMap", "Batch", "ParallelBatch", "PaddedBatch")
 _PYTHON = frozenset(("PyFunc", "EagerPyFunc"))
-_FEWEST = 3  # steps: of fewer, nothing says how far they vary, and there is no prediction
+_FEWEST = 3  # minimum number of steps for a prediction: fewer do not show how much steps vary
 _ASSUMES = (
     "if this stage's output were cached: its input wait, limited by the next slowest stage, plus CPU time returned to the model"
 )
@@ -31,8 +31,13 @@ _ASSUMES = (
 
 @dataclass(frozen=True)
 class InputWait:
-    """A pipeline, and the steps of its host: how long they are (some of them take time), and how
-    long they wait for input (ps, float64).
+    """An input pipeline, and the steps of its host.
+
+    run: the run.
+    timeline: the timeline of the host.
+    pipeline: the input pipeline.
+    step_durations: length of each step, ps, float64; some step takes time.
+    wait_durations: time that each step waits for input, ps, float64.
     """
 
     run: Run
@@ -53,13 +58,16 @@ class InputWait:
 
     @property
     def batches_per_step(self) -> int:
-        """How many batches a step takes: several, where a call runs several training steps."""
+        """Number of batches that a step takes: several, where a call runs several training
+        steps.
+        """
         return max(1, round(self.pipeline.root_calls / max(self.pipeline.steps, 1)))
 
     @property
     def explained_share(self) -> float:
-        """Share of the step that waits for the pipeline; Keras' adapter is asked for a batch less
-        often if batches are larger.
+        """Share of the step that waits for this pipeline: the whole input wait where Keras built
+        the pipeline from arrays or the training thread runs its slowest segment, else limited to
+        what the slowest segment explains.
         """
         if self.is_from_arrays or not self.pipeline.segments or self.pipeline.segments[0].boundary < 0:
             return self.wait_share
@@ -67,21 +75,21 @@ class InputWait:
 
     @property
     def is_from_arrays(self) -> bool:
-        """Whether Keras made the pipeline from arrays: a stage does nothing but gather rows of what
-        comes in as one element.
+        """Whether Keras built the pipeline from arrays: a stage only gathers rows of a single input
+        element.
         """
         types = {stage.type for stage in self.pipeline.stages}
         return "FromTensor" in types and any(stage.only_gathers for stage in self.pipeline.stages)
 
     @property
     def record(self) -> Record:
-        """What the capture noted."""
+        """The capture record of the host."""
         return self.run.record(self.timeline.host)
 
 
 def repeatable_share(stage: StageWork, record: Record) -> float:
-    """Share of a stage's work that gives the same result in every epoch, as far as the capture saw:
-    1 without random numbers and variables.
+    """Return the share of a stage's work that has the same result in every epoch, as far as the
+    capture shows: 1 without random numbers and variables.
     """
     noted = find_stage_record(stage.label, record)
     varying = frozenset(noted.get("varying") or ())
@@ -89,21 +97,23 @@ def repeatable_share(stage: StageWork, record: Record) -> float:
         return 0.0 if any("andom" in str(reason) for reason in noted.get("stateful") or ()) else 1.0
     spent = sum(stage.op_ps.values())
     again = sum(time for name, time in stage.op_ps.items() if not _varies(name.split(":", 1)[0], varying))
-    # never 1: cheap ops leave no event, so that all that was seen may repeat
+    # Never 1: cheap ops leave no event, so that everything recorded may repeat while something else
+    # varies.
     return min(again / spent, math.nextafter(1, 0)) if spent else 0.0
 
 
 def _varies(op: str, varying: frozenset[str]) -> bool:
-    """Whether an op gives something else in each epoch: itself, or as a part of a branch or loop
-    that does.
+    """Whether the result of an op differs from epoch to epoch: by itself, or as part of a branch or
+    loop whose result does.
     """
     scopes = op.split("/")
     return any("/".join(scopes[:end]) in varying for end in range(1, len(scopes) + 1))
 
 
 def has_stable_input(wait: InputWait, stage: StageWork) -> bool:
-    """Whether a stage gets the same elements in every epoch, in whatever order: what feeds it draws
-    nothing, as far as the capture saw, and puts nothing together that was shuffled.
+    """Whether a stage gets the same elements in every epoch, in whatever order: as far as the
+    capture shows, the stages that feed it draw no random numbers, and none of them combines
+    shuffled elements.
     """
     below = find_upstream_stages(wait.pipeline, stage)
     record = wait.record
@@ -113,31 +123,32 @@ def has_stable_input(wait: InputWait, stage: StageWork) -> bool:
 
 
 def find_upstream_stages(pipeline: Pipeline, stage: StageWork) -> list[StageWork]:
-    """The stages whose elements reach a stage."""
+    """Return the stages whose elements reach a stage."""
     stages = pipeline.stages
     at = next(i for i, each in enumerate(stages) if each is stage)
     return [each for i, each in enumerate(stages) if is_upstream(stages, i, at)]
 
 
 def is_shuffled(pipeline: Pipeline, stage: StageWork) -> bool:
-    """Whether a stage gets its elements in another order in every epoch: kept behind it, one of the
-    orders would be that of all epochs.
+    """Whether a stage gets its elements in another order in every epoch. A cache behind it would
+    repeat one of these orders in all epochs.
     """
     return any(is_shuffling_stage(each.type) for each in find_upstream_stages(pipeline, stage))
 
 
 def has_python_op(stage: StageWork, record: Record) -> bool:
-    """Whether it runs Python: nobody sees what that draws."""
+    """Whether a stage runs Python: the capture cannot show whether that draws random numbers."""
     return bool(_PYTHON.intersection(find_stage_record(stage.label, record).get("stateful") or ()))
 
 
 def compute_cached_shares(wait: InputWait, stage: StageWork) -> dict[int, float]:
-    """What no longer runs if results are kept behind a stage, by the stage's index: the share of
-    its work.
+    """Return the share of each stage's work that a cache for a stage's results removes, by index of
+    the stage.
 
-    Behind the stages that follow it and give the same in every epoch, up to the first shuffle;
-    inside its own function, where only a part of that repeats. What is shuffled before it is kept
-    for each element, and shuffled behind that in every epoch.
+    The cache is placed behind the later stages with the same result in every epoch, up to the first
+    shuffle; or inside the stage's own function, where only a part of that repeats. Elements that
+    were shuffled before the stage are cached one by one, and shuffled behind the cache in every
+    epoch.
     """
     stages, record = wait.pipeline.stages, wait.record
     top = stages.index(stage)
@@ -153,7 +164,7 @@ def compute_cached_shares(wait: InputWait, stage: StageWork) -> dict[int, float]
 
 
 def is_upstream(stages: tuple[StageWork, ...], index: int, downstream: int) -> bool:
-    """Whether a stage feeds another, directly or through others."""
+    """Whether a stage feeds another one, directly or through others."""
     while index >= 0:
         index = stages[index].parent
         if index == downstream:
@@ -162,7 +173,9 @@ def is_upstream(stages: tuple[StageWork, ...], index: int, downstream: int) -> b
 
 
 def compute_busy_without(pipeline: Pipeline, removed_shares: Mapping[int, float]) -> float:
-    """Busy time per step of the slowest segment if shares of some stages' work cost nothing, ps."""
+    """Return the busy time per batch of the slowest segment if the given shares of stages' work
+    cost nothing, ps. `removed_shares` is by index of the stage.
+    """
     left = []
     for segment in pipeline.segments:
         mine = 0.0
@@ -174,14 +187,14 @@ def compute_busy_without(pipeline: Pipeline, removed_shares: Mapping[int, float]
 
 
 def compute_cache_saving(wait: InputWait, stage: StageWork) -> Saving | None:
-    """What a step saves if a stage's results are kept: a prediction, or a bound where the range is
-    wider than its middle, or steps are too few to tell; None without any.
+    """Return what a step saves if a stage's results are cached; None where that is nothing.
 
-    At least the wait for input goes, or what the next slowest segment leaves of it, and at most the
-    model also gets back the cores that it shared with the stages that are gone
-    (`contention_saving`). What profiling itself cost may have been on either side.
+    The saving is a prediction; it is only a bound where its range is wider than its middle, or the
+    steps are too few. At least, the wait for input goes, except for what the next slowest segment
+    still needs. At most, the model also gets back the cores that it shared with the removed stages
+    (`contention_saving`). The cost of profiling itself may have fallen on either part.
     """
-    if not wait.mean_step_ps:  # steps without length
+    if not wait.mean_step_ps:  # no step has a length
         return None
     gone = compute_cached_shares(wait, stage)
     each = wait.batches_per_step / max(wait.pipeline.root_calls, 1)
@@ -194,17 +207,17 @@ def compute_cache_saving(wait: InputWait, stage: StageWork) -> Saving | None:
         if freed >= MIN_CAUSE_SHARE * float(wait.wait_durations.mean())
         else np.minimum(wait.wait_durations, freed)
     )
-    waits = waits * (wait.explained_share > 0)  # a pipeline that keeps up is not waited for
+    waits = waits * (wait.explained_share > 0)  # the model does not wait for a pipeline that keeps up
     steps, own = wait.step_durations - slower, wait.step_durations - waits
     ends = []
-    for after, rest in (  # the length of a step without these stages, and of the slowest of the others
+    # The length of a step without these stages, and that of the slowest of the others.
+    for after, rest in (
         (own * (1 - back[0]), remaining),
         (np.maximum(own - slower, 0.0) * (1 - back[1]), max(remaining - slower, 0.0) * (1 - back[1])),
     ):
         ends.append(bootstrap_saving(np.maximum(steps - np.maximum(after, rest), 0.0), steps, "")[1])
-    most = (
-        float(wait.wait_durations.mean()) + freed
-    ) / wait.mean_step_ps  # time of a core that is freed ends at most as much waiting for cores
+    # One second of a freed core ends at most one second of waiting for cores.
+    most = (float(wait.wait_durations.mean()) + freed) / wait.mean_step_ps
     low, high = min(ends[0].low, 1.0, most), min(max(ends[0].low, ends[1].high), 1.0, most)
     if high <= 0:
         return None

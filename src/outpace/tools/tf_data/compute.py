@@ -18,12 +18,20 @@ from outpace.tools.tf_data.schema import EXECUTIONS, PIPELINES, SEGMENTS, STAGES
 from outpace.trace.algorithms import distinct
 
 Row = tuple[object, ...]
-SLOW_CALL_PS = 50_000_000  # the guide counts a call as slow from 50 µs on
+SLOW_CALL_PS = 50_000_000  # length from which the guide counts a call as slow, ps: 50 µs
 
 
 @dataclass(frozen=True)
 class PipelineTables:
-    """All tables, and the pipelines that they describe by name."""
+    """All tf.data tables.
+
+    pipelines: table `PIPELINES`.
+    stages: table `STAGES`.
+    segments: table `SEGMENTS`.
+    executions: table `EXECUTIONS`.
+    graph: table `GRAPH`.
+    pipelines_by_name: the pipelines that the tables describe, by host and name.
+    """
 
     pipelines: Table
     stages: Table
@@ -34,7 +42,7 @@ class PipelineTables:
 
 
 def compute_tables(run: Run) -> PipelineTables:
-    """Analyse every pipeline of every host."""
+    """Return the tables of every pipeline of every host."""
     graphs = iterator_graphs(run)
     named = _names(run)
     rows: dict[str, list[Row]] = {"pipelines": [], "stages": [], "segments": []}
@@ -78,20 +86,21 @@ def _names(run: Run) -> dict[tuple[str, str], Pipeline]:
 
 
 def _ranked(graph: IteratorGraph, root: int) -> Indices:
-    """Root calls of one pipeline, slowest first (indices into `graph.roots`)."""
+    """Return the root calls of one pipeline as indices into `graph.roots`, slowest first."""
     mine = np.flatnonzero(graph.iterator[graph.roots] == root)
     duration = graph.trace.duration[graph.rows[graph.roots[mine]]]
     return mine[np.argsort(-duration, kind="stable")]
 
 
 def find_guide_bottlenecks(graph: IteratorGraph) -> Codes:
-    """The guide's verdict on every root call: the iterator with the longest self time on the
-    critical path; -1 where there is none.
+    """Return the guide's bottleneck of every root call: the index of the iterator with the longest
+    self time on the critical path, of shape (root calls,); -1 where there is none.
     """
     calls = graph.calls
     found = np.full(len(graph.roots), -1, np.int64)
     critical = np.flatnonzero(calls.blocking)
-    shortest_first = critical[np.lexsort((-critical, calls.self_ps[critical]))]  # of equal ones, the first stands last and wins
+    # Of iterators with equal self time, the first one is sorted last and wins.
+    shortest_first = critical[np.lexsort((-critical, calls.self_ps[critical]))]
     found[calls.call[shortest_first]] = calls.iterator[shortest_first]
     return found
 
@@ -106,6 +115,9 @@ def _pipeline_row(name: str, pipeline: Pipeline, graph: IteratorGraph, ranked: I
 
 
 def _latency(host: str, name: str, graph: IteratorGraph, root: int, ranked: Indices, steady: int) -> tuple[object, ...]:
+    """Return the columns of `PIPELINES` up to the longest call, for one pipeline. `ranked` are its
+    root calls, `steady` is the number of those in steady steps.
+    """
     duration = graph.trace.duration[graph.rows[graph.roots[ranked]]]
     slow = int((duration > SLOW_CALL_PS).sum())
     return (
@@ -122,13 +134,16 @@ def _latency(host: str, name: str, graph: IteratorGraph, root: int, ranked: Indi
 
 
 def _device_roots(graph: IteratorGraph) -> list[int]:
-    """Roots of pipelines that fetch from a host pipeline for a device: they only wait, so that no
-    bottleneck is named for them.
+    """Return the roots of pipelines that fetch from a host pipeline for a device. They only wait,
+    so that no bottleneck is named for them.
     """
     return [r for r in distinct(graph.iterator[graph.roots]).tolist() if int(graph.ids[r]) in graph.device_ids]
 
 
 def _stage_rows(name: str, pipeline: Pipeline, graph: IteratorGraph, run: Run, guide: int) -> Iterator[Row]:
+    """Yield the rows of `STAGES` for one pipeline. `guide` is the iterator that the guide's rule
+    names.
+    """
     every = graph.executions
     record = run.record(pipeline.host)
     for at, stage in enumerate(pipeline.stages):
@@ -164,8 +179,8 @@ def _stage_rows(name: str, pipeline: Pipeline, graph: IteratorGraph, run: Run, g
 
 
 def _busy(pipeline: Pipeline, at: int) -> tuple[int, float, int]:
-    """Segment in which a stage keeps a thread busy for longest, for how long per root call, and the
-    segment's threads.
+    """Return (segment in which a stage keeps a thread busy for longest, busy time per root call in
+    ps, number of the segment's threads).
     """
     stage, best = pipeline.stages[at], (0, 0.0, 1)
     for rank, segment in enumerate(pipeline.segments):
@@ -193,7 +208,9 @@ def _segment_rows(name: str, pipeline: Pipeline) -> Iterator[Row]:
 
 
 def _executions(host: str, name: str, graph: IteratorGraph, ranked: Indices, guides: Codes) -> dict[str, Column]:
-    """Columns of EXECUTIONS: every stage of every call of one pipeline, slowest calls first."""
+    """Return the columns of `EXECUTIONS`: every stage of every call of one pipeline, slowest calls
+    first.
+    """
     calls = graph.calls
     low, high = np.searchsorted(calls.call, ranked, "left"), np.searchsorted(calls.call, ranked, "right")
     count = high - low

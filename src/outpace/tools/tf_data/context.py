@@ -1,4 +1,4 @@
-"""What every rule on an input pipeline looks at."""
+"""The facts about an input pipeline that its rules share."""
 
 from __future__ import annotations
 
@@ -26,26 +26,28 @@ CACHE_TYPES = ("MemoryCache", "FileCache", "CacheDataset", "FileReader", "Memory
 
 
 class PipelineContext(InputWait):
-    """What all rules look at, and how bad it is."""
+    """An input pipeline with the facts that its rules share: how severe its limit is, and what
+    changes of its stages save.
+    """
 
     @property
     def host(self) -> str:
-        """Its name."""
+        """Name of the host."""
         return self.timeline.host
 
     @once
     def outside_share(self) -> float:
-        """Share of the time from the first step to the last that waits for input between the steps:
-        marks that leave out the input.
+        """Share of the time from the first step to the last that waits for input between the steps,
+        where the step marks leave out the input.
         """
         gaps = step_gaps(self.run).get(self.host)
         return gaps.category_shares[Category.INPUT] if gaps is not None and gaps.in_most_gaps else 0.0
 
     @once
     def severity(self) -> Severity:
-        """By the share of the step that waits for the pipeline, or that comes back at least if the
-        slowest stage's results are kept; where the cores are all busy, by half of what may come
-        back.
+        """Severity by the largest of three shares: the step's wait for the pipeline, the wait for
+        input between the steps, and the minimum saving of caching the slowest stage (half of the
+        maximum, where all cores are busy).
         """
         most = self.cache_saving(self.pipeline.bottleneck) if self.pipeline.bottleneck else None
         least = 0.0 if most is None else max(most.low, most.high / 2 if self.is_saturated else 0.0)
@@ -60,7 +62,7 @@ class PipelineContext(InputWait):
 
     @once
     def is_saturated(self) -> bool:
-        """Whether input and model want the same cores."""
+        """Whether input and model compete for the same cores."""
         rows = (
             list(cpu_saturation.cpu_saturation(self.run).filter_by("host", self.host).records())
             if not self.run.has_device
@@ -69,29 +71,28 @@ class PipelineContext(InputWait):
         return any(cpu_saturation.has_core_contention(row) for row in rows)
 
     def cache_saving(self, stage: StageWork) -> Saving | None:
-        """What keeping a stage's results saves, where that is worth the work."""
+        """Return what caching a stage's results saves; None where that is not worth the work."""
         found = compute_cache_saving(self, stage)
         if self.outside_share > self.wait_share:
             part = min(1.0, stage.work_ps / max(self.pipeline.segments[0].work_ps, 1)) if self.pipeline.segments else 1.0
             waits = build_saving(part * self.outside_share, OUTSIDE_STEPS, assumes="if no time between the steps waited for it")
             if found is None or (waits is not None and waits.high > found.high):
                 return waits
-        if (
-            found is not None and not stage.function_ps and stage.type != "Generator"
-        ):  # batches and slices: only their wait can go
+        # Only the wait for batches and slices can go.
+        if found is not None and not stage.function_ps and stage.type != "Generator":
             found = replace(found, low=min(found.low, self.wait_share), high=min(found.high, self.wait_share))
         return found if found is not None and found.high >= MODERATELY_BOUND.value else None
 
     def removal_saving(self, stage: StageWork) -> Saving | None:
-        """What a step saves at most if a stage, and what feeds it, took less time: all that it
-        would save if they took none.
+        """Return the upper bound of what a step saves if a stage, and what feeds it, took less
+        time: all that it would save if they took none.
         """
         found = self.cache_saving(stage)
         return found and replace(found, low=0.0, assumes=found.assumes if found.takes_from == (OUTSIDE_STEPS,) else _NOTHING)
 
     def parallel_saving(self, stage: StageWork) -> Saving | None:
-        """What a step saves at most if a stage ran on all cores instead of on one: nothing where
-        they have no room, which is no lack of a number.
+        """Return the upper bound of what a step saves if a stage ran on all cores instead of on
+        one. A saving of 0 means that the cores have no room, None that there is no number.
         """
         if self.outside_share > self.wait_share:
             return self.removal_saving(stage)
@@ -105,11 +106,11 @@ class PipelineContext(InputWait):
         return Saving(0.0, share if share >= MODERATELY_BOUND.value else 0.0, (Category.INPUT.value,), _PARALLEL)
 
     def format_stage(self, stage: StageWork) -> str:
-        """A stage, as the user's source has it."""
+        """Return a stage in words, as the user's source has it."""
         return format_stage(stage.type, stage_source(stage.label, self.record))
 
     def is_batched_after(self, stage: StageWork) -> bool:
-        """Whether its elements are put together to batches after it, or by itself."""
+        """Whether a stage's elements are batched after it, or by the stage itself."""
         if stage.type.startswith("MapAndBatch"):
             return True
         while (at := stage.parent) >= 0:
@@ -119,8 +120,8 @@ class PipelineContext(InputWait):
         return False
 
     def format_map(self, stage: StageWork) -> str:
-        """The call that holds a stage's function: of a map that was fused with its batch, the map
-        alone.
+        """Return the call with a stage's function, in words: of a map that was fused with its
+        batch, the map alone.
         """
         if not stage.type.startswith("MapAndBatch"):
             return self.format_stage(stage)
@@ -128,5 +129,5 @@ class PipelineContext(InputWait):
 
 
 def has_cache(pipeline: Pipeline) -> bool:
-    """Whether it keeps any stage's results."""
+    """Whether the pipeline caches the results of any stage."""
     return any(stage.type.startswith(CACHE_TYPES) for stage in pipeline.stages)

@@ -1,7 +1,7 @@
-"""Advice on the input pipeline, from what was executed rather than from what was written.
+"""Advice on the input pipeline, from the stages that were executed rather than from the script.
 
 TensorFlow parallelises stateless maps and adds a prefetch by itself: the executed stages show it,
-so nothing is advised that happens already.
+so that no finding advises what happens already.
 """
 
 from __future__ import annotations
@@ -28,13 +28,16 @@ from outpace.trace.algorithms import distinct
 _BUFFER = Threshold(
     "large shuffle buffer", 100.0, Unit.COUNT, "MB; shuffling file names or records before decoding keeps it small"
 )
-_IDLES = 0.25  # of the busiest pipeline's time: a counter, or a validation's pipeline
+# Maximum busy time of a pipeline, as a share of that of the host's busiest one, for it to be left
+# out: it is a counter, or the pipeline of a validation.
+_IDLES = 0.25
 
 
 def iter_findings(run: Run, tables: PipelineTables, breakdown: StepBreakdown) -> Iterator[Finding]:
-    """All findings about all pipelines."""
+    """Yield all findings on all pipelines."""
     busiest: dict[str, float] = {}
-    alike: dict[tuple[str, ...], tuple[str, Pipeline]] = {}  # each epoch makes its pipeline anew: one of those speaks for all
+    # Each epoch creates its pipeline anew: the one with most calls stands for all.
+    alike: dict[tuple[str, ...], tuple[str, Pipeline]] = {}
     for (host, _), pipeline in tables.pipelines_by_name.items():
         busiest[host] = max(busiest.get(host, 0.0), _busy(pipeline))
         made = (host, *(stage.position for stage in pipeline.stages))
@@ -42,7 +45,7 @@ def iter_findings(run: Run, tables: PipelineTables, breakdown: StepBreakdown) ->
             alike[made] = host, pipeline
     for host, pipeline in alike.values():
         mine = breakdown.steady_steps.filter_by("host", host)
-        idles = _busy(pipeline) < _IDLES * busiest[host]  # what a step waits for is then another one
+        idles = _busy(pipeline) < _IDLES * busiest[host]  # the step waits for another pipeline
         if not mine["duration_ps"].sum() or not pipeline.segments or idles:
             continue
         steps, waits = (mine[name].astype(np.float64) for name in ("duration_ps", "input_ps"))
@@ -58,19 +61,22 @@ def iter_findings(run: Run, tables: PipelineTables, breakdown: StepBreakdown) ->
 
 
 def _busy(pipeline: Pipeline) -> float:
-    """Busy time of the slowest segment over the capture, ps."""
+    """Return the busy time of the slowest segment over the capture, ps."""
     return pipeline.segments[0].busy_ps * pipeline.root_calls if pipeline.segments else 0.0
 
 
 def _no_prefetch(context: PipelineContext) -> Iterator[Finding]:
-    """The training thread itself runs stages that work: nothing overlaps input and model."""
+    """Yield the finding that the training thread itself runs stages with work, so that input and
+    model do not overlap.
+    """
     segment = next((s for s in context.pipeline.segments if s.kind == CHAIN and s.boundary < 0), None)
     if segment is None or segment.busy_ps < MODERATELY_BOUND.value * context.mean_step_ps:
         return
     yield Finding(
         id="no_prefetch",
         severity=Severity.MODERATE,
-        sentence=f"Nothing is prefetched: the training thread itself runs {humanize(segment.busy_ps, Unit.PS)} of the input pipeline per batch.",
+        sentence="Nothing is prefetched: the training thread itself runs "
+        f"{humanize(segment.busy_ps, Unit.PS)} of the input pipeline per batch.",
         action="End the input pipeline with .prefetch(tf.data.AUTOTUNE).",
         evidence=(Evidence("busy time per batch on the training thread", segment.busy_ps, Unit.PS, "segments"),),
         threshold=MODERATELY_BOUND,
@@ -87,8 +93,8 @@ def _no_prefetch(context: PipelineContext) -> Iterator[Finding]:
 
 
 def _no_cache(context: PipelineContext) -> Iterator[Finding]:
-    """Expensive stages whose result could be kept: deterministic as far as the capture saw, and not
-    cached.
+    """Yield a finding for each expensive stage whose results could be cached: deterministic as far
+    as the capture shows, and not cached.
     """
     if has_cache(context.pipeline) or not context.record.get("pipeline"):
         return
@@ -119,7 +125,7 @@ def _no_cache(context: PipelineContext) -> Iterator[Finding]:
 
 
 def _other_python(context: PipelineContext) -> Iterator[Finding]:
-    """Python in stages other than the bottleneck."""
+    """Yield a finding for each stage that runs Python, other than the bottleneck."""
     slowest = context.pipeline.segments[0]
     for stage in context.pipeline.stages:
         share = stage.work_ps / max(slowest.work_ps, 1)
@@ -142,7 +148,7 @@ def _other_python(context: PipelineContext) -> Iterator[Finding]:
 
 
 def _late_shuffle(context: PipelineContext) -> Iterator[Finding]:
-    """A shuffle that keeps decoded elements, or whole batches, in its buffer."""
+    """Yield a finding for each shuffle whose buffer contains decoded elements or whole batches."""
     stages = context.pipeline.stages
     for at, stage in enumerate(stages):
         if not stage.type.startswith("Shuffle"):
@@ -169,8 +175,8 @@ def _late_shuffle(context: PipelineContext) -> Iterator[Finding]:
 
 
 def _whole(stages: Sequence[StageWork], at: int, above: int) -> bool:
-    """Whether what a stage hands on reaches another one above it as it is: taken apart by none
-    between.
+    """Whether the elements of a stage reach a later stage unchanged, with no stage between that
+    splits or regroups them.
     """
     while (at := stages[at].parent) >= 0:
         if at == above:
@@ -190,7 +196,7 @@ def _buffered(context: PipelineContext, stage: StageWork) -> float:
 
 
 def _no_shard(run: Run, analysis: PipelineTables) -> Iterator[Finding]:
-    """Several hosts that each read everything."""
+    """Yield the finding that several hosts each read all data."""
     if len(run.hosts) < 2 or not analysis.pipelines_by_name:
         return
     types = {stage.type for pipeline in analysis.pipelines_by_name.values() for stage in pipeline.stages}

@@ -1,5 +1,5 @@
-"""The graph's table: every stage of every pipeline over all calls, and of its slowest, its median
-and its fastest call.
+"""The table of the pipelines' graph: every stage of every pipeline, averaged over all calls, and in
+the slowest, the median and the fastest call.
 """
 
 from __future__ import annotations
@@ -16,16 +16,19 @@ from outpace.tools.tf_data.schema import GRAPH
 
 Row = tuple[object, ...]
 CallsByPipeline = Mapping[tuple[str, str], tuple[int, list[tuple[str, int, list[Row | None]]]]]
-"""By host and pipeline: how many calls, and of each call that is offered its name, its rank, and
-what every stage did in it.
+"""By (host, pipeline): (number of calls, [(name of a call, its rank, the row of each stage in
+it)]).
 """
 
 
 def select_calls(
     pipeline: Pipeline, graph: IteratorGraph, ranked_calls: Indices, guide_bottlenecks: Codes
 ) -> list[tuple[str, int, list[Row | None]]]:
-    """The calls that a reader may look at one by one; `ranked_calls` are the pipeline's, slowest
-    first, `guide_bottlenecks` the guide's verdict on them.
+    """Return the calls that a reader may inspect one by one: (name, rank, the row of each stage in
+    it).
+
+    `ranked_calls` are the calls of the pipeline, slowest first; `guide_bottlenecks` are their
+    bottlenecks by the guide's rule.
     """
     duration = graph.trace.duration[graph.rows[graph.roots[ranked_calls]]]
     names: dict[int, str] = {}
@@ -42,8 +45,8 @@ def select_calls(
 
 
 def _of_call(pipeline: Pipeline, graph: IteratorGraph, call: int, guide: int) -> list[Row | None]:
-    """Of every stage: start, total, self time, executions and role in one call; None where the call
-    led to no execution of it.
+    """Return (start, total, self time, executions, role) of every stage in one call; None for a
+    stage that the call did not execute.
     """
     calls = graph.calls
     mine = slice(*np.searchsorted(calls.call, [call, call + 1]).tolist())
@@ -60,7 +63,9 @@ def _of_call(pipeline: Pipeline, graph: IteratorGraph, call: int, guide: int) ->
 
 
 def compute_graph(stages: Table, segments: Table, ranked_calls: CallsByPipeline) -> Table:
-    """`GRAPH`: the slowest pipeline first, and of each all of its calls before single ones."""
+    """Return table `GRAPH`: the slowest pipeline first, and for each pipeline the mean of all calls
+    before single calls.
+    """
     busy = {(s["host"], s["pipeline"]): -float(s["busy_per_batch_ps"]) for s in segments.records() if s["segment"] == 0}
     rows: list[Row] = []
     by_pipeline: dict[tuple[str, str], list[dict[str, object]]] = {}

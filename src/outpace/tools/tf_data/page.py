@@ -63,7 +63,7 @@ def analyse(run: Run) -> Page:
 
 _NODE = ("parent", "stage", "role", "source", "asynchronous", "busy_per_batch_ps", "self_ps", "total_ps", "calls")
 _OF_PIPELINES = ("pipeline", "calls", "slow_calls", "mean_ps", "max_ps", "guide_bottleneck", "bottleneck")
-_OFTEN = 0.5  # of the calls of the host's busiest pipeline
+_OFTEN = 0.5  # minimum number of calls of a pipeline, as a share of those of the host's busiest one, for it to be judged
 _CHOICES = ("pipeline", "call")
 _GRAPH = (
     "Elements come out of the Root, which the training loop calls. Bottleneck of all calls: most work in the slowest segment; of a single "
@@ -85,9 +85,11 @@ def _headline(analysis: PipelineTables) -> str:
 
 
 def _slowest(analysis: PipelineTables) -> tuple[dict[str, Any], dict[str, Any]] | None:
-    """The bottleneck stage and the segment of the slowest pipeline, as records; of a host's
-    pipelines those that are called often, since each epoch makes its own, and one of few calls has
-    little but its beginning.
+    """Return (record of the bottleneck stage, record of the segment) of the slowest pipeline; None
+    where no pipeline ran on a host.
+
+    Only pipelines that are called often count: each epoch creates its own, and one with few calls
+    consists of little but its start.
     """
     calls = {(row["host"], row["pipeline"]): row["calls"] for row in analysis.pipelines.records()}
     most: dict[str, int] = {}
@@ -104,6 +106,9 @@ def _slowest(analysis: PipelineTables) -> tuple[dict[str, Any], dict[str, Any]] 
 
 
 def _verdict(analysis: PipelineTables) -> str:
+    """Return a line for each pipeline: its bottleneck by the work of its threads, and by the
+    guide's rule.
+    """
     lines = []
     for row in analysis.pipelines.records():
         if not row["bottleneck"]:

@@ -1,4 +1,4 @@
-"""The stage that limits an input pipeline: why it takes its time, and what to do."""
+"""The finding on the stage that limits an input pipeline: why it takes its time, and what to do."""
 
 from __future__ import annotations
 
@@ -22,20 +22,20 @@ from outpace.tools.tf_data.cache_saving import (
 )
 from outpace.tools.tf_data.context import HIGHLY_BOUND, MIN_SHARE, MODERATELY_BOUND, PipelineContext, has_cache
 
-_MOSTLY_WAITS = 0.5  # of a saving, for it to be as likely as the wait is sure
-_WORKS = 0.05  # cores: below, a thread was only met by chance
+_MOSTLY_WAITS = 0.5  # minimum share of a saving that is measured waiting, for the saving to be as likely as the wait is certain
+_WORKS = 0.05  # minimum cores of a sampled line: fewer may be chance
 _SEQUENTIAL = ("Map", "Interleave", "Filter")
-_STARTING = 0.5  # of a function's time, in no op
-_ONE_EACH = re.compile(r"(?:Parallel)?Map")  # stages that make one element of each
+_STARTING = 0.5  # minimum share of a function's time outside its ops, for calls and starting ops to be the problem
+_ONE_EACH = re.compile(r"(?:Parallel)?Map")  # stages that make one element from each element
 _OF_IMAGES = re.compile(r"Decode(?:Jpeg|Png|Image|Bmp|Gif|AndCropJpeg)|Resize|CropAndResize")
 _CHEAPER = "make the line that takes the time cheaper, or cache its results where they do not change."
 _WORKERS = f"Prepare batches in several workers (keras.utils.PyDataset(workers=4, use_multiprocessing=True)). Or {_CHEAPER}"
-_ROOM = 0.5  # of what a stage costs, that idle cores must take for more workers to be worth it
+_ROOM = 0.5  # minimum saving by more workers, as a share of what the stage costs, for more workers to be worth it
 _ADAPTER = "Keras built the pipeline itself, from the arrays that it was given."
 
 
 def iter_slow_stage_findings(context: PipelineContext) -> Iterator[Finding]:
-    """The finding on the stage with most work in the slowest segment."""
+    """Yield the finding on the stage with most work in the slowest segment."""
     stage, segment = context.pipeline.bottleneck, context.pipeline.segments[0]
     if stage is None:
         return
@@ -83,8 +83,8 @@ def iter_slow_stage_findings(context: PipelineContext) -> Iterator[Finding]:
 
 
 def _python_line(context: PipelineContext, stage: StageWork) -> tuple[str, str]:
-    """(line, in words how much of the Python it is) of the user's Python that a stage spends its
-    time in, where threads were sampled.
+    """Return (source line, its part of the Python in words) of the user's Python in which a stage
+    spends its time, where threads were sampled; else ("", "").
     """
     if not stage.runs_python and stage.type != "Generator":
         return "", ""
@@ -94,17 +94,22 @@ def _python_line(context: PipelineContext, stage: StageWork) -> tuple[str, str]:
 
 
 def find_location(context: PipelineContext, stage: StageWork) -> str:
-    """Where the work stands: the line of Python that takes it, or the line that made the stage."""
+    """Return the source line of a stage's work: the line of Python that takes the time, or the line
+    that built the stage.
+    """
     return _python_line(context, stage)[0] or stage_location(stage.label, context.record)
 
 
 def _certainty(context: PipelineContext, saving: Saving | None) -> Certainty:
-    """A wait is measured; what the model gets back of the cores is only possible."""
+    """Return how certain a saving is: the wait is measured, but the cores that the model gets back
+    are only possible.
+    """
     mostly_waits = saving is None or max(context.wait_share, context.outside_share) >= _MOSTLY_WAITS * saving.high
     return Certainty.LIKELY if mostly_waits else Certainty.POSSIBLE
 
 
 def _why(stage: StageWork, context: PipelineContext) -> str:
+    """Return why a stage takes its time, as part of a sentence."""
     each = humanize(stage.work_ps / max(stage.calls, 1), Unit.PS)
     one = "batch" if "Batch" in stage.type else "element"
     told = _python_line(context, stage)[1]
@@ -121,14 +126,16 @@ def _why(stage: StageWork, context: PipelineContext) -> str:
 
 
 def _spent(stage: StageWork) -> str:
-    """What most of a function's time goes to."""
+    """Return what most of a function's time goes to, as the end of a sentence; "" where nothing
+    takes most of it.
+    """
     if stage.call_overhead_share >= _STARTING:
         return f", {stage.call_overhead_share:.0%} of it to call it and to start its ops"
     return f", {format_largest_part(f'in {stage.top_op}', stage.top_share, 1.0)}" if is_majority(stage.top_share, 1.0) else ""
 
 
 def _less_work(stage: StageWork, context: PipelineContext) -> str:
-    """How the function of a parallel stage takes less time."""
+    """Return the action that makes the function of a parallel stage take less time."""
     what = context.format_map(stage)
     images = "smaller images" if has_cache(context.pipeline) else "smaller images, decode once"
     smaller = f" ({images})" if _OF_IMAGES.search(stage.top_op) else ""
@@ -136,8 +143,8 @@ def _less_work(stage: StageWork, context: PipelineContext) -> str:
 
 
 def _per_batch(stage: StageWork, context: PipelineContext) -> str:
-    """What to do where calling its function for each element takes more than the ops in it; ""
-    where it does not.
+    """Return the action where calling a function for each element takes more time than the ops in
+    it; "" where it does not.
     """
     if stage.call_overhead_share < _STARTING or not _ONE_EACH.match(stage.type) or not context.is_batched_after(stage):
         return ""
@@ -147,8 +154,8 @@ def _per_batch(stage: StageWork, context: PipelineContext) -> str:
 
 
 def _sequential(stage: StageWork) -> bool:
-    """Whether its function runs for one element after the other: also in a map that was fused with
-    its batch, which then is asynchronous.
+    """Whether a stage's function runs for one element after the other. That includes a map that was
+    fused with its batch, which then is asynchronous.
     """
     return stage.type in _SEQUENTIAL or (stage.type.startswith("MapAndBatch") and stage.function_threads == 1)
 
@@ -163,8 +170,8 @@ def _not_parallel(stage: StageWork, context: PipelineContext) -> str:
 
 
 def _advice(stage: StageWork, context: PipelineContext) -> tuple[str, Saving | None]:
-    """What to do, and what that saves at most. What a cache saves stands beside the words that ask
-    for one.
+    """Return (what to do, the upper bound of what that saves). The saving of a cache is stated in
+    the sentence that advises the cache.
     """
     if context.is_from_arrays:
         return _for_arrays(context), context.removal_saving(stage)
@@ -179,7 +186,9 @@ def _advice(stage: StageWork, context: PipelineContext) -> tuple[str, Saving | N
     if has_cache(context.pipeline) or not has_stable_input(context, stage) or share < MIN_SHARE.value:
         return action, saving
     kept = context.cache_saving(stage)
-    if kept is not None and not (saving and saving.high):  # busy cores: what is moved to them takes its time there
+    # With busy cores, work that is moved to them takes its time there, so that the cache comes
+    # first.
+    if kept is not None and not (saving and saving.high):
         return f"{_cache(context, stage, share)} Or: {action[:1].lower()}{action[1:]}", kept
     ends = dict.fromkeys(f"{end:.0%}" for end in (kept.low, kept.high)) if kept and kept.is_predicted else ()
     much = f" That saves {' to '.join(ends)} of the step." if ends else ""
@@ -187,6 +196,9 @@ def _advice(stage: StageWork, context: PipelineContext) -> tuple[str, Saving | N
 
 
 def _change(stage: StageWork, context: PipelineContext) -> tuple[str, Saving | None]:
+    """Return (the change to a stage that is best for its type, the upper bound of what that
+    saves).
+    """
     called = context.format_stage(stage)
     if stage.type == "Generator":
         return (
@@ -237,8 +249,8 @@ def _cache(context: PipelineContext, stage: StageWork, share: float) -> str:
 
 
 def render_cache_advice(context: PipelineContext, stage: StageWork) -> str:
-    """Where a cache of a stage's results changes nothing of the training: behind a shuffle it would
-    repeat one order for ever.
+    """Return where to place a cache of a stage's results so that it does not change the training:
+    behind a shuffle it would repeat one order for ever.
     """
     called = context.format_stage(stage)
     if not is_shuffled(context.pipeline, stage):

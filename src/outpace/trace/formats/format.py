@@ -1,4 +1,4 @@
-"""What a format of profiles is."""
+"""`ProfileFormat`: the description of one format of profiles."""
 
 from __future__ import annotations
 
@@ -17,15 +17,17 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class ProfileFormat:
-    """One format of profiles: a package (one folder) whose `__init__` defines `FORMAT =
+    """One format of profiles: a package whose `__init__` defines `FORMAT =
     ProfileFormat(__name__, ...)`.
 
-    `endings`: of the files that are looked for in folders; `extra_endings`: endings that a single
-    file of it may have too. The folder's `reader` module is loaded when a file is opened: its
-    `open_trace(source, host, limits)` makes a `Trace` of a path, or of what is `InMemoryProfile` in
-    memory, whose planes, lines and stats have the names of `outpace.trace.dialect`. A trace without
-    the window of the limits is cut afterwards. Training processes look through folders too: what
-    stands here imports nothing.
+    package: name of the package. Its module `reader` is imported when a file is opened; its
+        function `open_trace(source, host, limits)` returns the `Trace` of a path or an
+        `InMemoryProfile`, with the names of `outpace.trace.dialect` for planes, lines and stats. A
+        reader may ignore the window of `limits`; the trace is then cut afterwards.
+    endings: of files that are searched for in folders.
+    extra_endings: further endings that a single file of the format may have.
+
+    Training processes search folders too: the package itself must import nothing else.
     """
 
     package: str
@@ -33,8 +35,8 @@ class ProfileFormat:
     extra_endings: tuple[str, ...] = ()
 
     def open(self, source: Path | InMemoryProfile, host: str, limits: ReadLimits) -> Trace:
-        """Decode a file, or what is held of one. Raises ProfileError where it is not of this
-        format, NotFoundError where it is not there, TooLargeError where the limits hold no room for
-        it.
+        """Decode a file or a profile in memory. Raises ProfileError where it is not of this format,
+        NotFoundError where it does not exist, TooLargeError where its events exceed the memory
+        limit.
         """
         return cast("Trace", importlib.import_module(f"{self.package}.reader").open_trace(source, host, limits))

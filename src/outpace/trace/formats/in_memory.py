@@ -1,4 +1,4 @@
-"""A profile that somebody holds in memory, in place of a file."""
+"""`InMemoryProfile`: a profile in memory, in place of a file."""
 
 from __future__ import annotations
 
@@ -7,8 +7,10 @@ from outpace._dataclass import dataclass
 
 @dataclass(frozen=True)
 class InMemoryProfile:
-    """The bytes of a profile, gzipped or not. `name`: of the file they are of, "" where nobody
-    says; `type_name`: what they were given as.
+    """The bytes of a profile, gzipped or not.
+
+    name: of the file that they come from, "" where it is unknown.
+    type_name: type of the object that the user passed, for messages.
     """
 
     data: bytes

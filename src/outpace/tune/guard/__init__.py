@@ -10,7 +10,8 @@ guarded is what lies outside of the machine's files: servers, data bases, other 
 
     guard = begin([folder_of_the_command])    # first of all, before there are threads
     ...
-    guard.changed()                           # "log.csv", "model.keras": what the script would have written
+    guard.changed()                           # "log.csv", "model.keras": what the script would
+                                              # have written
 
 Standard library only.
 """

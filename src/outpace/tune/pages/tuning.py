@@ -316,8 +316,8 @@ def _uncalled(own: Sequence[str]) -> str:
 def _how(climbed: Climbed) -> str:
     races = len(climbed.races)
     return (
-        f"{format_count(races, 'race')} of short paired blocks in random order, of processes that run edited texts of the script, each with the "
-        f"baseline a second time, in {climbed.seconds:.0f} s; it ended because {climbed.ended}. A difference counts from 3% on. "
+        f"{format_count(races, 'race')} of short paired blocks in random order, of processes that run edited texts of the script, each with "
+        f"the baseline a second time, in {climbed.seconds:.0f} s; it ended because {climbed.ended}. A difference counts from 3% on. "
         "Its CIs are a little too narrow, because a race of the search is judged more than once: what was found is compared and raced "
         "anew afterwards, as an edited script."
     )

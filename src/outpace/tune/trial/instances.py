@@ -5,7 +5,8 @@ Processes of one text differ: where memory lies, which threads share a core. Rou
 say nothing of that, however many they are (Kalibera and Jones 2013, *Rigorous benchmarking in
 reasonable time*). The model, with rates as logs, for instance i of text t in round r:
 
-    y = text_t + round_r + instance_i + noise_ir,   instance ~ N(0, tau^2),   noise: first-order autocorrelation rho, variance s^2
+    y = text_t + round_r + instance_i + noise_ir,   instance ~ N(0, tau^2),
+    noise: first-order autocorrelation rho, variance s^2
 
 `round` is what all feel at once, and cancels in differences. The place of an instance, x, is the
 mean over the others of the trimmed mean of their log ratio, so that a block that a neighbour has

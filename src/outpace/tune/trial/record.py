@@ -47,11 +47,13 @@ class Protocol:
     effect: smallest difference that is called one, as a fraction. Finding 3% takes minutes on a
     noisy machine, 10% seconds. block_seconds: length of a block. Noise of a shared machine is
     drift, which short paired blocks cancel: at 0.1 s a comparison needed
-        a half to a fifth of the time that unpaired blocks need, at 1 s several times as much. `block_steps` is the least number of steps.
+        a half to a fifth of the time that unpaired blocks need, at 1 s several times as much.
+        `block_steps` is the least number of steps.
     warmup_seconds: untimed, after the first call (at most a twentieth of the budget). looks: rounds
     after which the search may drop arms or stop; `drop_after` is the first for dropping,
     `least_rounds` for anything else.
-        Few looks at a stricter interval (99%) keep repeated looking from finding differences that are not there.
+        Few looks at a stricter interval (99%) keep repeated looking from finding differences that
+        are not there.
     few_rounds: rounds that tell of a difference which is larger than `large` by that stricter
     interval: slow steps pay for no more. drop_below: an arm leaves the search when its upper end
     (95%) is below this ratio. search_share: part of the budget that the search may use; the rest

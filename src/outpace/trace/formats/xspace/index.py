@@ -1,5 +1,5 @@
-"""The core's index over the bytes of an XSpace: its tables, its events, its stats, and its events
-as slices of a viewer's file.
+"""The core's index over the bytes of an XSpace: access to its tables, events and stats, and export
+of its events.
 """
 
 from __future__ import annotations
@@ -25,22 +25,25 @@ from outpace.trace.stats import BYTES, TEXT, StatColumn
 from outpace.trace.trace import Trace
 
 _Whole = TypeVar("_Whole", bound=np.integer[Any])
-_BUDGET, _BUDGET_PER_BYTE = 128 << 20, 32  # bytes of memory; profiles need 2 to 10 per byte, those of a few events more
+# Memory budget of the index in bytes: a constant, plus this per byte of the file. Profiles need 2
+# to 10 per byte, those of a few events more
+_BUDGET, _BUDGET_PER_BYTE = 128 << 20, 32
 READ_BLOCK_BYTES = 0
-"""Bytes of a file that a pass reads at a time; 0: as many as are usual. Answers are the same, and
-tests see that.
+"""Bytes of a file that a pass reads at a time; 0 for the default. The value does not change
+results, which tests verify.
 """
 
 
 class XSpaceIndex:
-    """Owner of the core's index over the bytes of one profile; keeps these alive and frees the
-    index. It is the source of its trace.
+    """Owner of the core's index over the bytes of one profile, and the source of its trace. It
+    keeps the bytes alive and frees the index.
 
-    timed: whether a part of the time will be asked for.
+    has_window: whether `apply_window` will be called.
     """
 
     stat_names: tuple[str, ...] = ()
-    _first: Codes = np.zeros(0, np.int32)  # of each stat name the row of the first in its plane that says the same
+    # For each stat name, the row of the first equal name in its plane
+    _first: Codes = np.zeros(0, np.int32)
 
     def __init__(self, data: Content, source: str, has_window: bool = False) -> None:
         self.data = data
@@ -67,20 +70,20 @@ class XSpaceIndex:
         data.require_unchanged()
 
     def read_table(self, name: str, *types: type[np.generic], more: tuple[Column, ...] = ()) -> tuple[np.ndarray, ...]:
-        """The columns that `ox_<name>(space, columns..., more...)` fills, one of each type, with as
-        many rows as there are.
+        """Return the columns that the core function `ox_<name>(space, columns..., more...)` fills,
+        one per dtype of `types`.
         """
         columns = tuple(np.empty(getattr(self.sizes, name), each) for each in types)
         _native.call(f"ox_{name}", self.address, *columns, *more)
         return columns
 
     def span_ps(self) -> tuple[int, int]:
-        """The first start and the last end of all events that count, ps."""
+        """Return (first start, last end) of all counted events, ps."""
         return self._narrow(Window(), 0)
 
     def apply_window(self, window: Window, earliest_ps: int) -> None:
-        """Let only the events of a window count from here on, where the earliest of all starts at
-        `earliest_ps`.
+        """Count only the events of a window from now on, where the earliest event of the profile
+        starts at `earliest_ps`.
         """
         self._narrow(window, earliest_ps)
 
@@ -94,8 +97,8 @@ class XSpaceIndex:
         return first.value, last.value
 
     def merge_stat_names(self) -> None:
-        """Read the names of all stats, before `read_events`. Those of one plane that say the same
-        are one from here on.
+        """Read the names of all stats; call it before `read_events`. Equal names of one plane are
+        one stat from now on.
         """
         self._read_stat_names()
         if (self._first != np.arange(len(self._first))).any():
@@ -109,15 +112,15 @@ class XSpaceIndex:
         self._first = np.array([known.setdefault(name, row) for row, name in named], np.int32)
 
     def count_repeated_stats(self) -> Numbers:
-        """After `read_events`: of each stat name, how many values do not count, since their event
-        has an earlier one.
+        """Return, per stat name, the number of ignored values, whose event has an earlier value of
+        the stat. Call it after `read_events`.
         """
         found = np.zeros(self.sizes.stat_names, np.uint64)
         _native.call("ox_repeated", self.address, found)
         return found.astype(np.int64)
 
     def read_events(self) -> tuple[Codes, Picoseconds, Picoseconds]:
-        """Decode all events: name, start, duration."""
+        """Decode all events; return (name, start, duration): int32, int64 ps, int64 ps."""
         count = self.sizes.events
         name = np.empty(count, np.int32)
         start, duration = np.empty(count, np.int64), np.empty(count, np.int64)
@@ -127,10 +130,10 @@ class XSpaceIndex:
         return name, start, duration
 
     def read_stats(self, names: Sequence[str]) -> dict[str, StatColumn]:
-        """See `SourceStruct`."""
+        """Return the named stats: see `TraceSource`."""
         place = {name: i for i, name in enumerate(names)}
         column_of = np.fromiter((place.get(n, -1) for n in self.stat_names), np.int32, len(self.stat_names))
-        column_of[self._first != np.arange(len(column_of))] = -1  # none but where stand-ins made names alike
+        column_of[self._first != np.arange(len(column_of))] = -1  # no effect unless stand-ins made names equal
         first, (row, kind, bits, length) = self._decode(column_of, len(names))
         parts = zip(names, (slice(*bounds) for bounds in pairwise(first.tolist())), strict=True)
         return {
@@ -139,7 +142,9 @@ class XSpaceIndex:
         }
 
     def write_line(self, out: TraceWriter, trace: Trace, slices: Slices) -> int:
-        """See `SourceStruct`: the core reads the arguments from the file."""
+        """Write events of a line, whose arguments the core reads from the file: see
+        `TraceSource`.
+        """
         rows = trace.lines.row_slice(slices.line)
         events = (trace.name[rows], trace.start[rows], trace.duration[rows])
         columns = (*events, slices.to_flags(slices.mask, rows), slices.to_flags(slices.argument_mask))
@@ -154,8 +159,8 @@ class XSpaceIndex:
         return written
 
     def rewrite(self, text: BytesTransform, blob: BytesTransform) -> None:
-        """See `SourceStruct`: in the file's bytes in memory, from which the core reads whatever it
-        gives or writes.
+        """Replace texts and byte values: see `TraceSource`. The bytes are changed in memory, and
+        the core reads from there afterwards.
         """
         memory = self.data.load_all()
         _native.call("ox_hold", self.address, memory)
@@ -167,12 +172,12 @@ class XSpaceIndex:
         self._read_stat_names()
 
     def _names(self, name: str, *before: type[np.generic], more: tuple[Column, ...] = ()) -> tuple[Column, Column]:
-        """Offsets and lengths of the texts of a table, which stand behind its columns `before`."""
+        """Return offsets and lengths of a table's texts, the columns that follow `before`."""
         at, length = self.read_table(name, *before, np.uint64, np.uint32, more=more)[len(before) :]
         return at, length
 
     def _texts(self) -> Iterator[tuple[int, int, int]]:
-        """(offset, length, kind) of every text and every value of bytes, each place once."""
+        """Yield (offset, length, kind) of every text and every value of bytes, each place once."""
         number, place = np.uint32, (np.uint64, np.uint32)
         first_event = np.empty(self.sizes.lines + 1, np.uint64)
         *_, shown_at, shown_size = self.read_table("event_names", number, np.int64, *place, *place)
@@ -187,7 +192,7 @@ class XSpaceIndex:
         places = [(np.full(len(at), TEXT, np.uint8), at, size) for at, size in named]
         kind, at, size = self.read_table("owner_stats", number, np.int32, np.int32, np.uint8, *place)[3:]
         places.append((kind, at, size))
-        for name in range(len(self.stat_names)):  # one at a time: all stats of a profile take several times its memory
+        for name in range(len(self.stat_names)):  # one stat at a time: all stats together take several times the file's size
             only = np.full(len(self.stat_names), -1, np.int32)
             only[name] = 0
             _, (_, kind, at, size) = self._decode(only, 1)
@@ -198,8 +203,8 @@ class XSpaceIndex:
         yield from np.unique(found[np.isin(found[:, 2], (TEXT, BYTES)) & (found[:, 1] > 0)], axis=0).tolist()
 
     def _decode(self, column_of: Codes, columns: int) -> tuple[Ids, tuple[Column, ...]]:
-        """Bounds of each column, and row, kind, value bits and length of the events' stats that go
-        to one.
+        """Return the bounds of each column, and (row, kind, value bits, length) of all stats that
+        belong to a column.
         """
         first = np.zeros(columns + 1, np.uint64)
         _native.call("ox_stat_bounds", self.address, column_of, columns, first)
@@ -215,8 +220,8 @@ class XSpaceIndex:
 
 
 def _alike(column: npt.NDArray[_Whole]) -> npt.NDArray[_Whole]:
-    """One value for all where they are equal, else a copy: a stat is mostly of one kind, and a
-    number has no length.
+    """Return a broadcast single value where all are equal, else a copy: a stat mostly has values of
+    one kind, and numbers have no length.
     """
     value = column[:1].copy()
     return np.broadcast_to(value, column.shape) if (column == value).all() else column.copy()

@@ -1,4 +1,4 @@
-"""Opening a profile: from a path to a `Trace`."""
+"""Reader of XSpace files: from a path or bytes to a `Trace`."""
 
 from __future__ import annotations
 
@@ -23,17 +23,17 @@ from outpace.trace.trace import Damage, LineTable, Plane, Trace
 
 _ERROR, _WARNING, _HOSTNAME = 2, 3, 4  # field numbers of XSpace
 _TRUNCATED, _MALFORMED = 1, 2  # OX_DAMAGE_* of native/include/outpace.h
-_IMPOSSIBLE = 1 << 56  # ps: 20 hours
-_TEXT = (np.uint64, np.uint32)  # offset and length
+_IMPOSSIBLE = 1 << 56  # limit of the absolute value of plausible times, ps: 20 hours
+_TEXT = (np.uint64, np.uint32)  # dtypes of a text's offset and length
 UNNAMED = "(name lost)"
 
 
 def open_trace(source: Path | InMemoryProfile, host: str, limits: ReadLimits) -> Trace:
     """Decode a profile (`*.xplane.pb`, gzipped or not).
 
-    Damage does not fail: what stands before it is kept and listed in `Trace.damages`. Raises
-    NotFoundError, ProfileError for a file that is empty or holds no XSpace at all, UsageError for a
-    window without an event, and TooLargeError where the limits hold no room for the events.
+    Damage raises no error: all that precedes it is decoded, and `Trace.damages` lists it. Raises
+    NotFoundError, ProfileError for a file that is empty or no XSpace at all, UsageError for a
+    window without events, and TooLargeError where the events exceed the memory limit.
     """
     data, remark = read_content(source)
     return _from_bytes(data, str(source), host, remark, limits)
@@ -86,10 +86,10 @@ def _from_bytes(data: Content, source: str, host: str, remark: str, limits: Read
 
 
 def _clamp(start: np.ndarray, duration: np.ndarray) -> int:
-    """Bring impossible times into the time of the other events, where the order within a line
-    stays; returns of how many events.
+    """Move impossible times, in place, into the range of the other events, so that lines stay
+    sorted; return the number of events changed.
 
-    Sums of them would overflow, and the capture would last for weeks.
+    Otherwise sums would overflow, and the capture would seem to last for weeks.
     """
     away = (start >= _IMPOSSIBLE) | (start <= -_IMPOSSIBLE)
     odd = away | (duration >= _IMPOSSIBLE)
@@ -103,8 +103,8 @@ def _clamp(start: np.ndarray, duration: np.ndarray) -> int:
 
 
 def _limited(space: XSpaceIndex, source: str, limits: ReadLimits) -> tuple[Window | None, int | None]:
-    """Let only those events count that are wanted. Returns, where they are not all, their window
-    and the start of the earliest of all, ps.
+    """Restrict the index to the requested events. Return (window, start of the earliest event of
+    the whole profile in ps), or (None, None) where all events are used.
     """
     window, events = limits.window, space.sizes.events
     fits = (window is None or window.can_skip(events)) and limits.memory.reserve(events)
@@ -144,23 +144,23 @@ def _require_profile(planes: tuple[Plane, ...], space: XSpaceIndex, source: str,
 
 
 def _missing(space: XSpaceIndex) -> int:
-    """Bytes that the file lacks by its own account: those of the outermost message that its end
-    cuts.
+    """Return how many bytes the file lacks by its own lengths: those of the outermost message that
+    is cut by its end.
     """
     _, lost, _, why = _damages(space)
     return int(max(lost[why == _TRUNCATED], default=0))
 
 
 def _is_cut(space: XSpaceIndex) -> bool:
-    """Whether bytes are missing, or the file's end means nothing; or more is damaged than the core
-    lists.
+    """Whether bytes are missing, the end of the file is unreadable, or there is more damage than
+    the core lists.
     """
     at, lost, _, why = _damages(space)
     return bool(((why == _TRUNCATED) | (at + lost >= len(space.data))).any()) or space.sizes.damages_total > len(at)
 
 
 def _damages(space: XSpaceIndex) -> tuple[np.ndarray, ...]:
-    """Offset, bytes lost, plane and reason of every damaged place."""
+    """Return offset, lost bytes, plane and reason of every damaged place."""
     return space.read_table("damages", np.uint64, np.uint64, np.int32, np.uint8)
 
 
@@ -174,9 +174,8 @@ def _event_names(space: XSpaceIndex, data: Content) -> tuple[list[str], dict[int
 def _owner_stats(
     space: XSpaceIndex, data: Content, planes: tuple[Plane, ...]
 ) -> tuple[dict[int, dict[str, Value]], Counter[str]]:
-    """Fill in the planes' own stats; return those of event metadata by name row, and how many
-    values of each stat do not count, those of events included, since what has them has an earlier
-    one.
+    """Fill in the planes' own stats. Return the stats of event metadata by name row, and the number
+    of ignored values by stat name: events, planes and names count only the first of several values.
     """
     names, found, repeated = space.stat_names, space.count_repeated_stats(), Counter[str]()
     for row in np.flatnonzero(found).tolist():
@@ -218,14 +217,14 @@ def _losses(space: XSpaceIndex, planes: tuple[Plane, ...], remark: str, data: Co
 
 
 def _oddities(clamped: int, repeated: Counter[str]) -> Iterator[Damage]:
-    """What no profiler writes, and no place tells. Of stats that nothing asks for (JAX writes
-    `_src` twice) nothing is said.
+    """Yield damage that has no place in the file and that no profiler writes. Repeated stats that
+    Outpace never reads are ignored (JAX writes `_src` twice).
     """
     if clamped:
         yield Damage(f"{format_count(clamped, 'event')} with impossible times: they were clamped", None, 0, "")
     for name in sorted(repeated.keys() & dialect.KNOWN_NAMES):
         yield Damage(
-            f"{format_count(repeated[name], 'surplus value')} of {name}: of several that one event has, the first counts. The file is damaged, or "
-            "what wrote it is at fault",
+            f"{format_count(repeated[name], 'surplus value')} of {name}: of several that one event has, the first counts. "
+            "The file is damaged, or what wrote it is at fault",
             *(None, 0, ""),
         )

@@ -1,4 +1,4 @@
-"""Why a file is no profile that can be read, in a sentence with a way out."""
+"""Explanation why a file is no readable profile, in a sentence that says what to do."""
 
 from __future__ import annotations
 
@@ -8,13 +8,13 @@ from outpace.trace.content import Content
 
 PLANE_PREFIXES = ("/", "Task Environment", "Host CPUs", "Syscalls", "#Chip")
 _PLANES, _ID, _NAME = 0x0A, 0x08, 0x12  # tags: XSpace.planes, XPlane.id, XPlane.name
-_LOST = b"\xef\xbf\xbd"  # what a conversion to text writes for bytes that are no text
-_MANY = 8
+_LOST = b"\xef\xbf\xbd"  # UTF-8 of U+FFFD, which a text conversion writes for bytes that are no text
+_MANY = 8  # number of such characters from which a text conversion is assumed
 
 
 def format_refusal(source: str, data: Content, missing: int, remark: str) -> str:
-    """The sentence for a file without a readable event. `missing`: bytes that it lacks by its own
-    account; `remark`: what unpacking it said.
+    """Return the sentence for a file without a readable event. `missing`: number of bytes that the
+    file's own lengths say it lacks; `remark`: error of its decompression.
     """
     head = data.bytes_at(0, HEAD_BYTES)
     known = identify_format(source, head)
@@ -38,7 +38,7 @@ def format_refusal(source: str, data: Content, missing: int, remark: str) -> str
 
 
 def _is_text(head: bytes) -> bool:
-    """Whether the bytes are UTF-8, but for a character that their end cuts."""
+    """Whether the bytes are UTF-8, except for a character that is cut at the end."""
     return any(_decodes(head[: len(head) - cut]) for cut in range(4))
 
 
@@ -51,8 +51,8 @@ def _decodes(text: bytes) -> bool:
 
 
 def is_profile_head(head: bytes) -> bool:
-    """Whether the bytes are the beginning of an XSpace, as far as they go: a plane, perhaps its id,
-    and its name, one that profilers give.
+    """Whether the bytes are the beginning of an XSpace, as far as they go: a plane, optionally its
+    id, and its name, which must be one that profilers write.
     """
     if not head or head[0] != _PLANES:
         return False
@@ -69,7 +69,7 @@ def is_profile_head(head: bytes) -> bool:
 
 
 def _after_number(head: bytes, at: int) -> int:
-    """Where the number (a varint) that begins at `bytes_at` ends."""
+    """Return the offset after the varint that begins at the offset `at`."""
     while at < len(head) and head[at] >= 0x80:
         at += 1
     return at + 1

@@ -1,6 +1,6 @@
-"""Editors know the tools of a profile: `tools/every.pyi` says what the tools themselves say.
+"""Editors know the tools of a profile: `tools/tool_methods.pyi` says what the tools themselves say.
 
-Make it again with: python -m tests.architecture.test_every_tool
+Make it again with: python -m tests.architecture.test_tool_methods
 """
 
 from __future__ import annotations
@@ -11,8 +11,11 @@ import re
 from outpace.tools import discover_tools
 from tests.architecture.source import SOURCE
 
-STUB = SOURCE / "tools" / "every.pyi"
-HEAD = '''"""The tools as methods, for editors and type checkers; made from the tools by tests/architecture/test_every_tool.py."""
+STUB = SOURCE / "tools" / "tool_methods.pyi"
+HEAD = '''"""The tools as methods, for editors and type checkers.
+
+Made from the tools by tests/architecture/test_tool_methods.py.
+"""
 
 from collections.abc import Callable, Iterable
 from typing import Any
@@ -21,7 +24,7 @@ from outpace.model import Page
 {imports}
 
 class ToolMethods:
-    """What makes the `page` of any tool has a method for each, those of other distributions too."""
+    """Gives a class that has `page(tool_id)` one method per tool, also of other distributions."""
 
     def page(self, tool: str, **options: Any) -> Page: ...
     def __dir__(self) -> Iterable[str]: ...

@@ -1,4 +1,7 @@
-"""The tools as methods, for editors and type checkers; made from the tools by tests/architecture/test_every_tool.py."""
+"""The tools as methods, for editors and type checkers.
+
+Made from the tools by tests/architecture/test_tool_methods.py.
+"""
 
 from collections.abc import Callable, Iterable
 from typing import Any
@@ -7,7 +10,7 @@ from outpace.model import Page
 from outpace.model.categories import Category
 
 class ToolMethods:
-    """What makes the `page` of any tool has a method for each, those of other distributions too."""
+    """Gives a class that has `page(tool_id)` one method per tool, also of other distributions."""
 
     def page(self, tool: str, **options: Any) -> Page: ...
     def __dir__(self) -> Iterable[str]: ...
