@@ -20,6 +20,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from results import Figure, add_record, record, release
 
 ROOT = Path(__file__).resolve().parents[1]
 MEMORY_MB = 250
@@ -181,6 +182,20 @@ def table(result: dict[str, Any]) -> str:
     return "\n".join(lines)
 
 
+def figures(result: dict[str, Any], options: argparse.Namespace) -> list[Figure]:
+    """The result as rows of bench/README.md."""
+    size = f"{result['profile']['events']:,} events"
+    versions = {name: release(options.xprof_python, name) for name in ("xprof-rs", "xprof")}
+    versions["upb"] = release(options.decode_python, "protobuf")
+    rows = []
+    for row in result["comparisons"]:
+        name = row["other"].replace(",", " ").split()[0]
+        other = f"{versions[name]} ({row['other']})"
+        low, high = row["ratio_low"], row["ratio_high"]
+        rows.append(Figure(f"{row['work']}, {size}", f"{row['ratio']:.2f}", f"{low:.2f} to {high:.2f}", "x", other))
+    return [*rows, Figure(f"peak memory of a report, {size}", f"{result['peak_mb']['outpace']:.0f}", unit="MB")]
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("profile", type=Path)
@@ -190,9 +205,12 @@ def main() -> None:
     parser.add_argument("--xprof-python", required=True)
     parser.add_argument("--xprof-rs", required=True)
     parser.add_argument("--json", type=Path, metavar="FILE", help="also write every round's numbers to this file")
+    add_record(parser)
     options = parser.parse_args()
     result = measure(options)
     print(table(result))
+    if options.record:
+        record(options, "compare", figures(result, options))
     if options.json is not None:
         options.json.write_text(json.dumps(result, indent=1) + "\n", encoding="utf-8")
 

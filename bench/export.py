@@ -20,6 +20,7 @@ from typing import Any
 
 import numpy as np
 from compare import timed
+from results import Figure, add_record, record, release
 
 SECONDS, MEGABYTES = 0.6, 45.0  # what the export of a million events may take
 XPROF = """
@@ -139,9 +140,17 @@ def main() -> None:
     parser.add_argument("--outpace-python", default=sys.executable)
     parser.add_argument("--xprof-python", required=True)
     parser.add_argument("--json", type=Path, metavar="FILE", help="also write every round's numbers to this file")
+    add_record(parser)
     options = parser.parse_args()
     rows = measure(options)
     print(table(rows, options))
+    for row in rows:
+        other = release(options.xprof_python, "xprof") if row["side"] == "xprof" else ""
+        record(
+            options,
+            "export",
+            [Figure(f"trace, {row['side']}", f"{row['wall']:.2f} s, {row['bytes'] / 1e6:.1f} MB", other=other)],
+        )
     if options.json is not None:
         options.json.write_text(json.dumps(rows, indent=1) + "\n", encoding="utf-8")
 

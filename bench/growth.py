@@ -16,6 +16,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
+from results import Figure, add_record, record
 
 from outpace.cli.process import tune
 
@@ -66,6 +67,7 @@ def main() -> int:
     parser.add_argument("--rounds", type=int, default=15)
     parser.add_argument("--only", nargs="*", default=list(GROWN), choices=list(GROWN))
     parser.add_argument("--part", type=float, default=1.0, help="of the largest size of each, on a machine that has less time")
+    add_record(parser)
     options = parser.parse_args()
     tune()
     print("| what grows | sizes | CPU s at each | exponent [95 %] |\n|---|---|---|---|")
@@ -83,6 +85,8 @@ def main() -> int:
         low, high = interval(taken)
         worst = max(worst, high)
         cost = ", ".join(f"{s:.3f}" for s in np.median(taken, axis=0))
+        grown = f"exponent of cost: {name}, {sizes[0]:,} to {sizes[-1]:,}"
+        record(options, "growth", [Figure(grown, f"{exponent(taken):.2f}", f"{low:.2f} to {high:.2f}")])
         print(
             f"| {name} | {sizes[0]:,} to {sizes[-1]:,} | {cost} | {exponent(taken):.2f} [{low:.2f}, {high:.2f}] |", flush=True
         )

@@ -22,6 +22,7 @@ from pathlib import Path
 os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 
 import numpy as np
+from results import Figure, add_record, record
 
 from outpace.tune.race import RaceResult, race, race_scripts
 from outpace.tune.trial import Decision, Experiment
@@ -104,6 +105,7 @@ def main() -> int:
     parser.add_argument("--processes", action="store_true", help="prepare each variant in a process of its own")
     parser.add_argument("--budget", type=float, default=10.0, help="seconds of each race")
     parser.add_argument("--json", type=Path, help="also write the rows here")
+    add_record(parser)
     options = parser.parse_args()
     parts = calibrated()
     rows = []
@@ -115,6 +117,9 @@ def main() -> int:
             rows.append(report(f"{percent:g} % more" if percent else "equals", truth, raced_now))
     if options.json is not None:
         options.json.write_text(json.dumps(rows, indent=1), encoding="utf-8")
+    for row in rows:
+        called = f"{row['called']} of {row['number']}"
+        record(options, "honesty", [Figure(f"races of {row['races']}: called a difference", called)])
     if options.races:
         print(f"equals: {rows[0]['suspected']} of {options.races} suspected, {rows[0]['called']} called a difference")
     return 0

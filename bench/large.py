@@ -19,6 +19,7 @@ from pathlib import Path
 
 import numpy as np
 from compare import XPROF, interval, timed
+from results import Figure, add_record, record
 
 Runs = dict[str, list[tuple[float, float]]]
 
@@ -77,9 +78,16 @@ def main() -> None:
     parser.add_argument("--outpace-python", default=sys.executable)
     parser.add_argument("--xprof-rs", type=Path)
     parser.add_argument("--xprof-python", type=Path)
+    add_record(parser)
     options = parser.parse_args()
     print(f"{options.profile.stat().st_size / 1e6:,.0f} MB; {len(os.sched_getaffinity(0))} cores; {options.rounds} rounds\n")
-    print(table(measure(options)))
+    runs = measure(options)
+    print(table(runs))
+    middle = {side: [statistics.median(column) for column in zip(*results, strict=True)] for side, results in runs.items()}
+    size = f"{options.profile.stat().st_size / 1e6:,.0f} MB"
+    record(
+        options, "large", [Figure(f"{side}, {size}", f"{wall:.2f} s, {peak:,.0f} MB") for side, (wall, peak) in middle.items()]
+    )
 
 
 if __name__ == "__main__":

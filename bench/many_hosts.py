@@ -22,6 +22,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from results import Figure, add_record, record
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
 from outpace.metrics.program.workers import workers
@@ -196,6 +197,7 @@ def main() -> int:
     parser.add_argument("--hosts", type=int, default=1000)
     parser.add_argument("--folders", type=int, default=30)
     parser.add_argument("--keep", type=Path, help="write the run here, and leave it there")
+    add_record(parser)
     asked = parser.parse_args()
     with tempfile.TemporaryDirectory() as temporary:
         folder = asked.keep or Path(temporary)
@@ -209,6 +211,8 @@ def main() -> int:
     for what, host in odd.items():
         print(f"{what:8} {host}: {said[what] or 'NOT NAMED'}")
     print(f"{seconds:.0f} s, {memory:.0f} MB")
+    name = f"report of {asked.hosts:,} hosts in {asked.folders} folders"
+    record(asked, "many_hosts", [Figure(name, f"{seconds:.0f} s, {memory:.0f} MB")])
     return 0 if all(said.values()) else 1
 
 

@@ -23,6 +23,7 @@ os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
 
 import numpy as np
 from overhead import dataset, keras_model, tensorflow_step
+from results import Figure, add_record, record
 
 from outpace.model.interval import bootstrap_mean, median
 from outpace.model.units import Unit
@@ -158,6 +159,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--seconds", type=float, default=20.0, help="of each of the two loops")
     parser.add_argument("--json", type=Path, metavar="FILE")
+    add_record(parser)
     options = parser.parse_args()
     with tempfile.TemporaryDirectory() as folder:
         fit, fit_ms = keras_fit(options.seconds, f"{folder}/fit")
@@ -173,6 +175,11 @@ def main() -> None:
             row("of these, the timing of one call itself", [float(value) for value in timer.steps]),
         ]
     print(table(rows), flush=True)
+    for each in rows:
+        figure = Figure(
+            f"own work per step, {each['what']}", f"{each['mean']:.2f}", f"{each['low']:.2f} to {each['high']:.2f}", "us"
+        )
+        record(options, "monitor", [figure])
     if options.json is not None:
         options.json.write_text(json.dumps(rows, indent=1) + "\n", encoding="utf-8")
     sys.stdout.flush()

@@ -31,6 +31,7 @@ NET = HERE / "net"
 ANSWERS = NET / "answers"
 EARLIER = "of an earlier training"
 LONGEST, BUDGET = 300.0, 25.0  # seconds
+SHORT = ("exit", "wall", "budget", "load", "headline", "gain", "traceback", "files")  # keys of an answer
 ENDED = (-9, -15, 137, 143)  # exit codes of what a signal ended
 NUMBER = re.compile(r"\d[\d,]*(?:\.\d+)?(?:e[+-]?\d+)?")
 IDS = {
@@ -96,10 +97,20 @@ def record(programs: list[Program], options: argparse.Namespace) -> int:
         if answer["exit"] in ENDED:  # somebody else ended it
             answer = tuned(program, options)
         ANSWERS.mkdir(exist_ok=True)
-        lines = ",\n".join(f" {json.dumps(key)}: {json.dumps(value, ensure_ascii=False)}" for key, value in answer.items())
-        (ANSWERS / f"{name}.json").write_text(f"{{\n{lines}\n}}\n", encoding="utf-8")
+        (ANSWERS / f"{name}.json").write_text(as_text(answer), encoding="utf-8")
         print(line_of(name, answer), flush=True)
     return 0
+
+
+def as_text(answer: Answer) -> str:
+    """An answer as JSON: what is short in one line, the rest in a line each."""
+    rows = [", ".join(_entry(*item) for item in answer.items() if item[0] in SHORT)]
+    rows += [_entry(*item) for item in answer.items() if item[0] not in SHORT]
+    return "{\n " + ",\n ".join(rows) + "\n}\n"
+
+
+def _entry(key: str, value: Any) -> str:
+    return f"{json.dumps(key)}: {json.dumps(value, ensure_ascii=False)}"
 
 
 def compare(programs: list[Program], options: argparse.Namespace) -> int:

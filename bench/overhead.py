@@ -27,6 +27,7 @@ from typing import Any
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
 
 from compare import interval
+from results import Figure, add_record, record
 
 from outpace.capture.options import CaptureOptions
 from outpace.capture.profilers import MAKERS
@@ -251,9 +252,14 @@ def main() -> None:
     parser.add_argument("--levels", nargs="+", choices=list(LEVELS), default=list(LEVELS))
     parser.add_argument("--rounds", type=int, default=10)
     parser.add_argument("--json", type=Path, metavar="FILE")
+    add_record(parser)
     options = parser.parse_args()
     rows = measure(options)
     print(table(rows, options.framework), flush=True)
+    for row in rows:
+        wall, low, high = row["wall"]
+        name = f"step under the profiler, {options.framework} {row['loop']} of {row['step_ms']:.0f} ms, {row['level']}"
+        record(options, "overhead", [Figure(name, f"{wall:.2f}", f"{low:.2f} to {high:.2f}", "x")])
     if options.json is not None:
         options.json.write_text(json.dumps(rows, indent=1) + "\n", encoding="utf-8")
     os._exit(0)  # data sets may hang at the interpreter's end

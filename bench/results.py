@@ -13,6 +13,7 @@ import json
 import os
 import platform
 import shlex
+import subprocess
 import sys
 from collections.abc import Iterable, Iterator
 from dataclasses import asdict, dataclass
@@ -44,7 +45,7 @@ def add_record(parser: argparse.ArgumentParser) -> None:
 
 
 def record(options: argparse.Namespace, bench: str, figures: Iterable[Figure], folder: Path = RESULTS) -> None:
-    """Keep the figures of a run where it was asked for that; figures of the same name go."""
+    """Keep the figures of a run where it was asked for that; figures of the same name and other side go."""
     if not options.record:
         return
     command = shlex.join(
@@ -52,11 +53,18 @@ def record(options: argparse.Namespace, bench: str, figures: Iterable[Figure], f
     )
     machine = f"{len(os.sched_getaffinity(0))} cores, Python {platform.python_version()}"
     told = {"command": command, "date": datetime.date.today().isoformat(), "machine": machine}
-    rows = {row["name"]: row for row in _read(folder / f"{bench}.json")}
-    rows.update({each.name: {**asdict(each), **told} for each in figures})
+    rows = {(row["name"], row["other"]): row for row in _read(folder / f"{bench}.json")}
+    rows.update({(each.name, each.other): {**asdict(each), **told} for each in figures})
     lines = ",\n".join(f" {json.dumps(row, ensure_ascii=False)}" for row in rows.values())
     folder.mkdir(exist_ok=True)
     (folder / f"{bench}.json").write_text(f"[\n{lines}\n]\n", encoding="utf-8")
+
+
+def release(python: str, package: str) -> str:
+    """A package of another environment with its version."""
+    command = [python, "-c", "import importlib.metadata, sys; print(importlib.metadata.version(sys.argv[1]))", package]
+    said = subprocess.run(command, capture_output=True, text=True, check=False).stdout.strip()
+    return f"{package} {said}".strip()
 
 
 def table(folder: Path = RESULTS) -> str:
@@ -68,7 +76,8 @@ def _lines(folder: Path) -> Iterator[str]:
     for file in sorted(folder.glob("*.json")):
         for row in _read(file):
             figure = f"{row['figure']} {row['unit']}".strip()
-            cells = (row["name"], figure, row["interval"], row["other"], row["date"], row["machine"], f"`{row['command']}`")
+            command = f"`{row['command']}`" if row["command"] else ""
+            cells = (row["name"], figure, row["interval"], row["other"], row["date"], row["machine"], command)
             yield f"| {' | '.join(cell or '–' for cell in cells)} |"
 
 

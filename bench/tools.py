@@ -18,6 +18,7 @@ from typing import Any
 
 import numpy as np
 from compare import timed
+from results import Figure, add_record, record, release
 
 XPROF = """
 import sys
@@ -102,9 +103,15 @@ def main() -> None:
     parser.add_argument("--outpace-python", default=sys.executable)
     parser.add_argument("--xprof-python", required=True)
     parser.add_argument("--json", type=Path, metavar="FILE", help="also write every round's numbers to this file")
+    add_record(parser)
     options = parser.parse_args()
     result = measure(options)
     print(table(result))
+    size = f"{result['bytes'] / 1e6:.0f} MB"
+    other = release(options.xprof_python, "xprof")
+    for tool, sides in result["tools"].items():
+        ratio = statistics.median(x / o for (x, _), (o, _) in zip(sides["xprof"], sides["outpace"], strict=True))
+        record(options, "tools", [Figure(f"`{SAME[tool]}`, {size}", f"{ratio:.1f}", unit="x", other=f"{other}, `{tool}`")])
     if options.json is not None:
         options.json.write_text(json.dumps(result, indent=1) + "\n", encoding="utf-8")
 

@@ -20,6 +20,7 @@ import time
 from pathlib import Path
 
 import numpy as np
+from results import Figure, add_record, record, release
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
 from tests.verify.chromium import Page
@@ -143,6 +144,7 @@ def main() -> None:
     parser.add_argument("--small", type=Path, required=True, help="a small .xplane.pb.gz, of which 200 runs are made")
     parser.add_argument("--xprof-python", required=True)
     parser.add_argument("--rounds", type=int, default=9)
+    add_record(parser)
     options = parser.parse_args()
     with tempfile.TemporaryDirectory() as temporary:
         folder = Path(temporary)
@@ -151,6 +153,11 @@ def main() -> None:
         print(f"click to first chart {statistics.median(found['outpace']):.2f} s, again {statistics.median(found['again']):.2f} s; "
               f"XProf's overview data {statistics.median(found['xprof']):.2f} s: {ratio[0]:.2f}x [{ratio[1]:.2f}, {ratio[2]:.2f}]")  # fmt: skip
         first, second = many(options, folder)
+        other = f"{release(options.xprof_python, 'xprof')}, data of the overview alone"
+        record(options, "workbench", [
+            Figure("from a click on a run to its first chart", f"{ratio[0]:.2f}", f"{ratio[1]:.2f} to {ratio[2]:.2f}", "x", other),
+            Figure("verdicts of 200 runs, first and second start", f"{first:.1f} s, {second:.2f} s"),
+        ])  # fmt: skip
         print(f"200 runs: verdicts of all after {first:.1f} s, at a second start after {second:.2f} s")
 
 
