@@ -24,9 +24,9 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from clock import measured
+from clock import step_times
 from plants import judge, promised, rank_of
-from programs import Program, add_corpus, chosen
+from programs import Program, add_corpus, select
 from results import Figure, add_record, record
 
 FALSE_ALARM = 0.05
@@ -98,7 +98,7 @@ def main() -> None:
     mended.add_argument("--rounds", type=int, default=3)
     mended.add_argument("--json", type=Path)
     clocks = works.add_parser("clock", help="hold step times against programs' own clocks")
-    for each, work in ((run, judged), (mended, raced), (clocks, compared)):
+    for each, work in ((run, run_programs), (mended, race_mended), (clocks, check_clocks)):
         add_corpus(each)
         each.set_defaults(work=work)
     for each in (run, clocks):
@@ -107,10 +107,10 @@ def main() -> None:
     options.work(options)
 
 
-def judged(options: argparse.Namespace) -> None:
+def run_programs(options: argparse.Namespace) -> None:
     """Capture and judge programs, and print what came out."""
     rows = []
-    for program in chosen(options.names, options.corpus, "kind", "healthy"):
+    for program in select(options.names, options.corpus, "kind", "healthy"):
         rows.append(row := one(program, options.logs))
         print(line(row), flush=True)
     print("\n".join(summary(rows)))
@@ -128,7 +128,7 @@ def one(program: Program, logs: Path | None) -> Row:
     truth, file = program.truth, program.script.name
     healthy = bool(truth.get("healthy"))
     with tempfile.TemporaryDirectory() as scratch:
-        document = captured(program.script, logs / program.name if logs else Path(scratch))
+        document = capture(program.script, logs / program.name if logs else Path(scratch))
     findings = [f for f in document.get("findings", []) if f["severity"] != "info"]
     first = findings[0] if findings else None
     common = {
@@ -158,7 +158,7 @@ def one(program: Program, logs: Path | None) -> Row:
     )
 
 
-def captured(script: Path, logdir: Path) -> dict[str, Any]:
+def capture(script: Path, logdir: Path) -> dict[str, Any]:
     """The report of a program as JSON; of a profile that is there already, made anew."""
     known = logdir.exists() and any(logdir.rglob("*.xplane.pb"))
     command = ["report", str(logdir), "--json"] if known else ["profile", "--json", "--logdir", str(logdir), str(script)]
@@ -193,15 +193,15 @@ def summary(rows: list[Row]) -> Iterator[str]:
         yield f"healthy: {sum(not r.right for r in healthy)} false alarms of {len(healthy)}"
 
 
-def raced(options: argparse.Namespace) -> None:
+def race_mended(options: argparse.Namespace) -> None:
     """Race every mended program against its original, and print what was saved."""
     promises = {row["program"]: row for row in json.loads(options.rows.read_text())}
     results = []
     for mended in sorted(options.mended.rglob("*.py")):
         place = mended.relative_to(options.mended).with_suffix("").as_posix()
-        program = chosen([place], options.corpus, "kind")[0]
+        program = select([place], options.corpus, "kind")[0]
         row = promises[program.name]
-        shares = saved(program.script, mended, options.rounds)
+        shares = savings(program.script, mended, options.rounds)
         promise = (row.get("promise_low", 0.0), row["promise"])
         results.append(Result(program.name, row["first"], min(shares), statistics.median(shares), max(shares), *promise))
         print(raced_line(results[-1]), flush=True)
@@ -212,7 +212,7 @@ def raced(options: argparse.Namespace) -> None:
         options.json.write_text(json.dumps([asdict(r) for r in results], indent=1) + "\n")
 
 
-def saved(before: Path, after: Path, rounds: int) -> list[float]:
+def savings(before: Path, after: Path, rounds: int) -> list[float]:
     """Share of the mean step that each round saved."""
     shares = []
     for _ in range(rounds):
@@ -244,11 +244,11 @@ def raced_line(result: Result) -> str:
     return f"{mark} {result.program:44} {result.rule:22} promised {promise:14} {share}"
 
 
-def compared(options: argparse.Namespace) -> None:
+def check_clocks(options: argparse.Namespace) -> None:
     """Hold the report's step times against the programs' own clocks."""
     apart = []
-    for program in chosen(options.names, options.corpus, "kind", "healthy"):
-        ours, own = measured(program.script)
+    for program in select(options.names, options.corpus, "kind", "healthy"):
+        ours, own = step_times(program.script)
         said = (
             f"{ours:9.3f} ms, own clock {own:9.3f} ms, {ours / own - 1:+6.1%}" if own else "no clock of its own in these steps"
         )

@@ -33,7 +33,7 @@ time.perf_counter = perf_counter
 """
 
 
-def measured(script: Path) -> tuple[float, float]:
+def step_times(script: Path) -> tuple[float, float]:
     """(steady step time of the report, mean of the program's own clock over the same steps; 0 where it has none), ms."""
     with tempfile.TemporaryDirectory() as scratch:
         hook = Path(scratch) / "site-packages"  # code there is a library's, and no line of the program's
@@ -51,7 +51,7 @@ def measured(script: Path) -> tuple[float, float]:
 
 
 def compared(run: Run, readings: str) -> tuple[float, float]:
-    """As `measured`, of a run and the lines and times (Unix ns) of the readings."""
+    """As `step_times`, of a run and the lines and times (Unix ns) of the readings."""
     timeline = run.hosts[0]
     steps, origin = timeline.steps, timeline.unix_origin_ns
     if len(steps) == 0 or origin is None:

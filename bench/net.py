@@ -24,7 +24,7 @@ import time
 from pathlib import Path
 from typing import Any
 
-from programs import Program, add_corpus, chosen
+from programs import Program, add_corpus, select
 
 HERE = Path(__file__).resolve().parent
 NET = HERE / "net"
@@ -84,7 +84,7 @@ def main() -> int:
     add_corpus(parser)
     options = parser.parse_intermixed_args()
     works = {"record": record, "compare": compare, "judge": judge, "show": show}
-    return works[options.work](chosen(options.names, options.corpus, "tune"), options)
+    return works[options.work](select(options.names, options.corpus, "tune"), options)
 
 
 def record(programs: list[Program], options: argparse.Namespace) -> int:

@@ -49,7 +49,7 @@ def _all(corpus: Path) -> Iterator[Program]:
             yield Program(script.relative_to(corpus).with_suffix("").as_posix(), script, truth)
 
 
-def chosen(names: list[str], corpus: Path, *keys: str) -> list[Program]:
+def select(names: list[str], corpus: Path, *keys: str) -> list[Program]:
     """The programs that names tell (a file's stem, a place below the corpus or a folder there), all of them where there is no name."""
     known = programs(corpus, *keys)
     unknown = [name for name in names if not any(_meant(name, program) for program in known)]

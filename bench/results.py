@@ -85,7 +85,7 @@ def _read(file: Path) -> list[dict[str, Any]]:
     return list(json.loads(file.read_text(encoding="utf-8"))) if file.exists() else []
 
 
-def written(text: str, folder: Path = RESULTS) -> str:
+def with_table(text: str, folder: Path = RESULTS) -> str:
     """A README with the table of today's figures between its marks."""
     before, _, rest = text.partition(BEGIN)
     _, mark, after = rest.partition(END)
@@ -100,8 +100,8 @@ def main() -> int:
     options = parser.parse_args()
     text = README.read_text(encoding="utf-8")
     if options.check:
-        return int(written(text) != text)
-    README.write_text(written(text), encoding="utf-8")
+        return int(with_table(text) != text)
+    README.write_text(with_table(text), encoding="utf-8")
     print(table())
     return 0
 

@@ -69,8 +69,8 @@ def test_programs_of_another_folder_and_of_a_list(scripts: dict[str, ModuleType]
     (tmp_path / "one.json").write_text(json.dumps({"cause": "none", "healthy": True}))
     (tmp_path / "truth.json").write_text(json.dumps([{"file": "two.py", "kind": "tiny batch"}]))
     (tmp_path / "other.json").write_text("[]")  # of no program
-    chosen = scripts["programs"].chosen
-    assert [program.name for program in chosen([], tmp_path)] == ["one", "two"]
-    assert [program.name for program in chosen(["two"], tmp_path, "kind")] == ["two"]
+    select = scripts["programs"].select
+    assert [program.name for program in select([], tmp_path)] == ["one", "two"]
+    assert [program.name for program in select(["two"], tmp_path, "kind")] == ["two"]
     with pytest.raises(SystemExit, match="no such program: one"):
-        chosen(["one"], tmp_path, "kind")
+        select(["one"], tmp_path, "kind")

@@ -29,7 +29,7 @@ def results() -> Iterator[ModuleType]:
 
 def test_the_table_is_that_of_the_kept_figures(results: ModuleType) -> None:
     text = (ROOT / "bench" / "README.md").read_text(encoding="utf-8")
-    assert results.written(text) == text, "run: python bench/results.py"
+    assert results.with_table(text) == text, "run: python bench/results.py"
 
 
 def test_a_run_keeps_its_figures_and_replaces_older_ones(results: ModuleType, tmp_path: Path) -> None:
