@@ -1,7 +1,9 @@
-"""Outpace against XProf and xprof-rs on one profile, interleaved in one run: python bench/compare.py PROFILE [options].
+"""Outpace against XProf and xprof-rs on one profile, interleaved in one run: python
+bench/compare.py PROFILE [options].
 
-Every round runs each side once, in a fresh process, on a copy of the profile without caches. Ratios are other side / Outpace per round; the
-table gives their median with a 95 % bootstrap interval. Seconds are wall time of the whole process, memory is peak resident size.
+Every round runs each side once, in a fresh process, on a copy of the profile without caches. Ratios
+are other side / Outpace per round; the table gives their median with a 95 % bootstrap interval.
+Seconds are wall time of the whole process, memory is peak resident size.
 """
 
 from __future__ import annotations
@@ -20,6 +22,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from results import Figure, add_record, record, release
 
 ROOT = Path(__file__).resolve().parents[1]
 MEMORY_MB = 250
@@ -75,7 +78,9 @@ def interval(ratios: list[float]) -> tuple[float, float, float]:
 
 
 def one_side(side: str, profile: Path, options: argparse.Namespace) -> tuple[float, float]:
-    """One process of one side, on its own copy: XProf writes a cache beside the profile, xprof-rs one into the temporary folder."""
+    """One process of one side, on its own copy: XProf writes a cache beside the profile, xprof-rs
+    one into the temporary folder.
+    """
     with tempfile.TemporaryDirectory() as folder:
         session, scratch = Path(folder, "logs", "plugins", "profile", "run"), Path(folder, "tmp")
         session.mkdir(parents=True)
@@ -94,7 +99,8 @@ def one_side(side: str, profile: Path, options: argparse.Namespace) -> tuple[flo
 def report(profile: Path, options: argparse.Namespace) -> dict[str, list[tuple[float, float]]]:
     """All sides' runs, one list entry per round (the first, a warm-up, is left out).
 
-    The order is drawn anew for each round: how fast xprof-rs is depends on what ran just before it (see README.md).
+    The order is drawn anew for each round: how fast xprof-rs is depends on what ran just before it
+    (see README.md).
     """
     runs: dict[str, list[tuple[float, float]]] = {
         side: [] for side in ("outpace", "outpace, overview alone", "xprof", "xprof-rs")
@@ -124,7 +130,9 @@ def verdict(ratio: float, low: float, target: float | None) -> str:
 def compared(
     work: str, other: str, theirs: list[float], ours: list[float], target: float | None, unit: str = "s"
 ) -> dict[str, Any]:
-    """One row of the result: medians, the ratio per round with its interval, and whether the target is met."""
+    """One row of the result: medians, the ratio per round with its interval, and whether the target
+    is met.
+    """
     ratio, low, high = interval([o / m for o, m in zip(theirs, ours, strict=True)])
     medians = {"other_median": statistics.median(theirs), "outpace_median": statistics.median(ours)}
     bounds = {"ratio": ratio, "ratio_low": low, "ratio_high": high, "target": target, "met": verdict(ratio, low, target)}
@@ -181,6 +189,20 @@ def table(result: dict[str, Any]) -> str:
     return "\n".join(lines)
 
 
+def figures(result: dict[str, Any], options: argparse.Namespace) -> list[Figure]:
+    """The result as rows of bench/README.md."""
+    size = f"{result['profile']['events']:,} events"
+    versions = {name: release(options.xprof_python, name) for name in ("xprof-rs", "xprof")}
+    versions["upb"] = release(options.decode_python, "protobuf")
+    rows = []
+    for row in result["comparisons"]:
+        name = row["other"].replace(",", " ").split()[0]
+        other = f"{versions[name]} ({row['other']})"
+        low, high = row["ratio_low"], row["ratio_high"]
+        rows.append(Figure(f"{row['work']}, {size}", f"{row['ratio']:.2f}", f"{low:.2f} to {high:.2f}", "x", other))
+    return [*rows, Figure(f"peak memory of a report, {size}", f"{result['peak_mb']['outpace']:.0f}", unit="MB")]
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("profile", type=Path)
@@ -190,9 +212,12 @@ def main() -> None:
     parser.add_argument("--xprof-python", required=True)
     parser.add_argument("--xprof-rs", required=True)
     parser.add_argument("--json", type=Path, metavar="FILE", help="also write every round's numbers to this file")
+    add_record(parser)
     options = parser.parse_args()
     result = measure(options)
     print(table(result))
+    if options.record:
+        record(options, "compare", figures(result, options))
     if options.json is not None:
         options.json.write_text(json.dumps(result, indent=1) + "\n", encoding="utf-8")
 

@@ -1,10 +1,13 @@
-"""How often 95% intervals of ratios hold the truth, and how wide they are, on simulated processes whose truth is known.
+"""How often 95% intervals of ratios hold the truth, and how wide they are, on simulated processes
+whose truth is known.
 
     PYTHONPATH=src:. python bench/coverage.py [--races 2000] [--instances 2 3 4] [--texts 4]
 
-`before` is the interval of rounds of one process against the mean of two of the baseline (`statistics.compare`), `after` that of all processes
-(`instances.compare_instances`), with what `texts` - 2 other texts of the tuning say of processes. Widths are medians in percent of the ratio;
-`oracle` is told the standard deviations and the autocorrelation, so that nothing can be narrower and right.
+`before` is the interval of rounds of one process against the mean of two of the baseline
+(`statistics.compare`), `after` that of all processes (`instances.compare_instances`), with what
+`texts` - 2 other texts of the tuning say of processes. Widths are medians in percent of the ratio;
+`oracle` is told the standard deviations and the autocorrelation, so that nothing can be narrower
+and right.
 """
 
 from __future__ import annotations
@@ -23,7 +26,9 @@ from tests.unit.tune.simulated import NOISE, exact, processes
 def tuning(
     source: random.Random, texts: int, count: int, rounds: int, tau: float, rho: float, hits: float = 0.0
 ) -> list[list[dict[int, float]]]:
-    """Instances of every text of a tuning, which all ran in the same rounds, on a machine that drifts."""
+    """Instances of every text of a tuning, which all ran in the same rounds, on a machine that
+    drifts.
+    """
     drift = list(itertools.accumulate(source.gauss(0, NOISE) for _ in range(rounds)))
     return [processes(source, drift, count, tau, rho, hits) for _ in range(texts)]
 

@@ -1,7 +1,9 @@
-"""The trace export against XProf's trace viewer, side by side: python bench/export.py PROFILE --xprof-python PYTHON.
+"""The trace export against XProf's trace viewer, side by side: python bench/export.py PROFILE
+--xprof-python PYTHON.
 
-Every round runs each side once, in a fresh process, on a copy of the profile without caches, in an order drawn anew. Seconds are wall time of
-the whole process; "written in" is the export alone, after the profile was opened and its steps were found.
+Every round runs each side once, in a fresh process, on a copy of the profile without caches, in an
+order drawn anew. Seconds are wall time of the whole process; "written in" is the export alone,
+after the profile was opened and its steps were found.
 """
 
 from __future__ import annotations
@@ -20,6 +22,7 @@ from typing import Any
 
 import numpy as np
 from compare import timed
+from results import Figure, add_record, record, release
 
 SECONDS, MEGABYTES = 0.6, 45.0  # what the export of a million events may take
 XPROF = """
@@ -69,7 +72,9 @@ def one(side: str, profile: Path, options: argparse.Namespace) -> dict[str, Any]
 
 
 def _events(file: Path) -> int:
-    """Complete and instant events of a JSON trace, counted in another process: a large parent would show up in the children's peak memory."""
+    """Complete and instant events of a JSON trace, counted in another process: a large parent would
+    show up in the children's peak memory.
+    """
     command = [sys.executable, "-c", COUNT, str(file)]
     return int(subprocess.run(command, capture_output=True, text=True, check=True).stdout)
 
@@ -139,9 +144,17 @@ def main() -> None:
     parser.add_argument("--outpace-python", default=sys.executable)
     parser.add_argument("--xprof-python", required=True)
     parser.add_argument("--json", type=Path, metavar="FILE", help="also write every round's numbers to this file")
+    add_record(parser)
     options = parser.parse_args()
     rows = measure(options)
     print(table(rows, options))
+    for row in rows:
+        other = release(options.xprof_python, "xprof") if row["side"] == "xprof" else ""
+        record(
+            options,
+            "export",
+            [Figure(f"trace, {row['side']}", f"{row['wall']:.2f} s, {row['bytes'] / 1e6:.1f} MB", other=other)],
+        )
     if options.json is not None:
         options.json.write_text(json.dumps(rows, indent=1) + "\n", encoding="utf-8")
 

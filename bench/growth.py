@@ -1,8 +1,11 @@
-"""How the cost of an analysis grows: python bench/growth.py [--rounds N] [--only NAME ...], from the project's root.
+"""How the cost of an analysis grows: python bench/growth.py [--rounds N] [--only NAME ...], from
+the project's root.
 
-What grows, one thing at a time, stands in `tests/growing.py`. Each is doubled four times; a round measures the five sizes in an order drawn
-anew. What a doubling costs more is free of what every report costs; the exponent is the slope of its log2 over the doublings (medians over
-rounds), with the 95 % interval of rounds drawn anew. Seconds are CPU time of all threads, in a process with the settings of a command's.
+What grows, one thing at a time, stands in `tests/growing.py`. Each is doubled four times; a round
+measures the five sizes in an order drawn anew. What a doubling costs more is free of what every
+report costs; the exponent is the slope of its log2 over the doublings (medians over rounds), with
+the 95 % interval of rounds drawn anew. Seconds are CPU time of all threads, in a process with the
+settings of a command's.
 """
 
 from __future__ import annotations
@@ -16,6 +19,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
+from results import Figure, add_record, record
 
 from outpace.cli.process import configure_process
 
@@ -48,7 +52,9 @@ def measure(works: list[Callable[[], object]], rounds: int) -> np.ndarray:
 
 
 def exponent(taken: np.ndarray) -> float:
-    """Slope of log2(cost) over the doublings, where the cost of a size is what it takes more than the one before; from medians over rounds."""
+    """Slope of log2(cost) over the doublings, where the cost of a size is what it takes more than
+    the one before; from medians over rounds.
+    """
     more = np.diff(np.median(taken, axis=0))
     return float(np.polyfit(np.arange(len(more)), np.log2(np.maximum(more, 1e-6)), 1)[0])
 
@@ -66,6 +72,7 @@ def main() -> int:
     parser.add_argument("--rounds", type=int, default=15)
     parser.add_argument("--only", nargs="*", default=list(GROWN), choices=list(GROWN))
     parser.add_argument("--part", type=float, default=1.0, help="of the largest size of each, on a machine that has less time")
+    add_record(parser)
     options = parser.parse_args()
     configure_process()
     print("| what grows | sizes | CPU s at each | exponent [95 %] |\n|---|---|---|---|")
@@ -83,6 +90,8 @@ def main() -> int:
         low, high = interval(taken)
         worst = max(worst, high)
         cost = ", ".join(f"{s:.3f}" for s in np.median(taken, axis=0))
+        grown = f"exponent of cost: {name}, {sizes[0]:,} to {sizes[-1]:,}"
+        record(options, "growth", [Figure(grown, f"{exponent(taken):.2f}", f"{low:.2f} to {high:.2f}")])
         print(
             f"| {name} | {sizes[0]:,} to {sizes[-1]:,} | {cost} | {exponent(taken):.2f} [{low:.2f}, {high:.2f}] |", flush=True
         )

@@ -1,11 +1,15 @@
-"""How honest races are on this machine: python bench/honesty.py [--processes] [--races 40] [--power 6] [--more 5 10 30] [--budget 10].
+"""How honest races are on this machine: python bench/honesty.py [--processes] [--races 40] [--power
+6] [--more 5 10 30] [--budget 10].
 
-Real races of a NumPy step of about 2 ms in one process. Equals first: how many races suspect a difference (the search), and how many call one
-(after confirmation on fresh rounds). Then variants that do 5, 10 and 30 % more of the same work, as the baseline, so that the other is
-faster by exactly that: how often it is found, and how often the published interval holds the truth. Unequal counts of equal parts
-of work differ by what they say only as far as the parts cost the same; the parts here run on one small matrix that stays in the cache.
-`--processes`: each variant, and the baseline's second self, is prepared independently, in a process of its own.
-Run it with OPENBLAS_NUM_THREADS=1 and PYTHONPATH=src, on a machine that does nothing else. Targets of 40 races of equals: at most 5 and 2.
+Real races of a NumPy step of about 2 ms in one process. Equals first: how many races suspect a
+difference (the search), and how many call one (after confirmation on fresh rounds). Then variants
+that do 5, 10 and 30 % more of the same work, as the baseline, so that the other is faster by
+exactly that: how often it is found, and how often the published interval holds the truth. Unequal
+counts of equal parts of work differ by what they say only as far as the parts cost the same; the
+parts here run on one small matrix that stays in the cache. `--processes`: each variant, and the
+baseline's second self, is prepared independently, in a process of its own. Run it with
+OPENBLAS_NUM_THREADS=1 and PYTHONPATH=src, on a machine that does nothing else. Targets of 40 races
+of equals: at most 5 and 2.
 """
 
 from __future__ import annotations
@@ -22,6 +26,7 @@ from pathlib import Path
 os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 
 import numpy as np
+from results import Figure, add_record, record
 
 from outpace.tune.race import RaceResult, race, race_scripts
 from outpace.tune.trial import Decision, Experiment
@@ -104,6 +109,7 @@ def main() -> int:
     parser.add_argument("--processes", action="store_true", help="prepare each variant in a process of its own")
     parser.add_argument("--budget", type=float, default=10.0, help="seconds of each race")
     parser.add_argument("--json", type=Path, help="also write the rows here")
+    add_record(parser)
     options = parser.parse_args()
     parts = calibrated()
     rows = []
@@ -115,6 +121,9 @@ def main() -> int:
             rows.append(report(f"{percent:g} % more" if percent else "equals", truth, raced_now))
     if options.json is not None:
         options.json.write_text(json.dumps(rows, indent=1), encoding="utf-8")
+    for row in rows:
+        called = f"{row['called']} of {row['number']}"
+        record(options, "honesty", [Figure(f"races of {row['races']}: called a difference", called)])
     if options.races:
         print(f"equals: {rows[0]['suspected']} of {options.races} suspected, {rows[0]['called']} called a difference")
     return 0

@@ -1,10 +1,13 @@
-"""Outpace on a profile of any size, beside others' overviews, in turns: python bench/large.py PROFILE [options].
+"""Outpace on a profile of any size, beside others' overviews, in turns: python bench/large.py
+PROFILE [options].
 
-Every round runs each side once, in a fresh process, in an order drawn anew; a first round is thrown away. Outpace's side is `report` of all
-tools, and with --window also `trace --window` into a file; the others' is the overview alone. Ratios are other / Outpace per round; the table
-gives their median with a 95 % bootstrap interval, and the median peak resident size. Each run has the profile in a folder of its own, by a
-hard link where the system allows that: what is left beside it, nobody finds again. Long captures to try it on are made by putting a profile's
-lines behind each other with new ids.
+Every round runs each side once, in a fresh process, in an order drawn anew; a first round is thrown
+away. Outpace's side is `report` of all tools, and with --window also `trace --window` into a file;
+the others' is the overview alone. Ratios are other / Outpace per round; the table gives their
+median with a 95 % bootstrap interval, and the median peak resident size. Each run has the profile
+in a folder of its own, by a hard link where the system allows that: what is left beside it, nobody
+finds again. Long captures to try it on are made by putting a profile's lines behind each other with
+new ids.
 """
 
 from __future__ import annotations
@@ -19,6 +22,7 @@ from pathlib import Path
 
 import numpy as np
 from compare import XPROF, interval, timed
+from results import Figure, add_record, record
 
 Runs = dict[str, list[tuple[float, float]]]
 
@@ -77,9 +81,16 @@ def main() -> None:
     parser.add_argument("--outpace-python", default=sys.executable)
     parser.add_argument("--xprof-rs", type=Path)
     parser.add_argument("--xprof-python", type=Path)
+    add_record(parser)
     options = parser.parse_args()
     print(f"{options.profile.stat().st_size / 1e6:,.0f} MB; {len(os.sched_getaffinity(0))} cores; {options.rounds} rounds\n")
-    print(table(measure(options)))
+    runs = measure(options)
+    print(table(runs))
+    middle = {side: [statistics.median(column) for column in zip(*results, strict=True)] for side, results in runs.items()}
+    size = f"{options.profile.stat().st_size / 1e6:,.0f} MB"
+    record(
+        options, "large", [Figure(f"{side}, {size}", f"{wall:.2f} s, {peak:,.0f} MB") for side, (wall, peak) in middle.items()]
+    )
 
 
 if __name__ == "__main__":

@@ -1,8 +1,10 @@
 """What looks cost a JAX training of short steps: python bench/looks.py [--blocks N] [--seconds S]
 
-One process trains without a pause, in steps of about a millisecond. Blocks of it with looks alternate, in a drawn order, with blocks without;
-the command that judges runs beside, as under `outpace profile`. Prints by how much the median step of a block is longer with looks (median over
-blocks, 95 % bootstrap interval), and the processor time that looks take of one core, the judging process included.
+One process trains without a pause, in steps of about a millisecond. Blocks of it with looks
+alternate, in a drawn order, with blocks without; the command that judges runs beside, as under
+`outpace profile`. Prints by how much the median step of a block is longer with looks (median over
+blocks, 95 % bootstrap interval), and the processor time that looks take of one core, the judging
+process included.
 """
 
 from __future__ import annotations
@@ -19,9 +21,13 @@ from statistics import median
 
 import numpy as np
 
-JUDGE = (
-    "import sys, time\nfrom outpace.capture.repetition import answer_request\nwhile True:\n    answer_request(sys.argv[1])\n    time.sleep(0.1)\n"
-)
+JUDGE = """
+import sys, time
+from outpace.capture.repetition import answer_request
+while True:
+    answer_request(sys.argv[1])
+    time.sleep(0.1)
+"""
 
 
 def main() -> None:

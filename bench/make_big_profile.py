@@ -1,4 +1,6 @@
-"""Capture a big real profile: python bench/make_big_profile.py STEPS OUTDIR (670 steps: about 1M events and 30 MB). Needs TensorFlow."""
+"""Capture a big real profile: python bench/make_big_profile.py STEPS OUTDIR (670 steps: about 1M
+events and 30 MB). Needs TensorFlow.
+"""
 
 from __future__ import annotations
 

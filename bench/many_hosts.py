@@ -1,9 +1,12 @@
-"""One run of 1,000 hosts over 30 folders, made of a real profile: python bench/many_hosts.py [--hosts N] [--folders N] [--keep DIR]
+"""One run of 1,000 hosts over 30 folders, made of a real profile: python bench/many_hosts.py
+[--hosts N] [--folders N] [--keep DIR]
 
-Each host is the profile of a worker of a two-worker training (`tests/data/profiles/multi_worker_strategy`), with times of its own: what
-precedes a collective varies from host to host, and collectives last until the slowest host has come. One host computes for longer, one
-waits for its input for longer, the clock of one is 3 s ahead, the file of one is cut, and one is missing. Prints what the report says of
-each of them, how long it took, and the most memory of all its processes together.
+Each host is the profile of a worker of a two-worker training
+(`tests/data/profiles/multi_worker_strategy`), with times of its own: what precedes a collective
+varies from host to host, and collectives last until the slowest host has come. One host computes
+for longer, one waits for its input for longer, the clock of one is 3 s ahead, the file of one is
+cut, and one is missing. Prints what the report says of each of them, how long it took, and the most
+memory of all its processes together.
 """
 
 from __future__ import annotations
@@ -22,6 +25,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from results import Figure, add_record, record
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
 from outpace.metrics.cluster.workers import workers
@@ -45,26 +49,29 @@ MS = 10**9  # ps
 
 
 class Warp:
-    """A profile whose steps are stretched: a map of its times that bends where a step begins, its wait for input begins and ends, its first
-    collective begins, and its last one ends."""
+    """A profile whose steps are stretched: a map of its times that bends where a step begins, its
+    wait for input begins and ends, its first collective begins, and its last one ends.
+    """
 
     def __init__(self, data: bytes) -> None:
         self.data = data
         timeline = Timeline(read_trace(data))
         run = Run("", (timeline,))
-        before = workers(run)[0].before
+        before = workers(run)[0].lead_times
         assert before is not None
         steps, trace = timeline.steps, timeline.trace
-        waits = trace.named(lambda name: "IteratorGetNext" in name)
-        waits = waits[timeline.step_of[waits] >= 0]
+        waits = trace.find_rows_by_name(lambda name: "IteratorGetNext" in name)
+        waits = waits[timeline.step_index[waits] >= 0]
         began, done = steps.end.copy(), steps.start.copy()
-        np.minimum.at(began, timeline.step_of[waits], trace.start[waits])
-        np.maximum.at(done, timeline.step_of[waits], trace.end[waits])
-        self.bends = np.stack((steps.start, began, done, steps.start + before.length, before.end), axis=1)
+        np.minimum.at(began, timeline.step_index[waits], trace.start[waits])
+        np.maximum.at(done, timeline.step_index[waits], trace.end[waits])
+        self.bends = np.stack((steps.start, began, done, steps.start + before.lead_ps, before.collectives_end_ps), axis=1)
         self.origin = 1000 * trace.origin_ns
 
     def made(self, more_input: np.ndarray, more_work: np.ndarray, latest: np.ndarray, ahead_ns: int) -> bytes:
-        """The profile of a host that takes so much more (ps per step) before the first collective, which ends `latest` later than it did."""
+        """The profile of a host that takes so much more (ps per step) before the first collective,
+        which ends `latest` later than it did.
+        """
         late = np.concatenate(((0,), np.cumsum(latest)[:-1]))  # what precedes a step
         more = np.stack((late, late, late + more_input, late + more_input + more_work, late + latest), axis=1)
         return b"".join(self._space(self.bends.ravel(), (self.bends + more).ravel(), ahead_ns))
@@ -152,7 +159,9 @@ def write(folder: Path, hosts: int, folders: int) -> dict[str, str]:
 
 
 def measured(command: list[str]) -> tuple[str, float, float]:
-    """What a command prints, its seconds, and the most memory (MB, shared pages in parts) that it and its children had at one moment."""
+    """What a command prints, its seconds, and the most memory (MB, shared pages in parts) that it
+    and its children had at one moment.
+    """
     began, most = time.perf_counter(), 0.0
     process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
     done = threading.Event()
@@ -198,6 +207,7 @@ def main() -> int:
     parser.add_argument("--hosts", type=int, default=1000)
     parser.add_argument("--folders", type=int, default=30)
     parser.add_argument("--keep", type=Path, help="write the run here, and leave it there")
+    add_record(parser)
     asked = parser.parse_args()
     with tempfile.TemporaryDirectory() as temporary:
         folder = asked.keep or Path(temporary)
@@ -211,6 +221,8 @@ def main() -> int:
     for what, host in odd.items():
         print(f"{what:8} {host}: {said[what] or 'NOT NAMED'}")
     print(f"{seconds:.0f} s, {memory:.0f} MB")
+    name = f"report of {asked.hosts:,} hosts in {asked.folders} folders"
+    record(asked, "many_hosts", [Figure(name, f"{seconds:.0f} s, {memory:.0f} MB")])
     return 0 if all(said.values()) else 1
 
 

@@ -1,9 +1,11 @@
 """What `outpace.Monitor` costs per step: python bench/monitor.py [--seconds 20].
 
-A Keras fit and a custom TensorFlow loop of about 5 ms per step run with the monitor at its defaults. Every call into the monitor is timed
-in place (`perf_counter_ns` before and after it), lines, memory and scalars included; what the two clock calls cost themselves is measured
-beside it and stays in the numbers. In Keras, the time stamps that are traced into the train function run inside of it: their cost is the
-difference between a graph that has them and one that has not, per execution. The table gives the mean per step with a 95 % interval.
+A Keras fit and a custom TensorFlow loop of about 5 ms per step run with the monitor at its
+defaults. Every call into the monitor is timed in place (`perf_counter_ns` before and after it),
+lines, memory and scalars included; what the two clock calls cost themselves is measured beside it
+and stays in the numbers. In Keras, the time stamps that are traced into the train function run
+inside of it: their cost is the difference between a graph that has them and one that has not, per
+execution. The table gives the mean per step with a 95 % interval.
 """
 
 from __future__ import annotations
@@ -23,6 +25,7 @@ os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
 
 import numpy as np
 from overhead import dataset, keras_model, tensorflow_step
+from results import Figure, add_record, record
 
 from outpace.model.interval import bootstrap_mean, median
 from outpace.model.units import Unit
@@ -69,7 +72,7 @@ def keras_fit(seconds: float, logdir: str) -> tuple[list[int], float]:
                 self.model.stop_training = True
 
     keras_model(FILTERS).fit(dataset(BATCH), steps_per_epoch=10**6, verbose=0, callbacks=[monitor, Counter()])
-    return timed.steps, monitor._core._run.mean
+    return timed.steps, monitor._core._run.mean_ms
 
 
 def custom_loop(seconds: float, logdir: str) -> tuple[list[int], float]:
@@ -78,7 +81,7 @@ def custom_loop(seconds: float, logdir: str) -> tuple[list[int], float]:
     train_step, clock = tensorflow_step(FILTERS), time.perf_counter_ns
     end = time.perf_counter() + seconds
     with Monitor(logdir) as monitor:
-        waits, reader = monitor._core.waits, monitor.input(dataset(BATCH))
+        waits, reader = monitor._core.input_clock, monitor.input(dataset(BATCH))
         while time.perf_counter() < end:
             waited, began = waits.waited, clock()
             batch = next(reader)
@@ -92,11 +95,13 @@ def custom_loop(seconds: float, logdir: str) -> tuple[list[int], float]:
             began = clock()
             step.__exit__(None, None, None)
             own.append(inside + clock() - began)
-    return own, monitor._core._run.mean
+    return own, monitor._core._run.mean_ms
 
 
 def in_graph(rounds: int = 40, executions: int = 2000) -> list[float]:
-    """ns per step of the traced time stamps around a read: a loop in a graph with them, minus one without, per round."""
+    """ns per step of the traced time stamps around a read: a loop in a graph with them, minus one
+    without, per round.
+    """
     import tensorflow as tf
 
     from outpace.monitor.input_wait import KerasInputClock, _graph
@@ -124,7 +129,7 @@ def in_graph(rounds: int = 40, executions: int = 2000) -> list[float]:
             graph(count)
             taken.append((time.perf_counter_ns() - began) / executions)
         differences.append(taken[1] - taken[0])
-    assert clock.read().batches == (rounds + 1) * executions
+    assert clock.read_totals().batches == (rounds + 1) * executions
     return differences[1:]
 
 
@@ -158,6 +163,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--seconds", type=float, default=20.0, help="of each of the two loops")
     parser.add_argument("--json", type=Path, metavar="FILE")
+    add_record(parser)
     options = parser.parse_args()
     with tempfile.TemporaryDirectory() as folder:
         fit, fit_ms = keras_fit(options.seconds, f"{folder}/fit")
@@ -173,6 +179,11 @@ def main() -> None:
             row("of these, the timing of one call itself", [float(value) for value in timer.steps]),
         ]
     print(table(rows), flush=True)
+    for each in rows:
+        figure = Figure(
+            f"own work per step, {each['what']}", f"{each['mean']:.2f}", f"{each['low']:.2f} to {each['high']:.2f}", "us"
+        )
+        record(options, "monitor", [figure])
     if options.json is not None:
         options.json.write_text(json.dumps(rows, indent=1) + "\n", encoding="utf-8")
     sys.stdout.flush()

@@ -1,11 +1,14 @@
-"""What `outpace tune` answers on many programs, written down and compared: python bench/net.py record|compare|judge|show [NAME ...]
+"""What `outpace tune` answers on many programs, stored and compared: python bench/net.py
+record|compare|judge|show [NAME ...] [--corpus DIR]
 
-The programs stand in net/programs.json. Each is tuned by the real command in a scratch copy, and its answer is one file of net/answers:
-exit code, time, what became of every optimisation, the gain with its interval, the patch, and which files of the user's changed. `record`
-writes the answers, `compare` runs anew and prints what differs, `judge` runs each original and its stored patch plainly (net/alike.py) and
-prints what they compute differently, `show` prints the stored answers as a table. Which patches are right stands in net/expected.json. Run
-it with PYTHONPATH=src. `compare` ends with code 1 where there is a patch where none was, a changed file, a traceback, or a program that
-fails or no longer ends.
+The programs are those of the corpus whose truth has `tune`. Each is tuned by the real command in a
+scratch copy, and its answer is one file of net/answers: exit code, time, what became of every
+optimisation, the gain with its interval, the patch, and which files of the user's changed. `record`
+writes the answers, `compare` runs anew and prints what differs, `judge` runs each original and its
+stored patch plainly (net/alike.py) and prints what they compute differently, `show` prints the
+stored answers as a table. Which patches are right stands in the truths. Run it with PYTHONPATH=src.
+`compare` ends with code 1 where there is a patch where none was, a changed file, a traceback, or a
+program that fails or no longer ends.
 """
 
 from __future__ import annotations
@@ -24,11 +27,14 @@ import time
 from pathlib import Path
 from typing import Any
 
+from programs import Program, add_corpus, select
+
 HERE = Path(__file__).resolve().parent
 NET = HERE / "net"
 ANSWERS = NET / "answers"
 EARLIER = "of an earlier training"
-LONGEST = 300.0  # seconds
+LONGEST, BUDGET = 300.0, 25.0  # seconds
+SHORT = ("exit", "wall", "budget", "load", "headline", "gain", "traceback", "files")  # keys of an answer
 ENDED = (-9, -15, 137, 143)  # exit codes of what a signal ended
 NUMBER = re.compile(r"\d[\d,]*(?:\.\d+)?(?:e[+-]?\d+)?")
 IDS = {
@@ -78,54 +84,58 @@ def main() -> int:
     parser.add_argument("--missing", action="store_true", help="record only what has no answer yet")
     parser.add_argument("--budget", type=float, help="seconds, instead of each program's own")
     parser.add_argument("--seconds", type=float, default=120.0, help="how long `judge` lets a program run")
+    add_corpus(parser)
     options = parser.parse_intermixed_args()
-    programs = json.loads((NET / "programs.json").read_text(encoding="utf-8"))
-    unknown = set(options.names) - set(programs)
-    if unknown:
-        raise SystemExit(f"no such program: {', '.join(sorted(unknown))}; known are {', '.join(programs)}")
-    chosen = {name: programs[name] for name in options.names or programs}
-    if options.budget:
-        chosen = {name: {**program, "budget": options.budget} for name, program in chosen.items()}
     works = {"record": record, "compare": compare, "judge": judge, "show": show}
-    return works[options.work](chosen, options)
+    return works[options.work](select(options.names, options.corpus, "tune"), options)
 
 
-def record(programs: dict[str, Any], options: argparse.Namespace) -> int:
+def record(programs: list[Program], options: argparse.Namespace) -> int:
     """Tune each program and store its answer."""
-    for name, program in programs.items():
+    for program in programs:
+        name = program.stem
         if options.missing and (ANSWERS / f"{name}.json").exists():
             continue
-        answer = tuned(name, program, options.data)
+        answer = tuned(program, options)
         if answer["exit"] in ENDED:  # somebody else ended it
-            answer = tuned(name, program, options.data)
+            answer = tuned(program, options)
         ANSWERS.mkdir(exist_ok=True)
-        (ANSWERS / f"{name}.json").write_text(json.dumps(answer, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
+        (ANSWERS / f"{name}.json").write_text(as_text(answer), encoding="utf-8")
         print(line_of(name, answer), flush=True)
     return 0
 
 
-def compare(programs: dict[str, Any], options: argparse.Namespace) -> int:
+def as_text(answer: Answer) -> str:
+    """An answer as JSON: what is short in one line, the rest in a line each."""
+    rows = [", ".join(_entry(*item) for item in answer.items() if item[0] in SHORT)]
+    rows += [_entry(*item) for item in answer.items() if item[0] not in SHORT]
+    return "{\n " + ",\n ".join(rows) + "\n}\n"
+
+
+def _entry(key: str, value: Any) -> str:
+    return f"{json.dumps(key)}: {json.dumps(value, ensure_ascii=False)}"
+
+
+def compare(programs: list[Program], options: argparse.Namespace) -> int:
     """Tune each program anew and print what differs from its stored answer."""
-    marks, unsafe, served, wrong, same, anew = expected(), 0, [], [], 0, []
-    print(f"{'program':22} {'what':26} {'stored':42} now")
-    for name, program in programs.items():
-        before = stored(name)
+    unsafe, served, wrong, same = 0, [], [], 0
+    print(f"{'program':40} {'what':26} {'stored':42} now")
+    for program in programs:
+        name, before = program.stem, stored(program)
         if before is None:
-            print(f"{name:22} has no stored answer", flush=True)
+            print(f"{name:40} has no stored answer", flush=True)
             continue
-        now = tuned(name, program, options.data)
+        now = tuned(program, options)
         rows = differences(before, now)
         for dangerous, what, old, new in rows:
-            print(f"{name:22} {('! ' if dangerous else '') + what:26} {old:42} {new}", flush=True)
+            print(f"{name:40} {('! ' if dangerous else '') + what:26} {old:42} {new}", flush=True)
         same += not rows
         unsafe += any(row[0] for row in rows)
-        mark = marks.get(name, {}).get("patch")
+        mark = program.truth["tune"].get("patch")
         if mark == "right":
             served.append(bool(now["patch"]))
         elif mark == "wrong":
             wrong.append(bool(now["patch"]))
-        if now["patch"] and marks.get(name, {}).get("of") != digest(now["patch"]):
-            anew.append(name)
     print(
         f"\n{len(programs)} programs: {same} with the same answer, {unsafe} with a difference that endangers the user's program or files (!)"
     )
@@ -135,48 +145,42 @@ def compare(programs: dict[str, Any], options: argparse.Namespace) -> int:
     return 1 if unsafe else 0
 
 
-def judge(programs: dict[str, Any], options: argparse.Namespace) -> int:
-    """Run each original and its patched script plainly, under fixed seeds and for a few epochs, and print what they compute differently."""
-    for name, program in programs.items():
-        answer = stored(name)
+def judge(programs: list[Program], options: argparse.Namespace) -> int:
+    """Run each original and its patched script plainly, under fixed seeds and for a few epochs, and
+    print what they compute differently.
+    """
+    for program in programs:
+        answer = stored(program)
         if answer is None or not answer["patch"]:
             continue
-        print(f"{name:22} {difference(name, program, answer['patch'], options)}", flush=True)
+        print(f"{program.stem:40} {difference(program, answer['patch'], options)}", flush=True)
     return 0
 
 
-def show(programs: dict[str, Any], options: argparse.Namespace) -> int:
+def show(programs: list[Program], options: argparse.Namespace) -> int:
     """The stored answers as a table."""
-    marks = expected()
     print("| program | exit | wall | kept | gain | patch | files |\n|---|---|---|---|---|---|---|")
-    for name in programs:
-        answer = stored(name)
+    for program in programs:
+        name, answer = program.stem, stored(program)
         if answer is None:
             print(f"| `{name}` | not recorded | | | | | |")
             continue
         kept = ", ".join(key for key, said in answer["optimisations"].items() if said["word"] == "kept") or "–"
-        mark = marks.get(name, {}).get("patch", "not judged") if answer["patch"] else "none"
+        mark = program.truth["tune"].get("patch", "not judged") if answer["patch"] else "none"
         files = "; ".join(f"{kind} {', '.join(names)}" for kind, names in answer["files"].items() if names) or "untouched"
         print(f"| `{name}` | {answer['exit']} | {answer['wall']:.0f} s | {kept} | {gain_of(answer)} | {mark} | {files} |")
     return 0
 
 
-def tuned(name: str, program: dict[str, Any], data: Path) -> Answer:
+def tuned(program: Program, options: argparse.Namespace) -> Answer:
     """The answer of `outpace tune` for a program."""
     with tempfile.TemporaryDirectory(prefix="outpace-net-") as scratch:
-        folder, data = Path(scratch) / "project", data / name
+        folder, data = Path(scratch) / "project", options.data / program.stem
         make(folder, program)
         new = not data.exists()
         before, began = hashes(folder, data), time.monotonic()
-        command = [
-            "tune",
-            "--budget",
-            f"{program['budget']:g}s",
-            "--patch",
-            "net.patch",
-            "--json",
-            Path(program["script"]).name,
-        ]
+        budget = options.budget or program.truth["tune"].get("budget", BUDGET)
+        command = ["tune", "--budget", f"{budget:g}s", "--patch", "net.patch", "--json", program.script.name]
         code, out, err = outpace([*command, *arguments(program, data)], folder)
         wall, after = time.monotonic() - began, hashes(folder, data)
         path = folder / "net.patch"
@@ -190,7 +194,7 @@ def tuned(name: str, program: dict[str, Any], data: Path) -> Answer:
     return {
         "exit": code,
         "wall": round(wall, 1),
-        "budget": program["budget"],
+        "budget": budget,
         "load": round(os.getloadavg()[0], 1),
         "headline": plain(report.get("headline", ""), roots),
         "gain": gain(report.get("headline", "")),
@@ -202,18 +206,19 @@ def tuned(name: str, program: dict[str, Any], data: Path) -> Answer:
     }
 
 
-def make(folder: Path, program: dict[str, Any]) -> None:
-    """The scratch copy: the script, and files of an earlier training under the names that it writes."""
+def make(folder: Path, program: Program) -> None:
+    """The scratch copy: the script, and files of an earlier training under the names that it
+    writes.
+    """
     folder.mkdir()
-    script = HERE / program["script"]
-    (folder / script.name).write_bytes(script.read_bytes())
-    for name in program["files"]:
+    (folder / program.script.name).write_bytes(program.script.read_bytes())
+    for name in program.truth["tune"].get("files", []):
         (folder / name).parent.mkdir(parents=True, exist_ok=True)
         (folder / name).write_text(EARLIER, encoding="utf-8")
 
 
-def arguments(program: dict[str, Any], data: Path) -> list[str]:
-    return [each.replace("{data}", str(data)) for each in program["args"]]
+def arguments(program: Program, data: Path) -> list[str]:
+    return [each.replace("{data}", str(data)) for each in program.truth["tune"].get("args", [])]
 
 
 def outpace(command: list[str], folder: Path) -> tuple[int | str, str, str]:
@@ -242,7 +247,9 @@ def hashes(*folders: Path) -> dict[str, str]:
 
 
 def document(out: str) -> dict[str, Any]:
-    """The JSON report, which stands behind what the script itself printed; an empty one where there is none."""
+    """The JSON report, which stands behind what the script itself printed; an empty one where there
+    is none.
+    """
     for start in (found.start() for found in re.finditer(r"^\{", out, re.MULTILINE)):
         with contextlib.suppress(ValueError):
             report = json.JSONDecoder().raw_decode(out[start:])[0]
@@ -295,14 +302,9 @@ def traceback(err: str, roots: dict[str, str]) -> str:
     return short(err[at : at + 3000], roots) if at >= 0 else ""
 
 
-def stored(name: str) -> Answer | None:
-    path = ANSWERS / f"{name}.json"
+def stored(program: Program) -> Answer | None:
+    path = ANSWERS / f"{program.stem}.json"
     return dict(json.loads(path.read_text(encoding="utf-8"))) if path.exists() else None
-
-
-def expected() -> dict[str, Any]:
-    path = NET / "expected.json"
-    return dict(json.loads(path.read_text(encoding="utf-8"))) if path.exists() else {}
 
 
 def differences(before: Answer, now: Answer) -> list[tuple[bool, str, str, str]]:
@@ -363,21 +365,23 @@ def line_of(name: str, answer: Answer) -> str:
         gain_of(answer),
         f"patch: {patch_line(answer['patch'])}",
     ]
-    return f"{name:22} {'; '.join([*parts, *([files] if files else []), *(['TRACEBACK'] if answer['traceback'] else [])])}"
+    return f"{name:40} {'; '.join([*parts, *([files] if files else []), *(['TRACEBACK'] if answer['traceback'] else [])])}"
 
 
-def difference(name: str, program: dict[str, Any], patch: str, options: argparse.Namespace) -> str:
-    """What the patched script computes otherwise, in a line; of a `fit` also what the original does if its weights are nudged by 1e-7."""
+def difference(program: Program, patch: str, options: argparse.Namespace) -> str:
+    """What the patched script computes otherwise, in a line; of a `fit` also what the original does
+    if its weights are nudged by 1e-7.
+    """
     with tempfile.TemporaryDirectory(prefix="outpace-net-") as scratch:
         sides = {"original": "", "patched": patch}
-        if ".fit(" in (HERE / program["script"]).read_text(encoding="utf-8"):
+        if ".fit(" in program.script.read_text(encoding="utf-8"):
             sides["nudged"] = ""
         for side, diff in sides.items():
             fault = ran(
                 Path(scratch) / side,
                 program,
                 diff,
-                [*arguments(program, options.data / name)],
+                arguments(program, options.data / program.stem),
                 options.seconds,
                 side == "nudged",
             )
@@ -388,19 +392,19 @@ def difference(name: str, program: dict[str, Any], patch: str, options: argparse
         for other in states[1:]:
             command = [sys.executable, str(NET / "alike.py"), "--compare", states[0], other]
             lines.append(subprocess.run(command, text=True, capture_output=True, check=False).stdout.strip())
-    return f"\n{'':22} nudged: ".join(lines)
+    return f"\n{'':40} nudged: ".join(lines)
 
 
-def ran(folder: Path, program: dict[str, Any], patch: str, args: list[str], seconds: float, nudged: bool) -> str:
+def ran(folder: Path, program: Program, patch: str, args: list[str], seconds: float, nudged: bool) -> str:
     """Run one side in a folder of its own, its state beside that; what went wrong."""
     make(folder, program)
-    script = folder / Path(program["script"]).name
+    script = folder / program.script.name
     if patch:
         done = subprocess.run(["patch", "-s", "-p0"], cwd=folder, input=patch, text=True, capture_output=True, check=False)
         if done.returncode:
             return f"takes no patch: {done.stdout} {done.stderr}"
     text = script.read_text(encoding="utf-8")
-    for old, new in program["short"]:
+    for old, new in program.truth["tune"].get("short", []):
         text = text.replace(old, new)
     script.write_text(text, encoding="utf-8")
     state = folder.with_suffix(".pickle")

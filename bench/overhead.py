@@ -1,11 +1,14 @@
-"""What a capture costs while it runs, per tracer level: python bench/overhead.py {tensorflow,jax} [options].
+"""What a capture costs while it runs, per tracer level: python bench/overhead.py {tensorflow,jax}
+[options].
 
-In one process, blocks of steps without a profiler alternate with blocks under one; the level changes from block to block, so that all
-levels see the same machine. Starting and saving stand outside the blocks, and the first steps of each block are left out. A block's
-step time is the lower quartile of its steps (what else runs on a machine only adds to some of them). A ratio is the step time under
-the profiler / the mean of the blocks before and after it; the table gives the median of the ratios with a 95 % bootstrap interval.
-The process's CPU time per step is compared in the same way: it says less about waiting, and is less disturbed by a busy machine.
-Run it with the Python of the environment whose framework is meant, and PYTHONPATH=src.
+In one process, blocks of steps without a profiler alternate with blocks under one; the level
+changes from block to block, so that all levels see the same machine. Starting and saving stand
+outside the blocks, and the first steps of each block are left out. A block's step time is the lower
+quartile of its steps (what else runs on a machine only adds to some of them). A ratio is the step
+time under the profiler / the mean of the blocks before and after it; the table gives the median of
+the ratios with a 95 % bootstrap interval. The process's CPU time per step is compared in the same
+way: it says less about waiting, and is less disturbed by a busy machine. Run it with the Python of
+the environment whose framework is meant, and PYTHONPATH=src.
 """
 
 from __future__ import annotations
@@ -27,6 +30,7 @@ from typing import Any
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
 
 from compare import interval
+from results import Figure, add_record, record
 
 from outpace.capture.options import CaptureOptions
 from outpace.capture.profilers import PROFILER_CLASSES
@@ -114,7 +118,9 @@ def jax_loop(width: int, batch: int) -> Step:
 
 
 class Blocks:
-    """Alternates blocks without and with the profiler; the loop calls `boundary` between its steps."""
+    """Alternates blocks without and with the profiler; the loop calls `boundary`
+    between its steps.
+    """
 
     def __init__(self, framework: str, levels: list[str], rounds: int, length: int) -> None:
         module = sys.modules[framework]
@@ -146,7 +152,7 @@ class Blocks:
         if not self._block:
             self._begin()
         level = self.plan[0]
-        self._mark = self.profilers[level].mark("train", len(self._block)) if level else None
+        self._mark = self.profilers[level].begin_mark("train", len(self._block)) if level else None
         self._last = time.perf_counter()
         return True
 
@@ -251,9 +257,14 @@ def main() -> None:
     parser.add_argument("--levels", nargs="+", choices=list(LEVELS), default=list(LEVELS))
     parser.add_argument("--rounds", type=int, default=10)
     parser.add_argument("--json", type=Path, metavar="FILE")
+    add_record(parser)
     options = parser.parse_args()
     rows = measure(options)
     print(table(rows, options.framework), flush=True)
+    for row in rows:
+        wall, low, high = row["wall"]
+        name = f"step under the profiler, {options.framework} {row['loop']} of {row['step_ms']:.0f} ms, {row['level']}"
+        record(options, "overhead", [Figure(name, f"{wall:.2f}", f"{low:.2f} to {high:.2f}", "x")])
     if options.json is not None:
         options.json.write_text(json.dumps(rows, indent=1) + "\n", encoding="utf-8")
     os._exit(0)  # data sets may hang at the interpreter's end

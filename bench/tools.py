@@ -1,8 +1,10 @@
-"""Outpace's tools against XProf's on one profile, tool by tool and all together: python bench/tools.py PROFILE [options].
+"""Outpace's tools against XProf's on one profile, tool by tool and all together: python
+bench/tools.py PROFILE [options].
 
-Every round runs each side of each tool once, in a fresh process, on a copy of the profile without caches, in an order drawn anew; then all of
-Outpace's same tools in one process, as a user runs them. Ratios are XProf / Outpace per round; the table gives their median and range.
-Seconds are wall time of the whole process, memory is peak resident size.
+Every round runs each side of each tool once, in a fresh process, on a copy of the profile without
+caches, in an order drawn anew; then all of Outpace's same tools in one process, as a user runs
+them. Ratios are XProf / Outpace per round; the table gives their median and range. Seconds are wall
+time of the whole process, memory is peak resident size.
 """
 
 from __future__ import annotations
@@ -18,6 +20,7 @@ from typing import Any
 
 import numpy as np
 from compare import timed
+from results import Figure, add_record, record, release
 
 XPROF = """
 import sys
@@ -39,7 +42,9 @@ Measured = tuple[float, float]
 
 
 def one(side: str, tools: list[str], profile: Path, options: argparse.Namespace) -> Measured:
-    """Wall seconds and peak MB of one process that runs one tool (of Outpace also several) on its own copy of the profile."""
+    """Wall seconds and peak MB of one process that runs one tool (of Outpace also several) on its
+    own copy of the profile.
+    """
     with tempfile.TemporaryDirectory() as folder:
         copy = shutil.copy(profile, Path(folder) / "host.xplane.pb")
         if side == "xprof":
@@ -102,9 +107,15 @@ def main() -> None:
     parser.add_argument("--outpace-python", default=sys.executable)
     parser.add_argument("--xprof-python", required=True)
     parser.add_argument("--json", type=Path, metavar="FILE", help="also write every round's numbers to this file")
+    add_record(parser)
     options = parser.parse_args()
     result = measure(options)
     print(table(result))
+    size = f"{result['bytes'] / 1e6:.0f} MB"
+    other = release(options.xprof_python, "xprof")
+    for tool, sides in result["tools"].items():
+        ratio = statistics.median(x / o for (x, _), (o, _) in zip(sides["xprof"], sides["outpace"], strict=True))
+        record(options, "tools", [Figure(f"`{SAME[tool]}`, {size}", f"{ratio:.1f}", unit="x", other=f"{other}, `{tool}`")])
     if options.json is not None:
         options.json.write_text(json.dumps(result, indent=1) + "\n", encoding="utf-8")
 

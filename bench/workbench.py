@@ -1,7 +1,9 @@
-"""From a click on a run to its first chart, against XProf's overview data alone: python bench/workbench.py PROFILE --xprof-python PYTHON.
+"""From a click on a run to its first chart, against XProf's overview data alone: python
+bench/workbench.py PROFILE --xprof-python PYTHON.
 
-Ours is what a reader waits for: Chromium clicks the run in the list of `outpace ui`, and the time ends when the summary's chart is drawn. The
-other side is the work behind one request, `overview_page` of a process that has imported XProf already. Both see a copy that nobody has read
+Ours is what a reader waits for: Chromium clicks the run in the list of `outpace ui`, and the time
+ends when the summary's chart is drawn. The other side is the work behind one request,
+`overview_page` of a process that has imported XProf already. Both see a copy that nobody has read
 before, in turns. Then: the same run clicked again, and a list of 200 runs at a second start.
 """
 
@@ -20,6 +22,7 @@ import time
 from pathlib import Path
 
 import numpy as np
+from results import Figure, add_record, record, release
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
 from tests.verify.chromium import Page
@@ -115,7 +118,9 @@ def opened(options: argparse.Namespace, folder: Path) -> dict[str, list[float]]:
 
 
 def many(options: argparse.Namespace, folder: Path) -> tuple[float, float]:
-    """200 runs: seconds until all have their verdicts at the first start, and until they are listed with them at the second."""
+    """200 runs: seconds until all have their verdicts at the first start, and until they are listed
+    with them at the second.
+    """
     logs = folder / "many" / "plugins" / "profile"
     for number in range(200):
         run = logs / f"run{number:03d}"
@@ -143,6 +148,7 @@ def main() -> None:
     parser.add_argument("--small", type=Path, required=True, help="a small .xplane.pb.gz, of which 200 runs are made")
     parser.add_argument("--xprof-python", required=True)
     parser.add_argument("--rounds", type=int, default=9)
+    add_record(parser)
     options = parser.parse_args()
     with tempfile.TemporaryDirectory() as temporary:
         folder = Path(temporary)
@@ -151,6 +157,11 @@ def main() -> None:
         print(f"click to first chart {statistics.median(found['outpace']):.2f} s, again {statistics.median(found['again']):.2f} s; "
               f"XProf's overview data {statistics.median(found['xprof']):.2f} s: {ratio[0]:.2f}x [{ratio[1]:.2f}, {ratio[2]:.2f}]")  # fmt: skip
         first, second = many(options, folder)
+        other = f"{release(options.xprof_python, 'xprof')}, data of the overview alone"
+        record(options, "workbench", [
+            Figure("from a click on a run to its first chart", f"{ratio[0]:.2f}", f"{ratio[1]:.2f} to {ratio[2]:.2f}", "x", other),
+            Figure("verdicts of 200 runs, first and second start", f"{first:.1f} s, {second:.2f} s"),
+        ])  # fmt: skip
         print(f"200 runs: verdicts of all after {first:.1f} s, at a second start after {second:.2f} s")
 
 

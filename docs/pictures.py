@@ -1,6 +1,8 @@
-"""Make the pictures of the documentation from real output: `make pictures`. It needs Chromium, and nothing of the network.
+"""Make the pictures of the documentation from real output: `make pictures`. It needs Chromium, and
+nothing of the network.
 
-The HTML report, the first screen in a terminal, a comparison, the workbench, of profiles in tests/data.
+The HTML report, the first screen in a terminal, a comparison, the workbench, of profiles in
+tests/data.
 """
 
 from __future__ import annotations

@@ -1,7 +1,9 @@
-"""Ten questions on profiles of tests/data, asked of `outpace mcp` by the SDK's own client over stdio, and graded by facts.
+"""Ten questions on profiles of tests/data, asked of `outpace mcp` by the SDK's own client over
+stdio, and graded by facts.
 
-`questions.json` holds for each question which calls answer it, and for each fact of the answer two patterns: one for answers of the server, one
-for the text of `outpace report`, with which the same question is graded without the server.
+`questions.json` holds for each question which calls answer it, and for each fact of the answer two
+patterns: one for answers of the server, one for the text of `outpace report`, with which the same
+question is graded without the server.
 
     python bench/agents/ask.py
 """
@@ -28,7 +30,9 @@ SERVER = StdioServerParameters(command=sys.executable, args=["-m", "outpace", "m
 
 @dataclass(frozen=True)
 class Graded:
-    """A question with the facts that its answers lack, by the server and by the report; `longest`: characters of the longest answer."""
+    """A question with the facts that its answers lack, by the server and by the report; `longest`:
+    characters of the longest answer.
+    """
 
     question: str
     missing: tuple[str, ...]

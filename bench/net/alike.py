@@ -1,10 +1,12 @@
 """What a training script computes, written to a file, and two such files compared.
 
-python alike.py STATE SCRIPT [ARGUMENT ...]    runs the script under fixed seeds, `fit` for two epochs, and writes what it leaves and prints
-python alike.py --compare STATE STATE          prints the largest relative difference and where it is
+python alike.py STATE SCRIPT [ARGUMENT ...]    runs the script under fixed seeds, `fit` for two
+epochs, and writes what it leaves and prints python alike.py --compare STATE STATE          prints
+the largest relative difference and where it is
 
-Chance is fixed as far as an honest edit leaves it: the seeds of Python, NumPy and TensorFlow, and a `shuffle` without a seed gets one that does
-not depend on how many operations stand before it. Random operations inside of a map or a step may still draw other numbers.
+Chance is fixed as far as an honest edit leaves it: the seeds of Python, NumPy and TensorFlow, and a
+`shuffle` without a seed gets one that does not depend on how many operations stand before it.
+Random operations inside of a map or a step may still draw other numbers.
 """
 
 from __future__ import annotations
@@ -38,7 +40,9 @@ def main() -> None:
 
 
 def run(script: str, arguments: list[str]) -> dict[str, Any]:
-    """Run a script to its end: the arrays and numbers in its globals, what each `fit` left, and what was printed."""
+    """Run a script to its end: the arrays and numbers in its globals, what each `fit` left, and
+    what was printed.
+    """
     text = Path(script).read_text(encoding="utf-8")
     fits: list[Any] = []
     if "keras" in text or "tensorflow" in text:
@@ -138,7 +142,9 @@ def leaves(path: str, value: Any, found: dict[str, Any], seen: set[int], depth: 
 
 
 def compared(one: dict[str, Any], other: dict[str, Any]) -> str:
-    """One line: the largest relative differences of what both hold, what only one holds, and of what was printed."""
+    """One line: the largest relative differences of what both hold, what only one holds, and of
+    what was printed.
+    """
     import numpy as np
 
     apart = []
