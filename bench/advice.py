@@ -32,8 +32,8 @@ from typing import Any
 
 from clock import step_times
 from plants import judge, promised, rank_of
-from programs import Program, add_corpus, select
 from results import Figure, add_record, record
+from truths import Program, add_corpus, select
 
 FALSE_ALARM = 0.05
 SECONDS = 180

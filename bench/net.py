@@ -27,7 +27,7 @@ import time
 from pathlib import Path
 from typing import Any
 
-from programs import Program, add_corpus, select
+from truths import Program, add_corpus, select
 
 HERE = Path(__file__).resolve().parent
 NET = HERE / "net"

@@ -19,7 +19,7 @@ FOLDER = Path(__file__).parents[3] / "bench" / "verdicts"
 @pytest.fixture(scope="module")
 def scripts() -> Iterator[dict[str, ModuleType]]:
     """The bench's scripts, which import each other by their plain names."""
-    names = {"programs", *(file.stem for file in FOLDER.glob("*.py"))}
+    names = {"truths", *(file.stem for file in FOLDER.glob("*.py"))}
     known = list(sys.path)
     sys.path.insert(0, str(FOLDER))
     yield {name: importlib.import_module(name) for name in ("capture", "peers")}

@@ -82,7 +82,7 @@ def test_what_the_return_reads_is_read_of_tensors(tmp_path: Path, text: str, mon
     peeled = Peeled.of(step)
     assert peeled is not None and frozen(step) is not None and frozen(peeled.function) is None
     edits = Edits(SourceFile(str(tmp_path / "train.py")))
-    monkeypatch.setattr("outpace.tune.patch.step_edit.users", lambda _: True)
+    monkeypatch.setattr("outpace.tune.patch.step_edit.is_user_file", lambda _: True)
     write_peeled(step.__code__, peeled, lambda _: edits)
     written = edits.text()
     assert "@tf.function\n" in written and "step_tensors(" in written
