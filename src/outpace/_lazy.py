@@ -1,5 +1,6 @@
-"""Imports by name on first use: training processes import Outpace too, and must load nothing that
-their script does not load.
+"""Imports by name on first use, and regular expressions that are compiled on first use: training
+processes import Outpace too, and must load nothing that their script does not load; a short report
+uses few of the expressions.
 
 `tests/architecture/test_late_imports.py` lists every such import of the package with its reason.
 """
@@ -7,10 +8,30 @@ their script does not load.
 from __future__ import annotations
 
 import importlib
+import re
 import sys
 from collections.abc import Callable, Mapping
 from types import ModuleType
-from typing import Any
+from typing import Any, AnyStr, Generic, cast
+
+
+def compile_lazily(pattern: AnyStr, flags: int = 0) -> re.Pattern[AnyStr]:
+    """Return a pattern like `re.compile`, which is compiled when one of its attributes is first
+    used. An error of the expression shows only then.
+    """
+    return cast("re.Pattern[AnyStr]", _Pattern(pattern, flags))
+
+
+class _Pattern(Generic[AnyStr]):
+    """Stand-in for a compiled pattern, which keeps the methods that were used."""
+
+    def __init__(self, pattern: AnyStr, flags: int) -> None:
+        self.pattern: AnyStr = pattern
+        self.flags = flags
+
+    def __getattr__(self, name: str) -> Any:
+        value = self.__dict__[name] = getattr(re.compile(self.pattern, self.flags), name)
+        return value
 
 
 def lazy_getattr(package: str, modules: Mapping[str, str], former: Mapping[str, str] | None = None) -> Callable[[str], Any]:
@@ -26,7 +47,8 @@ def lazy_getattr(package: str, modules: Mapping[str, str], former: Mapping[str, 
         name = (former or {}).get(name, name)
         if name not in home_of:
             raise AttributeError(f"module {package!r} has no attribute {name!r}")
-        return getattr(importlib.import_module(f"{package}.{home_of[name]}"), name)
+        value = getattr(importlib.import_module(f"{package}.{home_of[name]}"), name)
+        return vars(sys.modules[package]).setdefault(name, value)  # the next access does not come here
 
     return __getattr__
 

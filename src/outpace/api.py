@@ -13,17 +13,15 @@ from collections.abc import Callable, Sequence
 from contextvars import copy_context
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from outpace._cpus import available_cpus
 from outpace.advice import build_headline, drop_unsupported_findings, rank_findings, suggest_commands
 from outpace.hosts.host_reader import format_trace_warnings
-from outpace.hosts.map import Mapper
 from outpace.hosts.missing import missing_device_warnings
 from outpace.hosts.open import MAX_FULL_HOSTS, open_run
 from outpace.metrics.savings.budget import budgets
 from outpace.model import Finding, Page, Report, Severity, ToolFailure, UsageError
-from outpace.model.redaction import Redaction
 from outpace.model.text import clean
 from outpace.store.logdir import find_profiles
 from outpace.store.profile_source import ProfileSource
@@ -33,6 +31,10 @@ from outpace.timeline.run_part import RunPart, StepRange
 from outpace.tools import Tool, discover_tools, require_tool
 from outpace.tools.tool_methods import ToolMethods
 from outpace.trace import MemoryLimit, ReadLimits, Window, parse_size, parse_window
+
+if TYPE_CHECKING:
+    from outpace.hosts.map import Mapper
+    from outpace.model.redaction import Redaction
 
 _LONGEST = 300  # maximum length of a tool failure's message, in characters; its traceback is not cut
 
@@ -229,7 +231,7 @@ def open(
     >>> profile = outpace.open("logs/run", window="1.2s:1.5s")
     """
     found = find_profiles(source)
-    redaction = redact if isinstance(redact, Redaction) else Redaction() if redact else None
+    redaction = _new_redaction() if redact is True else redact or None
     part = parse_window(window, "window") if isinstance(window, str) else window
     given = parse_size(memory, "memory") if isinstance(memory, str) else memory
     limits = ReadLimits(part, MemoryLimit(given, min(len(found.files), MAX_FULL_HOSTS)))
@@ -237,6 +239,12 @@ def open(
         found, use_marks=use_marks, redaction=redaction, mapper=on, limits=limits, is_reopenable=_opens_again(found.files[0])
     )
     return Profile(run, found.older, redaction)
+
+
+def _new_redaction() -> Redaction:
+    from outpace.model.redaction import Redaction  # few reports are redacted
+
+    return Redaction()
 
 
 def _opens_again(file: ProfileFile) -> bool:

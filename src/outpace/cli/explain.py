@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-import re
 from typing import Annotated
 
 import typer
 
+from outpace._lazy import compile_lazily
 from outpace.cli.options import Color, Memory, Redact, Width, Window, build_open_options
 from outpace.cli.process import configure_process
 
-_NUMBER = re.compile(r"-?[0-9]+")
+_NUMBER = compile_lazily(r"-?[0-9]+")
 
 
 def explain(

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import re
 from pathlib import Path
 
+from outpace._lazy import compile_lazily
 from outpace.model.errors import NotFoundError, UsageError
 from outpace.model.input_files import special_file_type
 from outpace.model.text import format_suggestion
@@ -16,7 +16,7 @@ committed.
 
 ENDING = ".json"
 
-_NAME = re.compile(r"(?!.*\.json$)[A-Za-z0-9_][A-Za-z0-9._-]{0,99}")
+_NAME = compile_lazily(r"(?!.*\.json$)[A-Za-z0-9_][A-Za-z0-9._-]{0,99}")
 
 
 def find_baselines(folder: str = FOLDER) -> list[str]:

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Sequence
+
+from outpace._lazy import compile_lazily
 
 PartKey = tuple[str, str, str]  # (side, type, name); side is Host, Device, Input or Step
 
-_COUNTER = re.compile(r"(?<=[A-Za-z])_?\d+\b|\.\d+\b")  # counter that a framework appends to make names unique
-_CALL = re.compile(
+_COUNTER = compile_lazily(r"(?<=[A-Za-z])_?\d+\b|\.\d+\b")  # counter that a framework appends to make names unique
+_CALL = compile_lazily(
     r"^(?:(?:Stateful)?PartitionedCall(?:_\d+)?/)+"
 )  # what TensorFlow puts before ops of functions that it inlines
 

@@ -12,6 +12,7 @@ import numpy as np
 
 from outpace._caching import once
 from outpace._dataclass import dataclass
+from outpace._lazy import compile_lazily
 from outpace.compare.evidence import Machine, compute_machine
 from outpace.compare.facts import compute_facts, find_conflicts, find_program_difference, merge_facts
 from outpace.compare.means import CAPTURE_LOG_SD, Mean, combine_means, mean_with_error
@@ -35,8 +36,8 @@ PYTHON, DENSE, ELEMENTWISE = "Python and gaps", "dense ops", "other ops"
 INPUT, COPIES, ON_DEVICE = "input", "copies", "device"
 """Classes of work, each of which a busy or another machine changes by one factor."""
 
-_COPIES = re.compile(r"Memcpy|copy|_Send|_Recv|HostRecv|HostSend", re.IGNORECASE)
-_COLLECTIVE = re.compile(r"Collective|all.?reduce|all.?gather|reduce.?scatter|all.?to.?all|nccl|rccl", re.IGNORECASE)
+_COPIES = compile_lazily(r"Memcpy|copy|_Send|_Recv|HostRecv|HostSend", re.IGNORECASE)
+_COLLECTIVE = compile_lazily(r"Collective|all.?reduce|all.?gather|reduce.?scatter|all.?to.?all|nccl|rccl", re.IGNORECASE)
 _BESIDE = (Category.ALL_OTHERS, Category.COMPILATION)  # categories of time without an op
 STEP_SIDE = "Step"
 SHORT_OPS: PartKey = (HOST, "", "short ops and the executor")

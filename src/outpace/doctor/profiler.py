@@ -8,6 +8,7 @@ import re
 from collections.abc import Callable, Iterator
 
 from outpace._dataclass import dataclass
+from outpace._lazy import compile_lazily
 from outpace.capture.profilers import IGNORES_LEVELS
 from outpace.doctor.facts import DoctorFacts, FrameworkFacts
 from outpace.doctor.result import CheckResult, note, ok, problem
@@ -24,7 +25,7 @@ _TOOLS = {
     "nv-hostengine": "DCGM",
     "dcgm-exporter": "DCGM",
 }
-_PRELOADED = re.compile(
+_PRELOADED = compile_lazily(
     r"nsys|nsight|libToolsInjection|cupti|ittnotify|vtune|tcmalloc_and_profiler|libprofiler|heaptrack|memray"
 )
 

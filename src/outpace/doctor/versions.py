@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator, Mapping
 from functools import partial
 
 from outpace._dataclass import dataclass
+from outpace._lazy import compile_lazily
 from outpace.doctor.facts import DoctorFacts, FrameworkFacts, last_lines
 from outpace.doctor.result import CheckResult, note, ok, problem, unchecked
 from outpace.doctor.system import System
@@ -16,7 +17,7 @@ _TENSORFLOWS = (
     *("tf-nightly", "tf-nightly-cpu"),
 )
 _SHOWN = ("numpy", "protobuf", "tf-keras", "tensorboard", "tensorboard-plugin-profile", "xprof")
-_OURS = re.compile(r"^(tensorflow|tf[-_]|keras|jax|tensorboard|xprof|numpy|protobuf)", re.IGNORECASE)
+_OURS = compile_lazily(r"^(tensorflow|tf[-_]|keras|jax|tensorboard|xprof|numpy|protobuf)", re.IGNORECASE)
 
 
 class Packages:

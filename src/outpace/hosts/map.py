@@ -13,7 +13,6 @@ from queue import SimpleQueue
 from typing import Protocol, TypeVar
 
 from outpace._cpus import available_cpus
-from outpace.hosts.worker_process import WorkerProcess
 from outpace.model import OutpaceError
 
 _T = TypeVar("_T")
@@ -56,6 +55,8 @@ def map_in_processes(function: Callable[[_T], _R], items: Sequence[_T]) -> list[
     count = min(available_cpus(), len(items))
     if count < 2 or sys.platform == "win32":  # workers inherit the end of a pipe, as POSIX provides it
         return map_serially(function, items)
+    from outpace.hosts.worker_process import WorkerProcess  # loads multiprocessing, which a run of one host needs not
+
     found: dict[int, _R | OutpaceError] = {}
     broken = list[Exception]()
     todo = SimpleQueue[tuple[int, _T] | None]()

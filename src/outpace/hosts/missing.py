@@ -4,9 +4,9 @@ counts of the programs.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Sequence
 
+from outpace._lazy import compile_lazily
 from outpace.metrics.facts.device_counts import device_counts
 from outpace.model.units import format_count
 from outpace.timeline import Run
@@ -16,7 +16,7 @@ _FEWEST = 3  # minimum number of hosts whose names count as a numbering
 # number hosts
 _MOST_MISSING = 0.25
 _NAMED = 5
-_NUMBER = re.compile(r"\d+")
+_NUMBER = compile_lazily(r"\d+")
 
 
 def find_missing_hosts(hosts: Sequence[str]) -> tuple[str, ...]:

@@ -6,26 +6,25 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
-from posixpath import basename, dirname
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 
 from outpace.hosts.folder_merge import merge_folders
 from outpace.hosts.host_reader import HostRequest, intern_op_names, read_host_summary, read_host_trace
 from outpace.hosts.map import Mapper, map_hosts, map_serially
-from outpace.hosts.missing import find_missing_hosts, missing_host_warnings
+from outpace.hosts.missing import missing_host_warnings
 from outpace.metrics.cluster.host_summary import HostSummary, host_summaries
 from outpace.metrics.facts.device_counts import device_counts
 from outpace.model import OutpaceError, OutputError, TooLargeError, UsageError
-from outpace.model.redaction import Redaction
 from outpace.model.units import format_count
 from outpace.store.logdir import find_record
 from outpace.store.profiles import ProfileFile, ProfileSet
 from outpace.timeline import Run
-from outpace.timeline.vocabulary import EVENT_NAME_WORDS
-from outpace.trace import DIALECT_WORDS, ReadLimits, Trace, learn_names
-from outpace.trace import redact_trace as redacted
+from outpace.trace import ReadLimits, Trace
+
+if TYPE_CHECKING:
+    from outpace.model.redaction import Redaction
 
 # maximum number of hosts whose events are all kept; in memory a profile takes several times the
 # size of its file
@@ -77,8 +76,10 @@ def open_run(
     records = _records(files, remarks)
     title = format_title(profiles, traces)
     if redaction is not None:
-        _learn(redaction, profiles, records)
-        title, traces, records, remarks = _redacted(redaction, title, traces, records, remarks)
+        from outpace.hosts.redaction import learn_hosts, redact_parts  # few reports are redacted
+
+        learn_hosts(redaction, profiles, records)
+        title, traces, records, remarks = redact_parts(redaction, title, traces, records, remarks)
     run = Run.from_traces(traces, title, use_marks=use_marks, records=records, remarks=tuple(remarks), **more)
     if every:
         run.cache.set(host_summaries, every)
@@ -93,39 +94,6 @@ def _windows(traces: Sequence[Trace]) -> list[str]:
         f"Only a part of the time is in this report: {part}. Steps that no mark numbers are counted from there."
         for part in parts
     ]
-
-
-def _redacted(
-    redaction: Redaction, title: str, traces: Sequence[Trace], records: Mapping[str, Mapping[str, Any]], remarks: Sequence[str]
-) -> tuple[str, list[Trace], dict[str, Mapping[str, Any]], list[str]]:
-    """Return title, traces, records and remarks with all names redacted. The redaction learns all
-    names before any part is redacted, because one part may define the names that another
-    contains.
-    """
-    for trace in traces:
-        learn_names(trace, redaction)
-    hosts = {trace.host: f"host{at:0{len(str(len(traces)))}}" for at, trace in enumerate(traces, 1)}
-    return (
-        redaction.redact_path(title),
-        [redacted(trace, redaction, hosts[trace.host]) for trace in traces],
-        {hosts[host]: redaction.redact_record(record) for host, record in records.items()},
-        [redaction.redact_text(remark) for remark in remarks],
-    )
-
-
-def _learn(redaction: Redaction, found: ProfileSet, records: Mapping[str, Mapping[str, Any]]) -> None:
-    """Register the names of all hosts and of their folders with a redaction, including hosts that
-    only the remarks name.
-    """
-    redaction.keep_words(DIALECT_WORDS | EVENT_NAME_WORDS)
-    hosts = [file.host for file in found.files]
-    for host in (*hosts, *find_missing_hosts(hosts)):
-        for part in host.split("/"):  # some names begin with the rank of the host
-            redaction.redact_host(part)
-    for file in found.files:
-        redaction.redact_host(basename(dirname(file.path)))
-    for record in records.values():
-        redaction.redact_record(record)
 
 
 def format_title(profiles: ProfileSet, traces: Sequence[Trace]) -> str:

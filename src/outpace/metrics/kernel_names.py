@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import re
+from outpace._lazy import compile_lazily
 
 _WIDTH = 48
-_INSTRUCTION = re.compile(r"%([\w.-]+) = ")  # an HLO instruction with its text, as XLA names events after it
+_INSTRUCTION = compile_lazily(r"%([\w.-]+) = ")  # an HLO instruction with its text, as XLA names events after it
 
 
 def kernel_function_name(kernel: str) -> str:

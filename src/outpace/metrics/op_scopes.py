@@ -4,13 +4,13 @@ name.
 
 from __future__ import annotations
 
-import re
+from outpace._lazy import compile_lazily
 
 NO_SCOPE = "(no scope)"
 # Scopes of function calls: their ops belong to the scope around the call.
 _WRAPPERS = ("StatefulPartitionedCall", "PartitionedCall")
-_REPLICA = re.compile(r"(?:replica|tower|clone)(?:_\d+)?\Z")  # scope of a replica; the first replica often has none
-_NUMBER = re.compile(r"(?<=[A-Za-z_])\d+\Z")
+_REPLICA = compile_lazily(r"(?:replica|tower|clone)(?:_\d+)?\Z")  # scope of a replica; the first replica often has none
+_NUMBER = compile_lazily(r"(?<=[A-Za-z_])\d+\Z")
 
 
 def parse_scopes(op_name: str) -> tuple[str, ...]:

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import os
-import re
 
-_CELL = re.compile(r"(In \[\d+\]):(\d.*)$")
+from outpace._lazy import compile_lazily
+
+_CELL = compile_lazily(r"(In \[\d+\]):(\d.*)$")
 
 
 def format_source_line(file: str, line: int) -> str:

@@ -4,18 +4,19 @@ profile.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping
 from typing import Any
 
-_LABEL = re.compile(r"([A-Za-z0-9_]+?)_py_L(\d+)_([a-z0-9_]+)")
+from outpace._lazy import compile_lazily
+
+_LABEL = compile_lazily(r"([A-Za-z0-9_]+?)_py_L(\d+)_([a-z0-9_]+)")
 # TensorFlow's default labels: names of ops, and of the datasets of windows.
-_DEFAULT = re.compile(r"[A-Za-z0-9_]*(?:(?:Dataset|Iterator)[A-Za-z0-9]*|Op):\d+")
-_FUSED = re.compile(r"fused\((.*)\)")
+_DEFAULT = compile_lazily(r"[A-Za-z0-9_]*(?:(?:Dataset|Iterator)[A-Za-z0-9]*|Op):\d+")
+_FUSED = compile_lazily(r"fused\((.*)\)")
 
 
-_VERSION = re.compile(r"(?:Dataset)?(?:V\d+)?$")
-_WORD = re.compile(r"[A-Z]+(?![a-z])|[A-Z][a-z0-9]*")
+_VERSION = compile_lazily(r"(?:Dataset)?(?:V\d+)?$")
+_WORD = compile_lazily(r"[A-Z]+(?![a-z])|[A-Z][a-z0-9]*")
 _WRITTEN = {
     "Generator": "from_generator()",
     "FromTensor": "from_tensors()",

@@ -11,6 +11,7 @@ import re
 import zlib
 
 from outpace._dataclass import dataclass
+from outpace._lazy import compile_lazily
 from outpace.model.input_files import PROFILE, open_file
 
 HEAD_BYTES = 1 << 16  # bytes of a file's head that identify every format; Kineto writes its devices before "traceEvents"
@@ -28,8 +29,8 @@ _PYTORCH_KEYS = (
     b'"schemaVersion"',
     b'"Torch-',
 )
-_PICKLE = re.compile(rb"\x80[\x02-\x05]")
-_HTML = re.compile(rb"(<!--.*?-->\s*)?<(!doctype html|html|head)\b", re.IGNORECASE | re.DOTALL)
+_PICKLE = compile_lazily(rb"\x80[\x02-\x05]")
+_HTML = compile_lazily(rb"(<!--.*?-->\s*)?<(!doctype html|html|head)\b", re.IGNORECASE | re.DOTALL)
 
 
 @dataclass(frozen=True)

@@ -12,20 +12,21 @@ from collections import Counter
 from collections.abc import Collection, Mapping
 from typing import Any
 
+from outpace._lazy import compile_lazily
 from outpace.model import protobuf_wire
 from outpace.model.sensitive_patterns import FILE_EXTENSION, PATH_ONLY, SENSITIVE, is_host
 
 # Beginning of a path up to Python's own folders; it belongs to the user and is redacted, while the
 # rest of the path stays
-_KEPT = re.compile(r".*[/\\](?=(?:site-packages|dist-packages|lib[/\\]python3\.\d+)[/\\](?!.*\.\.[/\\]))")
-_HOME = re.compile(r"(?:^|[/\\])(?:home|[Uu]sers)[/\\]([^/\\]+)")
-_LITERAL = re.compile(r"([\"'])((?:\\.|(?!\1).)+)(\1|$)|(#)(.+)")  # string literal or comment in a line of source
-_SCHEME = re.compile(r"[A-Za-z][\w+.-]*:(?:\\?/){2,}")
-_PLACES = re.compile(r"(?::\d+)+\Z")  # line number and column after a path
-_PORT = re.compile(r":\d+\Z")
-_UNTOLD = re.compile(r"\.\.?|~|[A-Za-z]:|\$\w+|\$\{\w+\}|%\w+%")  # parts of a path that are no names and reveal nothing
-_NUMBER = re.compile(r"[-+.\de]+|True|False")
-_READABLE = re.compile(rb"[\t\n\r\x20-\x7e\x80-\xff]*")
+_KEPT = compile_lazily(r".*[/\\](?=(?:site-packages|dist-packages|lib[/\\]python3\.\d+)[/\\](?!.*\.\.[/\\]))")
+_HOME = compile_lazily(r"(?:^|[/\\])(?:home|[Uu]sers)[/\\]([^/\\]+)")
+_LITERAL = compile_lazily(r"([\"'])((?:\\.|(?!\1).)+)(\1|$)|(#)(.+)")  # string literal or comment in a line of source
+_SCHEME = compile_lazily(r"[A-Za-z][\w+.-]*:(?:\\?/){2,}")
+_PLACES = compile_lazily(r"(?::\d+)+\Z")  # line number and column after a path
+_PORT = compile_lazily(r":\d+\Z")
+_UNTOLD = compile_lazily(r"\.\.?|~|[A-Za-z]:|\$\w+|\$\{\w+\}|%\w+%")  # parts of a path that are no names and reveal nothing
+_NUMBER = compile_lazily(r"[-+.\de]+|True|False")
+_READABLE = compile_lazily(rb"[\t\n\r\x20-\x7e\x80-\xff]*")
 _DEEPEST = 40  # maximum depth of nested protobuf messages
 _LONG = 12  # minimum length of a plain word, in letters, that cannot be the name of an op
 _SHORTEST = 3  # minimum length of a name, in letters, that is searched for in all texts

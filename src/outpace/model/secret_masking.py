@@ -12,17 +12,21 @@ import re
 import shlex
 from collections.abc import Sequence
 
+from outpace._lazy import compile_lazily
+
 MASK_TEXT = "..."
 
-_WORDS = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|\d+")  # words of a name: api-key, api_key, apiKey, API_KEY, model.api.key
+_WORDS = compile_lazily(
+    r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|\d+"
+)  # words of a name: api-key, api_key, apiKey, API_KEY, model.api.key
 _ALWAYS = ("secret", "password", "passwd", "passphrase", "pwd", "credential")
 _BUT_NUMBERS = ("key", "token")  # names of secrets unless the value is a number: `--max-tokens 512` is a size
 _BEHIND = ("id", "value")  # words that may follow the name of a secret: AWS_ACCESS_KEY_ID
-_NUMBER = re.compile(r"[-+]?[\d.,_]{1,9}")
-_NAMED = re.compile(r"(?P<name>[-+~]*[A-Za-z][\w./-]*)=(?P<value>.*)", re.DOTALL)
-_OPTION = re.compile(r"-[A-Za-z]|--[a-z][\w-]*(?:=.*)?", re.DOTALL)
-_INSIDE = re.compile(r"""(?P<name>[A-Za-z][\w.-]*)(?P<between>["']?\s*[=:]\s*)(?P<value>"[^"]*"|'[^']*'|[^\s"',;&}\])]+)""")
-_LOGIN = re.compile(r"(?<=://)([^/\s:@]*:)[^/\s@]+(?=@)")  # user:password@host
+_NUMBER = compile_lazily(r"[-+]?[\d.,_]{1,9}")
+_NAMED = compile_lazily(r"(?P<name>[-+~]*[A-Za-z][\w./-]*)=(?P<value>.*)", re.DOTALL)
+_OPTION = compile_lazily(r"-[A-Za-z]|--[a-z][\w-]*(?:=.*)?", re.DOTALL)
+_INSIDE = compile_lazily(r"""(?P<name>[A-Za-z][\w.-]*)(?P<between>["']?\s*[=:]\s*)(?P<value>"[^"]*"|'[^']*'|[^\s"',;&}\])]+)""")
+_LOGIN = compile_lazily(r"(?<=://)([^/\s:@]*:)[^/\s@]+(?=@)")  # user:password@host
 
 
 def mask_secrets(arguments: Sequence[str]) -> tuple[str, ...]:

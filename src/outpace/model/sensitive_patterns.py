@@ -11,6 +11,8 @@ from __future__ import annotations
 import ipaddress
 import re
 
+from outpace._lazy import compile_lazily
+
 _DATA = (
     "arrow avro bin bz2 cfg ckpt conf csv dat data db feather gguf gz h5 hdf5 html idx ini ipynb jpe?g jsonl? keras lmdb log lz4 mat mp3 "
     "mp4 msgpack npy npz onnx orc parquet pb pkl png proto pt pth pyw? safetensors sh sqlite tar tfrecords? tgz toml tsv txt wav xml ya?ml "
@@ -62,13 +64,13 @@ _FOUND = {
     ),
 }
 
-SENSITIVE = re.compile("|".join(f"(?P<{kind}>{pattern})" for kind, pattern in _FOUND.items()))
+SENSITIVE = compile_lazily("|".join(f"(?P<{kind}>{pattern})" for kind, pattern in _FOUND.items()))
 """Pattern of the sensitive parts of a text; the name of the matched group is the kind of part."""
 
-PATH_ONLY = re.compile(r"(?:~?/|[A-Za-z]:[/\\])[^\n\":]*\.\w+(?::\d+)*|[^\n\"':]*\.(?:pyw?|ipynb)")
+PATH_ONLY = compile_lazily(r"(?:~?/|[A-Za-z]:[/\\])[^\n\":]*\.\w+(?::\d+)*|[^\n\"':]*\.(?:pyw?|ipynb)")
 """Pattern of a text that consists of one path; the path may contain blanks."""
 
-FILE_EXTENSION = re.compile(rf"(?<=.)\.(?:{_ENDINGS})$")
+FILE_EXTENSION = compile_lazily(rf"(?<=.)\.(?:{_ENDINGS})$")
 """Pattern of a file's ending that reveals the kind of file and nothing else."""
 
 

@@ -13,7 +13,7 @@ from outpace.model.arrays import Column, Indices
 from outpace.model.units import Unit
 
 _ABBREVIATIONS = {word.lower(): word for word in ("CPU", "FLOPs", "GPU", "HLO", "ID", "JAX", "SM", "TF", "TPU", "XLA")}
-_KEY, _ADDITIVE, _APART = "*", "+", "-"  # marks before the names of a schema's columns
+_MARKS = "*+-"  # before the name of a schema's column: it is a key, additive, apart
 
 
 @dataclass(frozen=True)
@@ -52,8 +52,8 @@ def parse_schema(text: str, *shared: Field) -> tuple[Field, ...]:
     `| title` where the heading is not the name.
 
     A mark before the name sets a property: `*` key, `+` additive, `-` apart. A line that is only a
-    name stands for the field of that name in `shared`. Raises ValueError for an unknown unit,
-    KeyError for a name that is not in `shared`.
+    name, with `*` or not, stands for the field of that name in `shared`. Raises ValueError for an
+    unknown unit, KeyError for a name that is not in `shared`.
 
     >>> parse_schema("* op | text | name of the op")[0].key
     True
@@ -62,12 +62,13 @@ def parse_schema(text: str, *shared: Field) -> tuple[Field, ...]:
     fields = []
     for line in text.strip().splitlines():
         marked, *rest = (" ".join(cell.split()) for cell in line.split("|"))
-        name = marked.lstrip(f"{_KEY}{_ADDITIVE}{_APART} ")
-        spec = Field(name, Unit(rest[0]), *rest[1:]) if rest else known[name]
-        key, additive, apart = (marked.startswith(mark) for mark in (_KEY, _ADDITIVE, _APART))
-        fields.append(
-            replace(spec, key=spec.key or key, additive=spec.additive or additive, apart=spec.apart or apart),
-        )
+        name = marked.lstrip(f"{_MARKS} ")
+        key, additive, apart = (marked[0] == mark for mark in _MARKS)
+        if rest:
+            fields.append(Field(name, Unit(rest[0]), *rest[1:], key=key, additive=additive, apart=apart))
+        else:
+            spec = known[name]
+            fields.append(replace(spec, key=True) if key else spec)
     return tuple(fields)
 
 

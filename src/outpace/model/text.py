@@ -7,11 +7,11 @@ goes through `clean`; HTML is escaped on top of that by its template.
 
 from __future__ import annotations
 
-import re
 import unicodedata
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
+from outpace._lazy import compile_lazily
 from outpace.model.units import Unit, humanize
 
 ELLIPSIS = "…"
@@ -20,13 +20,13 @@ MAX_TEXT_LENGTH = 2000
 name whole.
 """
 
-_PLAIN = re.compile(r"[ -~]*")
-_PARTS = re.compile(r"[^/:,<( ]*[/:,<( ]+|[^/:,<( ]+")  # parts of a name: scopes, namespaces, arguments
-_PINCHED = re.compile(r"([^0-9/:,<( …]{4})[^0-9/:,<( …]{2,}([/:,<( ]+)")  # a part whose word is long and has no number
+_PLAIN = compile_lazily(r"[ -~]*")
+_PARTS = compile_lazily(r"[^/:,<( ]*[/:,<( ]+|[^/:,<( ]+")  # parts of a name: scopes, namespaces, arguments
+_PINCHED = compile_lazily(r"([^0-9/:,<( …]{4})[^0-9/:,<( …]{2,}([/:,<( ]+)")  # a part whose word is long and has no number
 # Unicode categories that are spelled out: control, format (bidi overrides, zero width), surrogate,
 # private use, line and paragraph separators
 _HOSTILE = frozenset(("Cc", "Cf", "Cs", "Co", "Zl", "Zp"))
-_SENTENCE_END = re.compile(r"(?<=[.!?])\s+(?=[A-Z'\"])")
+_SENTENCE_END = compile_lazily(r"(?<=[.!?])\s+(?=[A-Z'\"])")
 _SHORT_ESCAPES = {"\n": "\\n", "\r": "\\r", "\t": "\\t"}
 
 

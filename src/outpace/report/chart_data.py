@@ -5,7 +5,6 @@ nodes.
 from __future__ import annotations
 
 import math
-import re
 from collections.abc import Iterator, Sequence
 from typing import Any
 
@@ -13,6 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from outpace._dataclass import dataclass
+from outpace._lazy import compile_lazily
 from outpace.model import Chart, ChartKind, Field, Unit, median
 from outpace.model.text import clean, format_cell
 from outpace.report import palette
@@ -21,7 +21,7 @@ OTHERS_NAME = "all others"
 """Name of the part that combines all parts too small to be shown."""
 
 NAMELESS = "(no name)"
-_NO_NAME = re.compile(r"\(.*\)$")  # label of an unnamed item, such as "(no scope)"
+_NO_NAME = compile_lazily(r"\(.*\)$")  # label of an unnamed item, such as "(no scope)"
 # multiple of the median from which a column is clipped, so that one compiling first step does not
 # flatten all others
 _TALL = 4.0

@@ -6,9 +6,11 @@ import re
 from functools import cache
 from pathlib import Path
 
+from outpace._lazy import compile_lazily
+
 _FILE = Path(__file__).parent / "assets" / "glossary.md"
-_ENTRY = re.compile(r"^\*\*(.+?)\.\*\* (.+)$", re.MULTILINE)
-_MARKUP = re.compile(r"\*\*|`")
+_ENTRY = compile_lazily(r"^\*\*(.+?)\.\*\* (.+)$", re.MULTILINE)
+_MARKUP = compile_lazily(r"\*\*|`")
 
 
 def read_glossary() -> str:

@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from outpace._dataclass import dataclass
+from outpace._lazy import compile_lazily
 from outpace.model import Chart, Page, Report
 from outpace.model.files import write_atomically
 from outpace.report import glossary, palette
@@ -33,8 +34,8 @@ _SCRIPTS = (
     *("find.js", "glossary.js", "views.js", "routes.js", "theme.js"),
 )
 _LAST = "page.js"
-_COMMENT = re.compile(r"^[ \t]*/\*.*?\*/[ \t]*$", re.MULTILINE | re.DOTALL)
-_REMARK = re.compile(r"[ \t]+// [^\"'`\n]*$", re.MULTILINE)  # behind which no text ends: it stands in none
+_COMMENT = compile_lazily(r"^[ \t]*/\*.*?\*/[ \t]*$", re.MULTILINE | re.DOTALL)
+_REMARK = compile_lazily(r"[ \t]+// [^\"'`\n]*$", re.MULTILINE)  # behind which no text ends: it stands in none
 _FIRST = "document.documentElement.classList.add('routed')"
 """Script that runs before anything is drawn: without scripts, views appear one below the other."""
 

@@ -5,7 +5,6 @@ without the profile.
 from __future__ import annotations
 
 import math
-import re
 from collections.abc import Mapping
 from pathlib import Path
 from types import NoneType
@@ -13,6 +12,7 @@ from typing import Any, cast, get_type_hints
 
 import numpy as np
 
+from outpace._lazy import compile_lazily
 from outpace.model import (
     Chart,
     ChartKind,
@@ -44,7 +44,7 @@ _KINDS: dict[Unit, set[type]] = {
 _TEXTS = {ChartKind.GRAPH: 3, ChartKind.ICICLE: 2, ChartKind.AREA: 3}
 """Number of a chart's leading series that are not sizes."""
 
-_BEGINNING = re.compile(rb'\s*\{\s*"schema"\s*:')  # also as `jq` formats it
+_BEGINNING = compile_lazily(rb'\s*\{\s*"schema"\s*:')  # also as `jq` formats it
 
 
 def is_report_file(path: str) -> bool:

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable
 
-_WORD = re.compile(r"(?:[A-Za-z]+|[0-9]+)\Z")
+from outpace._lazy import compile_lazily
+
+_WORD = compile_lazily(r"(?:[A-Za-z]+|[0-9]+)\Z")
 # minimum number of characters for the head of a name to be meaningful; `flame_tree.js` has the same
 # constant
 _LEAST = 4

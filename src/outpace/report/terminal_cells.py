@@ -5,20 +5,20 @@ broken at their joints; parts that differ are never cut.
 from __future__ import annotations
 
 import functools
-import re
 from collections.abc import Sequence
 
 from rich.cells import cell_len
 
+from outpace._lazy import compile_lazily
 from outpace.model.text import ELLIPSIS, elide, shorten
 
 _TREE = " └"  # prefix of a name in a tree
-_SCOPE = re.compile(r"[/ ,:;<(]")
-_WORD = re.compile(r"[_.\-)\]>=]|[a-z0-9](?=[A-Z])")
-_PHRASE = re.compile(r"[^/:<_ ]+(?: [^/:<_ ]+)+")  # words, where a name has joints
-_ONE_WORD = re.compile(r"[A-Za-z]?[a-z]+")
-_PLACE = re.compile(r"\S*/([^/\s]+:[0-9]+)")  # line of a file; its folder seldom distinguishes it from another
-_SCOPED = re.compile(r"[/:<]")  # a name with parts that may be shared with other names
+_SCOPE = compile_lazily(r"[/ ,:;<(]")
+_WORD = compile_lazily(r"[_.\-)\]>=]|[a-z0-9](?=[A-Z])")
+_PHRASE = compile_lazily(r"[^/:<_ ]+(?: [^/:<_ ]+)+")  # words, where a name has joints
+_ONE_WORD = compile_lazily(r"[A-Za-z]?[a-z]+")
+_PLACE = compile_lazily(r"\S*/([^/\s]+:[0-9]+)")  # line of a file; its folder seldom distinguishes it from another
+_SCOPED = compile_lazily(r"[/:<]")  # a name with parts that may be shared with other names
 MAX_LINES = 8
 """Maximum lines of one cell: no real name needs more, but a profile may contain names of any
 length.

@@ -13,12 +13,13 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
+from outpace._lazy import compile_lazily
 from outpace.store.profiles import ProfileFile, RunInfo
 
 # Maximum time between two folders of one run, in seconds: far more than the time within which hosts
 # start, and than clocks of one job differ.
 MAX_FOLDER_GAP_S = 3600.0
-_RANK = re.compile(
+_RANK = compile_lazily(
     r"(?P<job>(?:.*[-_.])?)(?:host|rank|node|nid|worker|chief|master|process|proc|replica|pod|machine)s?[-_.]?\d+"
     r"|(?:ip[-_.])?\d{1,3}(?:[-_.]\d{1,3}){3}(?:\..+)?"  # an IP address, or a host name that a cloud derives from one
     r"|[0-9a-f]{56}",  # the id of a Ray node

@@ -19,7 +19,6 @@ from collections.abc import Callable, Iterator
 from dataclasses import replace
 
 from outpace.model.errors import NotFoundError, OutputError, UsageError
-from outpace.model.foreign_formats import identify_file
 from outpace.model.input_files import RECORD, confine_reads, format_error, special_file_type
 from outpace.store import host_folders
 from outpace.store.profile_source import ProfileSource, read_in_memory, require_path
@@ -81,6 +80,8 @@ def _what_else(tree: Tree, root: str) -> str:
     """Return a sentence on the first file that looks like another profiler's, in the folder or in
     its runs; "" without one.
     """
+    from outpace.model.foreign_formats import identify_file
+
     folder = root.rstrip("/")
     runs = [f"{folder}/{PROFILE_FOLDER}/{name}" for name in tree.folders(f"{folder}/{PROFILE_FOLDER}")]
     for place in (folder, *runs[:_LOOKED_AT]):

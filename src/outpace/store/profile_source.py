@@ -9,7 +9,6 @@ import os
 from typing import Any, TypeAlias
 
 from outpace.model.errors import UsageError
-from outpace.store import trace_events
 from outpace.trace.formats import InMemoryProfile
 
 ProfileSource: TypeAlias = Any  # a path, text, a buffer, a file object, or a profiler's object: `read_in_memory` says which
@@ -46,7 +45,9 @@ def read_in_memory(source: ProfileSource) -> InMemoryProfile | None:
         data = source if isinstance(source, bytes) else memoryview(source).tobytes()
     except TypeError:
         return None
-    return InMemoryProfile(trace_events.convert_to_xspace(data) or data, type_name=kind)
+    from outpace.store.trace_events import convert_to_xspace as convert_trace_events
+
+    return InMemoryProfile(convert_trace_events(data) or data, type_name=kind)
 
 
 def _read(file: Any) -> InMemoryProfile:

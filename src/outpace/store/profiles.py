@@ -6,13 +6,13 @@ from __future__ import annotations
 
 import contextlib
 import datetime
-import re
 
 from outpace._caching import once
 from outpace._dataclass import dataclass
+from outpace._lazy import compile_lazily
 from outpace.trace.formats import InMemoryProfile
 
-_TIMESTAMP = re.compile(r"\d{4}(_\d{2}){5}")  # the name that TensorFlow and JAX give a run
+_TIMESTAMP = compile_lazily(r"\d{4}(_\d{2}){5}")  # the name that TensorFlow and JAX give a run
 
 
 @dataclass(frozen=True)

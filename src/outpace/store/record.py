@@ -18,7 +18,6 @@ from typing import Any
 from outpace._dataclass import dataclass
 from outpace.model.codec import decode
 from outpace.model.files import parse_json, write_atomically
-from outpace.model.secret_masking import mask_secrets
 
 SCHEMA = 1  # version of the record's format
 RECORD_SUFFIX = ".outpace.json"
@@ -320,7 +319,9 @@ class CaptureRecord:
     schema: int = SCHEMA
 
     def __post_init__(self) -> None:
-        if not self.secrets:
+        if self.argv and not self.secrets:
+            from outpace.model.secret_masking import mask_secrets  # few runs have options to look at
+
             object.__setattr__(self, "argv", mask_secrets(self.argv))
 
     def to_json(self) -> str:

@@ -8,9 +8,9 @@ several threads, step marks and compiled programs. A warning in the profile says
 
 from __future__ import annotations
 
-import re
 from typing import Any
 
+from outpace._lazy import compile_lazily
 from outpace.model.protobuf_wire import iter_fields
 from outpace.model.space_builder import Inline, LineBuilder, SpaceBuilder, StatValue
 
@@ -22,7 +22,7 @@ _LESS = (
     "read from what TensorFlow's ProfilerSession.stop() returns, which leaves out the marks of steps and what links events of several "
     "threads; for all of it capture into a file"
 )
-_NUMBER = re.compile(r"-?\d{1,19}")
+_NUMBER = compile_lazily(r"-?\d{1,19}")
 
 
 def convert_to_xspace(data: bytes) -> bytes | None:

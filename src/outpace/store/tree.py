@@ -11,12 +11,12 @@ import datetime
 import errno
 import math
 import os
-import re
 import shutil
 import stat
 from typing import Any, Protocol
 
 from outpace._dataclass import dataclass
+from outpace._lazy import compile_lazily
 from outpace.model.errors import NotFoundError, UsageError
 from outpace.model.input_files import FileKind, read_file
 
@@ -29,8 +29,8 @@ _PACKAGES = {
     "abfs": "adlfs",
     "az": "adlfs",
 }
-_LOCAL = re.compile(r"^(file|local)://")
-_URL = re.compile(r"^[A-Za-z][A-Za-z0-9+.-]*(::|://)")
+_LOCAL = compile_lazily(r"^(file|local)://")
+_URL = compile_lazily(r"^[A-Za-z][A-Za-z0-9+.-]*(::|://)")
 
 
 @dataclass(frozen=True)

@@ -9,17 +9,18 @@ from collections.abc import Collection
 
 import numpy as np
 
+from outpace._lazy import compile_lazily
 from outpace.model.arrays import Codes, Indices
 from outpace.timeline.event_names import EventFlag, event_names
 from outpace.timeline.timeline import Timeline
 from outpace.trace import Trace, dialect
-from outpace.trace.algorithms import find_positions
+from outpace.trace.algorithms import distinct, find_positions, isin
 
 ALLOCATOR_STATS = (dialect.ALLOCATOR_NAME, dialect.INDEX_ON_HOST, dialect.DEVICE_ORDINAL)
 _UNNAMED = "unnamed"
-_NUMBER = re.compile(r"(?:^|_)(\d+)(?:_|$)")  # device number in an allocator's name: GPU_4_bfc, gpu_async_0, 3
-_PLANE = re.compile(r":(\d+)(?:\s|$)")
-_OF_HOST = re.compile(r"host|cpu", re.IGNORECASE)
+_NUMBER = compile_lazily(r"(?:^|_)(\d+)(?:_|$)")  # device number in an allocator's name: GPU_4_bfc, gpu_async_0, 3
+_PLANE = compile_lazily(r":(\d+)(?:\s|$)")
+_OF_HOST = compile_lazily(r"host|cpu", re.IGNORECASE)
 
 
 def find_allocator_events(timeline: Timeline) -> Indices:
@@ -48,10 +49,11 @@ def find_memories(trace: Trace, rows: Indices) -> tuple[Codes, list[str]]:
     of[place >= 0] = code
     found: dict[str, int] = {}
     memory = np.zeros(len(rows), np.int64)
-    for at in np.unique(np.stack((of, number), axis=1), axis=0).tolist():
-        text = texts[at[0]] if at[0] >= 0 else ""
-        name = text or (str(at[1]) if at[1] >= 0 else _UNNAMED)
-        memory[(of == at[0]) & (number == at[1])] = found.setdefault(name, len(found))
+    for allocator in distinct(of).tolist():
+        text = texts[allocator] if allocator >= 0 else ""
+        for device in distinct(number[of == allocator]).tolist():
+            name = text or (str(device) if device >= 0 else _UNNAMED)
+            memory[(of == allocator) & (number == device)] = found.setdefault(name, len(found))
     return memory, list(found)
 
 
@@ -66,7 +68,7 @@ def find_other_device_events(timeline: Timeline, devices: Collection[str]) -> In
         return rows[:0]
     memory, known = find_memories(timeline.trace, rows)
     device = np.array([parse_device_ordinal(name) for name in known], np.int64)[memory]
-    theirs = np.isin(device, list(numbers))
+    theirs = isin(device, list(numbers))
     return rows[~theirs & (theirs.any() | (device >= 0))]
 
 

@@ -12,7 +12,6 @@ to the instructions scheduled in between. (The reference knows the buffer only.)
 
 from __future__ import annotations
 
-import re
 from collections.abc import Sequence
 from difflib import SequenceMatcher
 from itertools import pairwise, takewhile
@@ -21,6 +20,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from outpace._caching import memoize
+from outpace._lazy import compile_lazily
 from outpace.model.arrays import Codes, Indices
 from outpace.timeline.event_names import CUDNN_MARKER
 from outpace.timeline.xla_threads import host_mask
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from outpace.timeline.timeline import Timeline
 
 _ON_AMD = ".kd"  # suffix of kernel names on AMD
-_NUMBER, _OTHER = re.compile(r"_\d+$"), re.compile(r"\W")
+_NUMBER, _OTHER = compile_lazily(r"_\d+$"), compile_lazily(r"\W")
 _MOST = 50_000_000  # maximum number of comparisons in one profile: a second
 _PATCHED = 1_000_000  # maximum number of comparisons for one launch whose names do not all agree
 

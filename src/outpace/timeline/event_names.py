@@ -22,12 +22,13 @@ from typing import NamedTuple
 import numpy as np
 
 from outpace._caching import memoize
+from outpace._lazy import compile_lazily
 from outpace.model.arrays import Indices, Mask
 from outpace.trace import Trace
 
-_TF_NAME = re.compile(r"[A-Za-z0-9.][A-Za-z0-9_./>-]*")
-_TF_TYPE = re.compile(r"[A-Z_][a-zA-Z0-9_]*")
-_JAX_TYPE = re.compile(r"[a-z_][a-z0-9_]*(\[.*\])?", re.DOTALL)
+_TF_NAME = compile_lazily(r"[A-Za-z0-9.][A-Za-z0-9_./>-]*")
+_TF_TYPE = compile_lazily(r"[A-Z_][a-zA-Z0-9_]*")
+_JAX_TYPE = compile_lazily(r"[a-z_][a-z0-9_]*(\[.*\])?", re.DOTALL)
 _DIRECTIONS = ("HToD", "DToH", "DToD", "HToH", "PToP")  # directions of copies; PToP is between devices
 _COPIES = {f"memcpy{way}".lower(): f"Memcpy{way}" for way in _DIRECTIONS}
 _OLD_COPIES = {f"memcpy{way.replace('To', '2')}".lower(): f"Memcpy{way}" for way in _DIRECTIONS}
@@ -106,7 +107,7 @@ class EventFlag(IntFlag):
     SUMMARY_WRITE = auto()  # writing logs for TensorBoard, in a training or at the end of a capture
 
 
-_TRAINS = re.compile(
+_TRAINS = compile_lazily(
     r"MatMul|Conv\dD|Conv2d|Einsum|XlaDot|RNN|LSTM|GRU|Attention|Backprop|Grad|ResourceApply|ResourceSparseApply|Assign(?:Add|Sub)?Variable"
 )
 _JITTED = JITTED_CALL_PREFIX.rstrip("(")
@@ -181,14 +182,14 @@ _BUILDS = (
     *("TfrtTpuClient::Compile", "TfrtTpuCompiler::Compile", "CpuCompiler::", "GpuCompiler::", "FusionCompiler::Compile"),
     *("JitCompiler::Compile", "HLO passes"),
 )
-_BUILDS_IN_PYTHON = re.compile(  # frames of JAX functions that only build programs
+_BUILDS_IN_PYTHON = compile_lazily(  # frames of JAX functions that only build programs
     r"\$(?:pxla|compiler|mlir|partial_eval|stages)\.py:\d+ "
     r"(?:compile|compile_or_get_cached|backend_compile\w*|lower_sharding_computation|lower_jaxpr_to_module|trace_to_jaxpr\w*)"
 )
-_OF_MODULE = re.compile(
+_OF_MODULE = compile_lazily(
     r"\((jit_\S+|pmap_\S+)\)$"
 )  # program in the name of a pass: `HLO passes after layout assignment (jit_step)`
-_CALL = re.compile(r"(?:PjitFunction|PmapFunction)\((.*)\)")
+_CALL = compile_lazily(r"(?:PjitFunction|PmapFunction)\((.*)\)")
 _WRITES_LOGS = ("WriteSummary", "WriteRawProtoSummary", "WriteGraphSummary", "FlushSummaryWriter")
 _PASSES_ON = ("_Send", "_Recv", "_HostSend", "_HostRecv")  # types of ops that move a tensor between devices
 _MARKS = ("train", "test", "TraceContext")
@@ -245,16 +246,16 @@ class WorkKind(str, Enum):
     OTHER = "other ops"
 
 
-_RANDOM = re.compile(
+_RANDOM = compile_lazily(
     r"Random[A-Z]\w*|Stateless(Random|TruncatedNormal|Multinomial|Parameterized|Shuffle|SampleDistorted)\w*|Multinomial|"
     r"(Parameterized)?TruncatedNormal|Stateful(Uniform|StandardNormal|Random|TruncatedNormal)\w*|Rng\w*|rng(-\w+)*"
 )
-_RANDOM_NAME = re.compile(
+_RANDOM_NAME = compile_lazily(
     r"StatelessRandom|threefry|random_bits|rng_bit_generator|rng_uniform|RandomUniform|RandomStandardNormal|"
     r"jit\(_(?:uniform|normal|truncated_normal|gumbel|randint|shuffle|gamma|laplace|bernoulli)\)"
 )
 _WORK = tuple(
-    (kind, re.compile(pattern, re.IGNORECASE))
+    (kind, compile_lazily(pattern, re.IGNORECASE))
     # The first pattern that matches decides. It is searched in the type of an op, and in the last
     # part of a compiled op's name
     for kind, pattern in {
@@ -280,7 +281,7 @@ _WORK = tuple(
     }.items()
 )
 _OF_LAYER = tuple(  # kinds of layers that consist of several ops and can only be made cheaper as a whole
-    (kind, re.compile(pattern, re.IGNORECASE))
+    (kind, compile_lazily(pattern, re.IGNORECASE))
     for kind, pattern in {
         WorkKind.RECURRENT: r"lstm|(^|[/_])gru|(^|[/_])rnn|simple_?rnn",
         WorkKind.ATTENTION: r"attention|attn",
@@ -509,7 +510,7 @@ def parse_iterator_type(long_name: str) -> str:
     return long_name.rsplit("::", 1)[-1]
 
 
-_UNSPELT = re.compile(r"[^\w.-]")
+_UNSPELT = compile_lazily(r"[^\w.-]")
 _KINDS = {kind: code for code, kind in enumerate(OpKind)}
 # Flags as ints: thousands of names are classified, and an operation of `EventFlag` takes ten times
 # as long as one of int.

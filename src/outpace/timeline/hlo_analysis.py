@@ -11,6 +11,7 @@ import math
 import re
 from collections.abc import Callable, Sequence
 
+from outpace._lazy import compile_lazily
 from outpace.timeline.hlo_proto import Instruction, Shape, as_bytes, as_int, read_packed
 
 HALF, SINGLE, DOUBLE, UNKNOWN = 16, 32, 64, 0
@@ -34,7 +35,7 @@ _IN_PLACE = ("dynamic-update-slice", "scatter", "while")
 _PARTIAL = ("dynamic-slice", "slice", "gather", "pad", "dynamic-update-slice", "scatter", "while", "conditional", "call")
 
 DOT, CONVOLUTION, ATTENTION = "dot", "convolution", "attention"
-_ATTENTION = re.compile(r"fmha|attention|attn", re.IGNORECASE)
+_ATTENTION = compile_lazily(r"fmha|attention|attn", re.IGNORECASE)
 HOST_TO_DEVICE, DEVICE_TO_HOST, DEVICE_TO_DEVICE, COLLECTIVE = (
     "host_to_device",
     "device_to_host",
@@ -44,9 +45,9 @@ HOST_TO_DEVICE, DEVICE_TO_HOST, DEVICE_TO_DEVICE, COLLECTIVE = (
 _KERNEL_IN, _KERNEL_OUT = 3, 4  # fields of ConvolutionDimensionNumbers
 _SPATIAL = 11  # field of ConvolutionDimensionNumbers: dimensions of the input that the kernel slides over
 _LHS_CONTRACTING = 1  # field of DotDimensionNumbers
-_CONTRACTED = re.compile(r'"lhs_contracting_dimensions":\[([\d",]*)\]')
+_CONTRACTED = compile_lazily(r'"lhs_contracting_dimensions":\[([\d",]*)\]')
 _LHS_BATCH = 3  # field of DotDimensionNumbers
-_BATCHED = re.compile(r'"lhs_batch_dimensions":\[([\d",]*\d[\d",]*)\]')
+_BATCHED = compile_lazily(r'"lhs_batch_dimensions":\[([\d",]*\d[\d",]*)\]')
 _HIGHEST = 2  # value of PrecisionConfig
 _CASTS = 4  # maximum number of consecutive casts that are followed
 LAYOUT_OPCODES = frozenset(
@@ -54,7 +55,7 @@ LAYOUT_OPCODES = frozenset(
 )
 _COUNTED_OUT = frozenset(("iota", "compare"))
 _ONLY = LAYOUT_OPCODES | _COUNTED_OUT
-_ALL_DIGITS = re.compile(r'"operand_precision":\[[^\]]*"HIGHEST"')
+_ALL_DIGITS = compile_lazily(r'"operand_precision":\[[^\]]*"HIGHEST"')
 
 Callees = Callable[[Instruction], Sequence[Instruction]]
 Operands = Callable[[Instruction], Sequence[Instruction]]

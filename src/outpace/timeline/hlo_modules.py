@@ -7,7 +7,6 @@ decoded when one of its ops is requested.
 
 from __future__ import annotations
 
-import re
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from typing import TYPE_CHECKING
@@ -16,6 +15,7 @@ import numpy as np
 
 from outpace._caching import once
 from outpace._dataclass import dataclass
+from outpace._lazy import compile_lazily
 from outpace.model.arrays import Codes, Indices
 from outpace.timeline.command_buffers import compute_hlo_op_stat
 from outpace.timeline.event_names import normalize_function_name, parse_jitted_function
@@ -60,7 +60,7 @@ _REPLICAS, _PARTITIONS = 1, 2  # DeviceAssignmentProto
 _SEQUENCES, _SEQUENCE, _NUMBERS = 1, 2, 1  # HloScheduleProto: a map of computations to sequences of instructions
 _INSTRUCTIONS, _COMPUTATION_ID = 2, 5  # HloComputationProto
 _FILES, _FUNCTIONS, _LOCATIONS, _STACK = 1, 2, 3, 4  # StackFrameIndex
-_LIBRARY = re.compile(r"/(?:site|dist)-packages/|/lib/python\d|^<")  # paths of code that is not the program's own
+_LIBRARY = compile_lazily(r"/(?:site|dist)-packages/|/lib/python\d|^<")  # paths of code that is not the program's own
 _SILENT = frozenset(  # opcodes that execute nothing
     ("parameter", "constant", "tuple", "get-tuple-element", "bitcast", "after-all", "partition-id", "replica-id", "opt-barrier")
 )

@@ -19,6 +19,7 @@ from outpace.timeline.run import Run
 from outpace.timeline.steps import Steps
 from outpace.timeline.timeline import StepAssignment, Timeline
 from outpace.trace import EventColumn, overlap_mask, select_rows, store_column
+from outpace.trace.algorithms import isin
 
 StepRange: TypeAlias = "tuple[int | None, int | None]"
 """(first, last) step number, both included; None means no bound."""
@@ -129,6 +130,6 @@ def _known(steps: Steps, step_of: EventColumn, numbers: Numbers, rows: Indices, 
     """Return (the steps with these numbers, the step index of each event of the part). Events in
     the time of these steps that belong to another step have index -1.
     """
-    chosen = np.isin(steps.number, numbers)
+    chosen = isin(steps.number, numbers)
     number = np.append(np.where(chosen, np.cumsum(chosen) - 1, -1), -1).astype(np.int32)
     return steps.select(chosen, new_row), store_column(number[step_of[rows]])

@@ -24,6 +24,7 @@ from outpace.timeline.span_coverage import covered_time
 from outpace.timeline.steady_state import Exclusion
 from outpace.timeline.steps import Confidence, Steps, empty_steps
 from outpace.trace import Trace, dialect
+from outpace.trace.algorithms import isin
 
 _MOST = 0.5  # minimum share of the time from the first step to the end of the capture that steps fill
 _FEWEST = 3  # minimum number of whole steps; fewer do not show a repetition
@@ -105,5 +106,5 @@ def _capture_span(trace: Trace) -> tuple[int, int]:
 
 def _build_each(trace: Trace, calls: Indices) -> bool:
     """Whether most of the calls build a program, so that no step is like the next one."""
-    built = np.isin(calls, [build.row for build in find_jax_builds(trace)])
+    built = isin(calls, [build.row for build in find_jax_builds(trace)])
     return bool(built.sum() > _MOST * len(calls))

@@ -13,7 +13,7 @@ from outpace.timeline import event_names
 def _texts(value: object) -> Iterator[str]:
     if isinstance(value, str):
         yield value
-    elif isinstance(value, re.Pattern):
+    elif hasattr(value, "pattern"):
         yield str(value.pattern)
     elif isinstance(value, dict):
         yield from _texts((*value, *value.values()))

@@ -25,6 +25,7 @@ ENTRY_POINTS = "outpace.tools"
 _LAST = 1000  # `order` of an added tool that cannot be loaded: the end of the report
 
 
+@functools.cache
 def discover_tools() -> tuple[Tool, ...]:
     """Return all tools in the order in which a report shows them.
 
@@ -69,9 +70,8 @@ def _own() -> Iterator[Tool]:
                 yield tool
 
 
-@functools.cache
 def _added() -> tuple[Tool, ...]:
-    """Return the tools of other distributions; they are searched for only once."""
+    """Return the tools of other distributions."""
     if not _declared():
         return ()
     # Imported late: it loads e-mail and zip modules, 2 MB and 30 ms that few reports need.

@@ -6,13 +6,14 @@ import re
 from dataclasses import field
 
 from outpace._dataclass import dataclass
+from outpace._lazy import compile_lazily
 from outpace.model import TooLargeError, Unit, UsageError, humanize
 from outpace.model.arrays import Mask, Picoseconds
 from outpace.model.units import format_count
 from outpace.trace import columns
 
 _PICOSECONDS = {"s": 10**12, "ms": 10**9, "us": 10**6, "µs": 10**6, "ns": 10**3}
-_TIME = re.compile(r"(\d{1,12}(?:\.\d*)?|\.\d+)\s*(s|ms|us|µs|ns)")
+_TIME = compile_lazily(r"(\d{1,12}(?:\.\d*)?|\.\d+)\s*(s|ms|us|µs|ns)")
 _BYTES = {
     "B": 1,
     "KB": 10**3,
@@ -24,7 +25,7 @@ _BYTES = {
     "GIB": 1 << 30,
     "TIB": 1 << 40,
 }
-_SIZE = re.compile(r"(\d{1,12}(?:\.\d*)?|\.\d+)\s*([KMGT]?I?B)", re.IGNORECASE)
+_SIZE = compile_lazily(r"(\d{1,12}(?:\.\d*)?|\.\d+)\s*([KMGT]?I?B)", re.IGNORECASE)
 _BEYOND = (1 << 63) - 1  # upper limit of all times, ps
 _EVENT_BYTES = 75  # memory per event until all tools have run, bytes (measured: 68 to 72)
 _OF_MANY = (

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import field
 from threading import Lock
@@ -13,6 +12,7 @@ import numpy as np
 from outpace import _native
 from outpace._caching import ResultCache, once
 from outpace._dataclass import dataclass
+from outpace._lazy import compile_lazily
 from outpace.model.arrays import Codes, Indices, Mask, Numbers, Picoseconds
 from outpace.trace.algorithms import find_slice, take_codes
 from outpace.trace.columns import ComputedColumn, EventColumn, StoredColumn, store_column
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 BLOCK_EVENTS = 1 << 18
 """Minimum number of events that are processed together in passes over all events."""
-_POOL = re.compile(r"(.+)/-?\d{10,}")  # thread name with a number longer than any system's thread id
+_POOL = compile_lazily(r"(.+)/-?\d{10,}")  # thread name with a number longer than any system's thread id
 
 
 @dataclass(frozen=True)

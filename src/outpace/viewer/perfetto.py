@@ -11,11 +11,12 @@ from functools import cache
 from pathlib import Path
 from urllib.parse import quote, urlencode
 
+from outpace._lazy import compile_lazily
 from outpace.model import OutpaceError
 from outpace.viewer.view_range import ViewRange
 
 _EXPAND = [{"id": "dev.perfetto.ExpandTracksByRegex", "args": ["^(/device|Host Threads)"]}]
-_SCRIPT = re.compile(r"<script[^>]*>(.*?)</script>", re.DOTALL)
+_SCRIPT = compile_lazily(r"<script[^>]*>(.*?)</script>", re.DOTALL)
 
 
 def find_interface() -> Path:

@@ -4,7 +4,6 @@ and numbered steps.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
@@ -12,6 +11,7 @@ import numpy as np
 
 from outpace._caching import memoize
 from outpace._dataclass import dataclass
+from outpace._lazy import compile_lazily
 from outpace.metrics.facts.collectives import collective_names
 from outpace.metrics.facts.input_pipelines import pipelines
 from outpace.metrics.facts.op_metrics import op_metrics
@@ -24,7 +24,7 @@ StepSpans = Mapping[int, tuple[int, int]]
 # Sources whose step numbers are the program's own; others count from the start of the capture.
 NUMBERED_SOURCES = (StepSource.MARKED, StepSource.KERAS_BATCH)
 _AHEAD = ("Root", "Prefetch", "FiniteTake", "FiniteSkip")  # stages that change when elements are produced, not which elements
-_VERSION = re.compile(r"V\d+$|\[\d+\]$")
+_VERSION = compile_lazily(r"V\d+$|\[\d+\]$")
 
 
 @dataclass(frozen=True)

@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-import re
-
 from outpace._caching import memoize
+from outpace._lazy import compile_lazily
 from outpace.metrics.facts.input_iterators import IteratorGraph, iterator_graphs
 from outpace.timeline import OpKind, Run
 from outpace.timeline.event_names import event_names
 from outpace.trace import dialect
 
-BATCHING_STAGES = re.compile(r"(?:Padded|Parallel|MapAnd)?Batch(?:V\d)?$")
+BATCHING_STAGES = compile_lazily(r"(?:Padded|Parallel|MapAnd)?Batch(?:V\d)?$")
 """Types of stages that group examples into batches."""
-REGROUPING_STAGES = re.compile(r"(?:Unbatch|FlatMap|Interleave|ParallelInterleave(?:V\d)?|Window|Group.*)(?:\[\d+\])?$")
+REGROUPING_STAGES = compile_lazily(r"(?:Unbatch|FlatMap|Interleave|ParallelInterleave(?:V\d)?|Window|Group.*)(?:\[\d+\])?$")
 """Types of stages that take their input elements apart, or combine the elements of other
 datasets.
 """

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import re
-
 from outpace._caching import memoize
 from outpace._dataclass import dataclass
+from outpace._lazy import compile_lazily
 from outpace.timeline import Run
 from outpace.trace import Plane, dialect
 
-_DEVICE = re.compile(rf"{dialect.DEVICE_PREFIX}\w+:\d+")
+_DEVICE = compile_lazily(rf"{dialect.DEVICE_PREFIX}\w+:\d+")
 
 
 @dataclass(frozen=True)

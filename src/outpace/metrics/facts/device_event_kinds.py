@@ -10,11 +10,11 @@ transfer or the collective, not computation.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator
 
 import numpy as np
 
+from outpace._lazy import compile_lazily
 from outpace.model.arrays import Codes, Indices
 from outpace.timeline import OpKind, Timeline
 from outpace.timeline.gpu_details import copy_direction, parse_copy_details
@@ -30,7 +30,7 @@ from outpace.timeline.hlo_analysis import (
 )
 from outpace.timeline.hlo_modules import NO_OP, HloOp, load_hlo_ops
 from outpace.trace import dialect
-from outpace.trace.algorithms import distinct, find_positions, intersect_indices
+from outpace.trace.algorithms import distinct, find_positions, intersect_indices, isin
 
 COMPUTE_32, COMPUTE_16, HOST_COMPUTE = "compute_32", "compute_16", "host_compute"
 DEVICE_EVENT_KINDS = (COMPUTE_32, COMPUTE_16, HOST_TO_DEVICE, DEVICE_TO_HOST, DEVICE_TO_DEVICE, COLLECTIVE, HOST_COMPUTE)
@@ -38,7 +38,7 @@ _CODE = {name: code for code, name in enumerate(DEVICE_EVENT_KINDS)}
 
 _HALF_WORDS = ("half", "fp16", "bf16", "bfloat16")
 # Kernel names with 16-bit types; rocBLAS: Cijk_Ailk_Bljk_BBS_BH_... computes in bfloat16.
-_HALF_KERNEL = re.compile(r"(?<![a-z0-9])f16|^cijk_a[a-z]+_b[a-z]+_[hb][a-z0-9]*_")
+_HALF_KERNEL = compile_lazily(r"(?<![a-z0-9])f16|^cijk_a[a-z]+_b[a-z]+_[hb][a-z0-9]*_")
 # AMD's driver copies with kernels of its own; the name of the host's call contains the direction.
 _COPY_KERNEL = "__amd_rocclr_copy"
 _COPY_KIND = {
@@ -58,8 +58,8 @@ _TPU_KIND = {
     "reduce-scatter": COLLECTIVE,
     "collective": COLLECTIVE,
 }
-_LAYOUT = re.compile(r"[a-z0-9]+\[[^\]]*\](?:\{[^}]*\})?")  # one array type in an instruction's text
-_SPACE = re.compile(r"S\((\d+)\)")
+_LAYOUT = compile_lazily(r"[a-z0-9]+\[[^\]]*\](?:\{[^}]*\})?")  # one array type in an instruction's text
+_SPACE = compile_lazily(r"S\((\d+)\)")
 
 
 def iter_device_event_kinds(timeline: Timeline) -> Iterator[tuple[Indices, Codes]]:
@@ -95,7 +95,7 @@ def _direct_copies(timeline: Timeline, rows: Indices, kind: Codes) -> None:
     trace = timeline.trace
     names = distinct(trace.name[rows])
     copies = names[[trace.names[n].startswith(_COPY_KERNEL) for n in names.tolist()]]
-    kernels = rows[np.isin(trace.name[rows], copies)] if len(copies) else rows[:0]
+    kernels = rows[isin(trace.name[rows], copies)] if len(copies) else rows[:0]
     if len(kernels) == 0:
         return
     calls, launched = timeline.launches

@@ -4,7 +4,6 @@ pass together, per step of the steady state.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator
 from dataclasses import replace
 
@@ -12,6 +11,7 @@ import numpy as np
 
 from outpace._caching import memoize
 from outpace._dataclass import dataclass
+from outpace._lazy import compile_lazily
 from outpace.metrics.facts.device_event_kinds import tpu_op
 from outpace.metrics.facts.device_work import device_work
 from outpace.metrics.facts.op_executions import count_executions, launching_ops
@@ -24,7 +24,7 @@ from outpace.timeline.xla_threads import find_hlo_events, host_mask
 from outpace.trace import Value, dialect
 from outpace.trace.algorithms import distinct, intersect_indices
 
-_WRAPPER = re.compile(r"(?:jvp|transpose|vmap|remat|checkpoint|custom_jvp|custom_vjp|linearize)\((.*)\)")
+_WRAPPER = compile_lazily(r"(?:jvp|transpose|vmap|remat|checkpoint|custom_jvp|custom_vjp|linearize)\((.*)\)")
 DEVICE_SIDE, CPU_SIDE = "device", "CPU"
 _PS = 1e12  # picoseconds in a second
 _COMPILED = "fusion"  # an op type that does not identify the work

@@ -18,6 +18,7 @@ from outpace.model import median
 from outpace.model.arrays import Indices, Picoseconds
 from outpace.timeline import Run, Timeline
 from outpace.trace import dialect
+from outpace.trace.algorithms import isin
 
 _ALIKE = 0.05  # maximum deviation of a gap from the median gap, relative to it
 _MOST = 0.5  # minimum share of steps with such a gap
@@ -60,7 +61,7 @@ def find_idle_gap(run: Run, host: str) -> IdleGap | None:
     start, end = steps.start[steps.steady_rows], steps.end[steps.steady_rows]
     rows = _events(timeline, int(np.bincount(known).argmax()))
     begin, length = _longest(timeline, rows)
-    awaited = np.isin(begin, device_waits(timeline).start)
+    awaited = isin(begin, device_waits(timeline).start)
     length = np.where(awaited, 0, length)
     usual = median(length)
     alike = np.abs(length - usual) <= _ALIKE * usual
@@ -128,7 +129,7 @@ def _events(timeline: Timeline, line: int) -> Indices:
     """Return the event rows of a line, without the marks of steps."""
     trace = timeline.trace
     rows = trace.lines.row_numbers(line)
-    return rows[~np.isin(rows, trace.stat(dialect.STEP_NUM).rows)]
+    return rows[~isin(rows, trace.stat(dialect.STEP_NUM).rows)]
 
 
 def _around(timeline: Timeline, rows: Indices, begin: int, end: int) -> tuple[str, str]:

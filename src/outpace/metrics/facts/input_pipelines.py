@@ -18,13 +18,13 @@ interleave and flat_map) count as one stage per position in the pipeline.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
 
 import numpy as np
 
 from outpace._caching import memoize
 from outpace._dataclass import dataclass
+from outpace._lazy import compile_lazily
 from outpace.metrics.facts.input_iterators import IteratorGraph, is_async_stage, iterator_graphs
 from outpace.metrics.spans import BusyTime, merge_spans
 from outpace.model.arrays import Codes, Indices, Numbers, Picoseconds, Values
@@ -32,12 +32,12 @@ from outpace.timeline import OpKind, Run, Timeline
 from outpace.timeline.causality import match_causes
 from outpace.timeline.event_names import EventFlag, event_names, is_random_op
 from outpace.trace import EventColumn, Trace, dialect, store_column
-from outpace.trace.algorithms import distinct, find_positions, find_slice, propagate_groups, union_rows
+from outpace.trace.algorithms import distinct, find_positions, find_slice, isin, propagate_groups, union_rows
 
 CHAIN, FUNCTION = "chain", "function"
 _ANY = 1_000_000  # number of threads that stands for no limit: the profile has no parallelism of the stage
 # Index of a copy of a stage; after Zip, Concatenate and DirectedInterleave, the index of an input.
-_INDEX = re.compile(r"(?<!Zip)(?<!Concatenate)(?<!DirectedInterleave)\[\d+\]")
+_INDEX = compile_lazily(r"(?<!Zip)(?<!Concatenate)(?<!DirectedInterleave)\[\d+\]")
 _GATHERS = "Gather"
 _PYTHON_OPS = (":PyFunc", ":EagerPyFunc", ":PyFuncStateless")
 
@@ -273,7 +273,7 @@ class _Steady:
         steps = timeline.steps
         order = np.argsort(steps.start, kind="stable")
         before = np.maximum.accumulate(np.append(steps.start[order][:1], steps.end[order][:-1]))
-        whole = np.isin(order, steps.steady_rows)
+        whole = isin(order, steps.steady_rows)
         windows = merge_spans(np.minimum(before, steps.start[order])[whole], steps.end[order][whole])
         return cls(BusyTime.from_sorted_spans(*windows), (int(whole.sum()), int(steps.duration[order][whole].sum())))
 

@@ -15,13 +15,13 @@ loop.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator
 
 import numpy as np
 
 from outpace._caching import memoize
 from outpace._dataclass import dataclass
+from outpace._lazy import compile_lazily
 from outpace.metrics.facts.device_work import device_work
 from outpace.metrics.facts.input_pipelines import function_runs
 from outpace.metrics.facts.op_executions import count_executions, launching_ops
@@ -34,18 +34,18 @@ from outpace.timeline.event_names import GET_NEXT_THREADS, INPUT_THREADS, WAITIN
 from outpace.timeline.hlo_modules import load_hlo_ops
 from outpace.timeline.xla_threads import find_hlo_events, host_mask
 from outpace.trace import EventColumn, dialect, store_column
-from outpace.trace.algorithms import distinct, divide_time, find_positions, find_slice, intersect_indices, union_rows
+from outpace.trace.algorithms import distinct, divide_time, find_positions, find_slice, intersect_indices, isin, union_rows
 
 _EXECUTOR = "ExecutorState::Process"
 _EAGER = "EagerLocalExecute: "
 _INPUT_OPS = ("Iterator", "MakeIterator", "Optional", "Dataset", "DeleteIterator", "AnonymousIterator")
-_WAITING = re.compile(
+_WAITING = compile_lazily(
     r"XlaLaunch|_?XlaRun|(Stateful)?PartitionedCall|(Stateless)?(While|If|Case)|"
     r"RemoteCall|MapDefun|BatchFunction|__(inference|forward|backward)_.*"
 )
 BLOCK_UNTIL_READY = "BlockUntilReady"  # event of a call of a compiled program while it waits for the threads that run it
 COMPILED = "compiled program"
-_DATASET = re.compile(r"Dataset(V\d+)?$")
+_DATASET = compile_lazily(r"Dataset(V\d+)?$")
 OpName = tuple[str, str, str]  # name, type, source line where a compiled program has one
 NONE, OVERHEAD, WORK, WAIT = 0, 1, 2, 3
 """The role of an event name: no op of a step, the executor around ops, an op, or a wait for
@@ -134,7 +134,7 @@ def called_functions(timeline: Timeline) -> set[str]:
 def _sides(run: Run, timeline: Timeline) -> Iterator[ModelOps]:
     breakdown = step_breakdown(run).select_hosts(timeline.host)
     whole = breakdown.steady_steps
-    counted = np.isin(timeline.steps.start - timeline.zero_ps, whole["start_ps"])
+    counted = isin(timeline.steps.start - timeline.zero_ps, whole["start_ps"])
     steps = int(counted.sum()) * breakdown.steps_per_execution[timeline.host]
     if not steps:
         return

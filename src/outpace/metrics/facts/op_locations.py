@@ -17,26 +17,27 @@ from dataclasses import replace
 from typing import Any
 
 from outpace._dataclass import dataclass
+from outpace._lazy import compile_lazily
 from outpace.metrics.source_line import format_source_line, shorten_source_path
 from outpace.timeline.event_names import EventFlag, classify_non_model_op
 
 LAYER, LINE, OP = "layer", "line", "op"
 OPTIMIZER, METRICS, LOSS, COLLECTIVES = "optimizer", "metrics", "loss", "collectives"
 LOGS, TRANSFER_OPS = "logs", "transfers"  # ops that belong to no part of a model
-_BACK = re.compile(r"^(?:gradient_tape|gradients(?:_\d+)?)$")
-_BACK_JAX = re.compile(r"transpose\(")
-_WRAPPED_JAX = re.compile(r"^(?:jit|jvp|vmap|transpose|remat|checkpoint|custom_[a-z_]+)\((.*)\)$")
+_BACK = compile_lazily(r"^(?:gradient_tape|gradients(?:_\d+)?)$")
+_BACK_JAX = compile_lazily(r"transpose\(")
+_WRAPPED_JAX = compile_lazily(r"^(?:jit|jvp|vmap|transpose|remat|checkpoint|custom_[a-z_]+)\((.*)\)$")
 # Prefixes that inlining adds to the names of a function's ops.
-_INLINED = re.compile(r"^(?:_\d+|(?:Stateful)?PartitionedCall(?:_\d+)?)$")
-_REPLICA = re.compile(r"^replica_\d+$")
-_COLLECTIVES = re.compile(r"^(?:Collective|Nccl|all-(?:reduce|gather|to-all)|reduce-scatter|collective-)")
-_OPTIMIZERS = re.compile(
+_INLINED = compile_lazily(r"^(?:_\d+|(?:Stateful)?PartitionedCall(?:_\d+)?)$")
+_REPLICA = compile_lazily(r"^replica_\d+$")
+_COLLECTIVES = compile_lazily(r"^(?:Collective|Nccl|all-(?:reduce|gather|to-all)|reduce-scatter|collective-)")
+_OPTIMIZERS = compile_lazily(
     r"^(?:adam|adamw|adamax|nadam|sgd|rmsprop|adagrad|adadelta|ftrl|lion|lamb|muon|adafactor|optimizer)(?:_\d+)?$",
     re.IGNORECASE,
 )
-_UPDATES = re.compile(r"^(?:Resource)?(?:Sparse)?Apply[A-Z]|^ResourceApply|^Assign(?:Add|Sub)?VariableOp$|^ResourceScatter")
-_KERAS_ROOT = re.compile(r"^(?:functional|sequential|model)(?:_\d+)?$")
-_NUMBERED = re.compile(r"_\d+$")
+_UPDATES = compile_lazily(r"^(?:Resource)?(?:Sparse)?Apply[A-Z]|^ResourceApply|^Assign(?:Add|Sub)?VariableOp$|^ResourceScatter")
+_KERAS_ROOT = compile_lazily(r"^(?:functional|sequential|model)(?:_\d+)?$")
+_NUMBERED = compile_lazily(r"_\d+$")
 _PACKAGES = ("/site-packages/", "/dist-packages/")
 
 

@@ -20,7 +20,7 @@ from outpace.timeline.event_names import EventFlag, OpKind, is_training_op, pars
 from outpace.timeline.gradients import training_mask
 from outpace.timeline.xla_threads import find_hlo_events
 from outpace.trace import dialect
-from outpace.trace.algorithms import distinct, intersect_indices
+from outpace.trace.algorithms import distinct, intersect_indices, isin
 
 _HANDFUL = 5  # minimum number of a device's events in all steps for the steps to be training
 _HALF = 0.5
@@ -103,7 +103,7 @@ def _executions(timeline: Timeline) -> tuple[Indices, Codes, Codes, list[str]]:
     """
     trace, rows = timeline.trace, find_hlo_events(timeline.trace)
     names, numbers = trace.stat(dialect.HLO_MODULE), trace.stat(dialect.PROGRAM_ID)
-    rows = rows[np.isin(timeline.step_index[rows], timeline.steps.steady_rows)]
+    rows = rows[isin(timeline.step_index[rows], timeline.steps.steady_rows)]
     rows = rows[intersect_indices(rows, names.rows)[0]]
     rows = rows[intersect_indices(rows, numbers.rows)[0]]
     if len(rows) == 0:
@@ -129,7 +129,7 @@ def _devices(timeline: Timeline) -> Iterator[str]:
     timed = {name: _at(timeline, timeline.trace.start[rows]) for name, rows in work.items()}
     steps = [np.where(timeline.step_index[rows] >= 0, timeline.step_index[rows], timed[name]) for name, rows in work.items()]
     seen = np.concatenate([*steps, np.zeros(0, np.int64)])
-    seen, captured = seen[np.isin(seen, timeline.steps.complete_rows)], timeline.steps.complete_rows
+    seen, captured = seen[isin(seen, timeline.steps.complete_rows)], timeline.steps.complete_rows
     if len(seen) == 0:
         return
     if len(seen) < _HANDFUL:

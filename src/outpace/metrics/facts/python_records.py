@@ -12,7 +12,6 @@ it, and so do their callers.
 from __future__ import annotations
 
 import os
-import re
 from collections import Counter
 from collections.abc import Mapping
 from itertools import islice
@@ -21,18 +20,19 @@ from typing import Any
 import numpy as np
 
 from outpace._caching import memoize
+from outpace._lazy import compile_lazily
 from outpace.model.arrays import Indices, Picoseconds
 from outpace.timeline import Run, Timeline
 from outpace.timeline.event_names import EventFlag, event_names
 from outpace.trace import Trace
-from outpace.trace.algorithms import distinct
+from outpace.trace.algorithms import distinct, isin
 
 TRACER_METHOD = "traced"  # the record's `method` for samples that are derived from a tracer's frames
 _MOST = 30_000  # maximum number of samples derived from a profile, the same as a sampler's
 _PER_STEP = 200
 _DEEPEST = 400
-_IN_FILE = re.compile(r"\$(?P<file>[^ :]+):(?P<line>\d+) (?P<function>.*)")
-_IN_C = re.compile(r"\$(?P<module>\S+) (?P<function>.*)")
+_IN_FILE = compile_lazily(r"\$(?P<file>[^ :]+):(?P<line>\d+) (?P<function>.*)")
+_IN_C = compile_lazily(r"\$(?P<module>\S+) (?P<function>.*)")
 _LOOP = "<module>"
 # Frame for moments without a frame: the loop's own code, or a call into JAX that is C++.
 _NO_FRAME = ("", "no frame", 0, "python")
@@ -150,7 +150,7 @@ def _owners(trace: Trace, rows: Indices, parent: Indices, files: Counter[str]) -
     by = [(trace.names[one], trace.names[two]) for one, two in calls]
     owners = {name: "" for pair in by for name in pair if (found := _IN_FILE.fullmatch(name)) and found["file"] in files}
     runs = trace.parent[event_names(trace).rows(EventFlag.JIT_CALL)]
-    calling = {trace.names[each] for each in distinct(trace.name[runs[np.isin(runs, rows)]]).tolist()}
+    calling = {trace.names[each] for each in distinct(trace.name[runs[isin(runs, rows)]]).tolist()}
     calling |= {one for one, two in by if _frame(two, {})[3] in _JAX}
     while calling := calling - owners.keys():
         owners |= dict.fromkeys(calling, "jax")

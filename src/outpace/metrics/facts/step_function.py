@@ -4,15 +4,13 @@ step.
 
 from __future__ import annotations
 
-import numpy as np
-
 from outpace.model.arrays import Indices
 from outpace.timeline import Timeline
 from outpace.timeline.event_names import EventFlag
 from outpace.timeline.gradients import training_mask
 from outpace.timeline.jitted_calls import find_jitted_calls
 from outpace.trace import dialect
-from outpace.trace.algorithms import distinct, union_rows
+from outpace.trace.algorithms import distinct, isin, union_rows
 
 _MOST_STEPS = 0.5  # minimum share of the steps in which a function of the step runs
 
@@ -36,7 +34,7 @@ def step_function_rows(timeline: Timeline) -> Indices:
     """
     trace, steps = timeline.trace, timeline.steps
     rows = union_rows(trace.stat(dialect.TF_FUNCTION_CALL).rows, find_jitted_calls(trace))
-    rows = rows[np.isin(timeline.step_index[rows], steps.steady_rows)]
+    rows = rows[isin(timeline.step_index[rows], steps.steady_rows)]
     time: dict[int, int] = {}
     for name in distinct(trace.name[rows]).tolist():
         mine = rows[trace.name[rows] == name]
@@ -47,7 +45,7 @@ def step_function_rows(timeline: Timeline) -> Indices:
     time = _training(timeline, rows, own or time)
     longest = max(time.values(), default=0)
     chosen = [name for name, took in time.items() if took >= longest / 2]
-    found: Indices = rows[np.isin(trace.name[rows], chosen)]
+    found: Indices = rows[isin(trace.name[rows], chosen)]
     return found
 
 

@@ -46,8 +46,11 @@ def _rows(timeline: Timeline) -> Iterator[tuple[object, ...]]:
     if len(stat) == 0:
         return
     _, time = trace.compute_nesting(stat.rows)
-    mode = np.array(stat.texts(), dtype=str)
-    traced, eager, xla = np.char.startswith(mode, "traced"), mode == "eager", np.char.endswith(mode, "-xla")
+    mode, modes = stat.encode_texts(np.arange(len(stat)))
+    traced, eager, xla = (
+        np.array(kind, bool)[mode]
+        for kind in zip(*((text.startswith("traced"), text == "eager", text.endswith("-xla")) for text in modes), strict=True)
+    )
     graphs = trace.stat(dialect.TRACING_COUNT).take_ints(stat.rows, 0)
     names = trace.name[stat.rows]
     for name in distinct(names):

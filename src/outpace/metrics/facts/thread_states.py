@@ -14,6 +14,7 @@ from outpace.model import Category
 from outpace.model.arrays import Codes, Indices, Mask, Picoseconds
 from outpace.timeline import Timeline
 from outpace.timeline.event_names import INPUT_THREADS, EventFlag
+from outpace.trace.algorithms import isin
 
 _ELSEWHERE_NOT = (INPUT_THREADS, "python")
 
@@ -46,8 +47,8 @@ def thread_states(timeline: Timeline, times_ps: Picoseconds) -> ThreadStates:
         for what in (EventFlag.WRAPPER, EventFlag.PYTHON_FRAME, EventFlag.BLOCKING_WAIT)
     )
     event = mine[((kind[mine] > 0) | wrapper) & ~python]
-    waits = mine[np.isin(kind[mine], _kinds_of(kind, Category.INPUT)) | wait]
-    compiling = mine[np.isin(kind[mine], _kinds_of(kind, Category.COMPILATION))]
+    waits = mine[isin(kind[mine], _kinds_of(kind, Category.INPUT)) | wait]
+    compiling = mine[isin(kind[mine], _kinds_of(kind, Category.COMPILATION))]
     busy = others[kind[others] > 0]
     traced, other, waiting = (isin_spans(trace.start[rows], trace.end[rows], times_ps) for rows in (event, busy, waits))
     _, start, end = build_spans(timeline)

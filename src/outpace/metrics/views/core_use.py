@@ -9,12 +9,12 @@ that is near 1 on a machine with more cores, an op that runs alone does leave co
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator
 
 import numpy as np
 
 from outpace._caching import memoize
+from outpace._lazy import compile_lazily
 from outpace.metrics.facts.cpu_saturation import cpu_saturation
 from outpace.metrics.facts.model_ops import ModelOps, model_ops
 from outpace.metrics.facts.op_metrics import HOST
@@ -25,11 +25,11 @@ from outpace.timeline import Run
 MULTI_THREADED, SINGLE_THREADED, UNKNOWN = "several", "one", "unknown"
 # Types of TensorFlow's CPU kernels that loop in one thread, and below, of those that divide their
 # work (from their sources in tensorflow/core/kernels).
-_ONE_THREAD = re.compile(
+_ONE_THREAD = compile_lazily(
     r"Where|Unique|ScatterNd|TensorScatter|NonMaxSuppression|PyFunc|EagerPyFunc|ListDiff|Decode|ReverseSequence|StringSplit|LookupTable|"
     r"CTCLoss|MatrixTriangularSolve|Svd|Qr"
 )
-MULTITHREADED_OPS = re.compile(r"_Mkl|_Fused|MatMul|BatchMatMul|Conv|DepthwiseConv|FusedBatchNorm|MaxPool|AvgPool|Softmax")
+MULTITHREADED_OPS = compile_lazily(r"_Mkl|_Fused|MatMul|BatchMatMul|Conv|DepthwiseConv|FusedBatchNorm|MaxPool|AvgPool|Softmax")
 
 FIELDS = parse_schema("""
     * host         | text     | host of the steps

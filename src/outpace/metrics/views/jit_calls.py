@@ -15,7 +15,7 @@ from outpace.timeline import Run, Timeline
 from outpace.timeline.event_names import EventFlag
 from outpace.timeline.gradients import find_training_functions
 from outpace.timeline.jitted_calls import find_jitted_calls
-from outpace.trace.algorithms import distinct
+from outpace.trace.algorithms import distinct, isin
 
 MIN_CALLS_OP_BY_OP = 20  # calls per step; one jitted step, the conversion of a batch and some glue are fewer
 
@@ -62,7 +62,7 @@ def _row(timeline: Timeline) -> tuple[object, ...] | None:
         return None
     parent, _ = trace.compute_nesting(rows)
     rows = rows[parent < 0]
-    rows = rows[np.isin(timeline.step_index[rows], steps.steady_rows)]
+    rows = rows[isin(timeline.step_index[rows], steps.steady_rows)]
     count = len(steps.steady_rows)
     total = float(steps.duration[steps.steady_rows].sum())
     if len(rows) == 0 or total <= 0:
@@ -81,7 +81,7 @@ def _fetched(timeline: Timeline) -> float:
     """
     trace, steps = timeline.trace, timeline.steps
     rows = timeline.event_names.rows(EventFlag.ARRAY_FETCH)
-    rows = rows[np.isin(timeline.step_index[rows], steps.steady_rows)]
+    rows = rows[isin(timeline.step_index[rows], steps.steady_rows)]
     longest = np.zeros(len(steps), np.int64)
     np.maximum.at(longest, timeline.step_index[rows], trace.duration[rows])
     return float(trace.duration[rows].sum() - longest.sum())

@@ -7,11 +7,11 @@ type. Dropout draws random numbers by design, and is marked.
 
 from __future__ import annotations
 
-import re
 from collections import defaultdict
 from collections.abc import Iterator
 
 from outpace._caching import memoize
+from outpace._lazy import compile_lazily
 from outpace.metrics.facts.model_ops import ModelOps
 from outpace.metrics.facts.op_locations import OpLocation
 from outpace.metrics.views.model_parts import LocatedOp, located_ops
@@ -20,19 +20,21 @@ from outpace.timeline import Run
 from outpace.timeline.event_names import is_jax_library_op, is_random_op
 
 AUGMENTATION, PREPROCESSING, RANDOM, IMAGE, PYTHON = "augmentation", "preprocessing", "random", "image", "python"
-_AUGMENTS = re.compile(r"Random\w+|RandAugment|AugMix|AutoContrast|CutMix|MixUp|Equalization|Solarization|MaxNumBoundingBoxes")
-_PREPARES = re.compile(
+_AUGMENTS = compile_lazily(
+    r"Random\w+|RandAugment|AugMix|AutoContrast|CutMix|MixUp|Equalization|Solarization|MaxNumBoundingBoxes"
+)
+_PREPARES = compile_lazily(
     r"Resizing|Rescaling|CenterCrop|TextVectorization|StringLookup|IntegerLookup|Hashing|HashedCrossing|Discretization|"
     r"CategoryEncoding|MelSpectrogram|STFTSpectrogram"
 )
-_IMAGE = re.compile(
+_IMAGE = compile_lazily(
     r"ImageProjectiveTransform\w*|(Quantized)?Resize(Bilinear|Bicubic|Area|NearestNeighbor|\w*)|ScaleAndTranslate\w*|"
     r"Adjust(Contrast|Hue|Saturation)\w*|CropAndResize\w*|(Decode|Encode)(Jpeg|Png|Gif|Bmp|Image|AndCropJpeg)\w*|RGBToHSV|HSVToRGB|"
     r"ExtractGlimpse\w*|SampleDistortedBoundingBox\w*"
 )
 _DROPS = ("dropout", "jit(_bernoulli)")
 _PYTHON = ("PyFunc", "PyFuncStateless", "EagerPyFunc")
-_PYTHON_NAME = re.compile(r"(?:^|/)(?:pure|io|debug)_callback\b")  # JAX's callbacks from a compiled program into Python
+_PYTHON_NAME = compile_lazily(r"(?:^|/)(?:pure|io|debug)_callback\b")  # JAX's callbacks from a compiled program into Python
 
 FIELDS = parse_schema("""
     * host    | text     | host that ran the ops

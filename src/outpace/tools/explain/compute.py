@@ -25,6 +25,7 @@ from outpace.model.arrays import Codes, Indices, Picoseconds
 from outpace.timeline import Run, Timeline
 from outpace.tools.explain.schema import CATEGORIES, EVENTS, GROUPS
 from outpace.trace import Plane, dialect
+from outpace.trace.algorithms import isin
 
 NO_EVENT = "(no event)"
 _NOBODY = -1  # event row of time in which no event is open
@@ -234,7 +235,7 @@ def _ops(chosen: TargetStep, wanted: set[int]) -> dict[int, str]:
     timeline, trace = chosen.timeline, chosen.timeline.trace
     devices = {plane.index for plane in timeline.device_planes}
     rows = np.array(sorted(row for row in wanted if row >= 0), np.int64)
-    rows = rows[np.isin(trace.lines.plane[trace.line[rows]], list(devices))]
+    rows = rows[isin(trace.lines.plane[trace.line[rows]], list(devices))]
     code, texts = device_op_names(timeline, rows)
     names = [parse_device_op(text)[1] if text else "" for text in texts]
     found = zip(rows.tolist(), (names[at] for at in code.tolist()), trace.name[rows].tolist(), strict=True)

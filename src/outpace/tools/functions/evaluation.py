@@ -24,7 +24,7 @@ from outpace.timeline.event_names import normalize_function_name, parse_jitted_f
 from outpace.timeline.gradients import training_mask
 from outpace.timeline.step_inference import is_prediction
 from outpace.trace import dialect
-from outpace.trace.algorithms import distinct, intersect_indices
+from outpace.trace.algorithms import distinct, intersect_indices, isin
 
 _MUCH = Threshold(
     "functions without gradients, of the step", 0.15, Unit.FRACTION, "our choice: a seventh of the training's time"
@@ -80,7 +80,7 @@ def _others(timeline: Timeline, program: Workload) -> Iterator[_Other]:
     """
     trace, steps = timeline.trace, timeline.steps
     rows = function_call_rows(timeline)
-    rows = rows[np.isin(timeline.step_index[rows], steps.steady_rows)] if len(steps) else rows[:0]
+    rows = rows[isin(timeline.step_index[rows], steps.steady_rows)] if len(steps) else rows[:0]
     training = training_mask(trace, rows)
     if not training.any():
         return
@@ -142,7 +142,7 @@ def _devices(timeline: Timeline) -> tuple[dict[str, float], Spans]:
     start, end = merge_spans(trace.start[rows], trace.end[rows])
     edges = np.iinfo(np.int64)
     idle = np.concatenate(([edges.min], end)), np.concatenate((start, [edges.max]))
-    rows = rows[np.isin(timeline.step_index[rows], timeline.steps.steady_rows)]
+    rows = rows[isin(timeline.step_index[rows], timeline.steps.steady_rows)]
     at, place = intersect_indices(rows, module.rows)
     code, texts = module.encode_texts(place)
     names = [normalize_function_name(parse_jitted_function(text)) for text in texts]

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
+from outpace._lazy import compile_lazily
 from outpace.metrics.source_line import format_source_line, shorten_source_path
 from outpace.model.arrays import Codes
 from outpace.timeline import Timeline
@@ -17,7 +17,7 @@ BUILD_EVENT = "tracing, lowering and compiling"
 # Tolerance between the profiler's clock and the clock of the compilation notes, which are read at
 # different times; ns.
 _SLACK_NS = 2_000_000
-_FRAME = re.compile(r"\$(?P<place>.+\.py:\d+) (?P<function>.+)")
+_FRAME = compile_lazily(r"\$(?P<place>.+\.py:\d+) (?P<function>.+)")
 _Noted = Mapping[str, Any]
 
 

@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 
+from outpace._lazy import compile_lazily
 from outpace.metrics.source_line import format_source_line
 from outpace.model import Table
 from outpace.timeline import Run, Timeline
@@ -34,8 +35,8 @@ FIRST, VALUE, SHAPE, DTYPE, STRUCTURE, SAME_ARGUMENTS, SAME_ARRAYS, SAME_PROGRAM
 Two kinds are inferred from compiled programs alone: `SAME_ARRAYS`, where something other than the
 arrays changed, and `SAME_PROGRAM`, where a program was compiled twice and shows no change.
 """
-_SPEC = re.compile(r"TensorSpec\(shape=(?P<shape>.*?), dtype=(?P<dtype>[^)]*)\)")
-_ARRAY = re.compile(r"(?P<dtype>Python \w+|\w+)(?:\[(?P<shape>[\d,]*)\].*)?")  # `float32[16,64]` of JAX, `Python int`
+_SPEC = compile_lazily(r"TensorSpec\(shape=(?P<shape>.*?), dtype=(?P<dtype>[^)]*)\)")
+_ARRAY = compile_lazily(r"(?P<dtype>Python \w+|\w+)(?:\[(?P<shape>[\d,]*)\].*)?")  # `float32[16,64]` of JAX, `Python int`
 _SAME = "the same arguments as before: a new function object, or state that it captured"
 _SAME_JITTED = "the same shapes, dtypes and static arguments as before: a new function object, or other devices"
 # Tolerance between the profiler's clock and the clock of the recorded traces, which are read at

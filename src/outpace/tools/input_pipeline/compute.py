@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import re
 from collections import Counter
 from collections.abc import Sequence
 
 import numpy as np
 
+from outpace._lazy import compile_lazily
 from outpace.metrics.facts.input_pipelines import stage_position
 from outpace.metrics.facts.op_metrics import HOST
 from outpace.metrics.facts.step_breakdown import StepBreakdown
@@ -25,7 +25,7 @@ ADVICE = {
     PREPROCESSING: "Set num_parallel_calls on map, cache what does not change, or preprocess offline.",
     ENQUEUE: "Combine small transfers into fewer, larger ones.",
 }
-_READERS = re.compile(r"::(TFRecord|TextLine|FixedLengthRecord|SSTable|RecordIO|ArrayRecord)(V\d)?$")
+_READERS = compile_lazily(r"::(TFRecord|TextLine|FixedLengthRecord|SSTable|RecordIO|ArrayRecord)(V\d)?$")
 _AHEAD = ("::MemoryReader", "::MemoryWriter", "::Interleave", "::Prefetch", "::ParallelMap")
 _SUMS = ("count", "total_ps", "self_ps")
 _ENQUEUE_TYPES = ("InfeedEnqueue", "InfeedEnqueueTuple", "MemcpyHToD")

@@ -31,7 +31,7 @@ from outpace.tools.kernel_stats.idle_gaps import (
 )
 from outpace.tools.kernel_stats.launches import find_launch_rows, queueing_time
 from outpace.tools.kernel_stats.schema import DEVICES
-from outpace.trace.algorithms import distinct
+from outpace.trace.algorithms import distinct, isin
 
 
 @dataclass(frozen=True)
@@ -177,7 +177,7 @@ def _late_in(gaps: IdleGaps, gap: Indices, late: Picoseconds) -> tuple[str, int,
     """
     trace, said = gaps.device.trace, activity_namer(gaps.device)
     row = gaps.activity_rows[gap]
-    row = np.where(np.isin(row, step_mark_rows(gaps.device.timeline)), -1, row)
+    row = np.where(isin(row, step_mark_rows(gaps.device.timeline)), -1, row)
     name = np.where(row >= 0, trace.name[np.maximum(row, 0)], -1)
     sums: dict[str, list[int]] = {}
     for code in distinct(name).tolist():

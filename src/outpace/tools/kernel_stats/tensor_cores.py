@@ -8,9 +8,9 @@ of 16-bit numbers without tensor cores.
 
 from __future__ import annotations
 
-import re
 from functools import lru_cache
 
+from outpace._lazy import compile_lazily
 from outpace.timeline.hlo_analysis import HALF, SINGLE
 from outpace.timeline.hlo_modules import HloOp
 
@@ -50,7 +50,7 @@ _NEWER = (
     ("cutlass", "tensorop"),
 )
 # All `xmma` kernels except those of plain multiply-adds (`ffma`); the reference knows some of them.
-_XMMA = re.compile(r"sm\d+_xmma_(?!.*ffma)")
+_XMMA = compile_lazily(r"sm\d+_xmma_(?!.*ffma)")
 # Names of kernels on AMD's matrix cores, as XProf 2.24.2 (PyPI) classifies them (found by
 # querying it): the instructions (CDNA `mfma`, `smfmac`; RDNA `wmma`), XLA's matrix multiplications
 # by Triton, and Composable Kernel's operators, `xdl` or `xdlops`. Tensile (rocBLAS, hipBLASLt)
@@ -59,8 +59,8 @@ _XMMA = re.compile(r"sm\d+_xmma_(?!.*ffma)")
 # without `_MI` consist of vector instructions. Of CK Tile's fused attention, the kernels that
 # multiply use matrix cores; those that prepare or convert data do not.
 _AMD = ("mfma", "smfmac", "wmma", "gemm_fusion", "xdl", "custom_cijk_")
-_CK_TILE = re.compile(r"ck_tile::(?:Fmha(?:Fwd(?:SplitKV|PagedKV)?|BwdDQDKDV)|\w*Gemm)Kernel\b")
-_TENSILE = re.compile(r"Cijk_.*_MI\d")
+_CK_TILE = compile_lazily(r"ck_tile::(?:Fmha(?:Fwd(?:SplitKV|PagedKV)?|BwdDQDKDV)|\w*Gemm)Kernel\b")
+_TENSILE = compile_lazily(r"Cijk_.*_MI\d")
 
 _TRITON = "gemm_fusion"  # start of the names of matrix multiplications that XLA compiles with Triton
 

@@ -17,6 +17,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import field
 
 from outpace._dataclass import dataclass
+from outpace._lazy import compile_lazily
 from outpace.metrics.facts.workload import Workload
 from outpace.timeline.event_names import WorkKind
 
@@ -81,8 +82,8 @@ class ActionContext:
 
 
 Action = Callable[[ActionContext], str]
-_WRITES_ROWS = re.compile(r"^Assign(Add|Sub)VariableOp|Segment|scatter", re.IGNORECASE)
-_GATHERS = re.compile(r"gather", re.IGNORECASE)
+_WRITES_ROWS = compile_lazily(r"^Assign(Add|Sub)VariableOp|Segment|scatter", re.IGNORECASE)
+_GATHERS = compile_lazily(r"gather", re.IGNORECASE)
 
 
 def _fuse(here: ActionContext) -> str:

@@ -10,6 +10,7 @@ from collections import defaultdict
 from typing import Any
 
 from outpace._dataclass import dataclass
+from outpace._lazy import compile_lazily
 from outpace.metrics.facts.device_specs import memory_bandwidth, peak_flops
 from outpace.metrics.facts.hlo_instructions import DEVICE_SIDE as ON_DEVICE
 from outpace.metrics.facts.hlo_instructions import (
@@ -40,15 +41,15 @@ from outpace.tools.model_time.actions import OpTraits
 # Ops that loop, sort, search or move data, run on one thread, or call Python: for these there is
 # mostly a cheaper way. Dense arithmetic is what hardware does well, and a profile does not show
 # whether chains of element-wise ops could be cheaper.
-_SLOW = re.compile(
+_SLOW = compile_lazily(
     r"(?<!un)sort|top_?k|unique|where|cumsum|cumprod|cumulative|scatter|scan|while|map_fn|TensorList|LRN|PyFunc|Svd|svd|Qr\b|qr\b|cholesky|inverse|"
     r"triangular_solve|NonMaxSuppression|EditDistance|CTC|reverse_sequence|histogram|bincount|erf_inv|igamma|lgamma|digamma|betainc",
     re.IGNORECASE,
 )
-_SCATTERS = re.compile(r"scatter")
+_SCATTERS = compile_lazily(r"scatter")
 _SHORT = 50e6  # length of a short op, ps: shorter ones cost about as much to start as they take
 _MANY = 150  # minimum executions per step in a loop over a sequence
-_IN_LOOP = re.compile(r"/while/")
+_IN_LOOP = compile_lazily(r"/while/")
 _NO_PART = (COMPILED, LOGS, TRANSFER_OPS, COLLECTIVES)  # names of parts that are no layer, or whose content is not known
 _NAMED = 3  # maximum number of parts in a sentence
 _TOLD = 0.01  # minimum share of the step for a part to be named
@@ -57,7 +58,7 @@ _TERA = 1e12  # FLOP/s per TFLOP/s
 _GIGA = 1e12 / 1e9  # GFLOP/s per FLOP/ps
 _COMPANY = 0.1  # mean number of input threads below which they do not affect the time of an op
 _NEAR = 1.15  # ratio to the best run within which runs of an op that has the cores to itself differ
-_REPLICA = re.compile(r"(.*/)?replica_\d+")  # a replica: a copy of the whole model, and no part of it
+_REPLICA = compile_lazily(r"(.*/)?replica_\d+")  # a replica: a copy of the whole model, and no part of it
 COMPUTE_CATEGORIES = (Category.HOST_COMPUTE, Category.DEVICE_COMPUTE_16, Category.DEVICE_COMPUTE_32)
 """Step categories that contain the time of the model's ops."""
 
@@ -357,9 +358,9 @@ def _kind(work: WorkKind, rows: list[dict[str, Any]]) -> WorkTotals:
 
 
 # Masks by name (cuDNN), or by number (Transformer Engine's NVTE_Mask_Type).
-_MASK = re.compile(r"mask_type\W+(?:(\w*CAUSAL\w*)|([2-5])\b|(\w+))")
-_PADDING = re.compile(r"mask_type\W+(?:\w*PADDING|[135]\b)")
-_DROPOUT = re.compile(r"dropout_(?:probability|rate)\W+([\d.]+(?:e[+-]?\d+)?)")
+_MASK = compile_lazily(r"mask_type\W+(?:(\w*CAUSAL\w*)|([2-5])\b|(\w+))")
+_PADDING = compile_lazily(r"mask_type\W+(?:\w*PADDING|[135]\b)")
+_DROPOUT = compile_lazily(r"dropout_(?:probability|rate)\W+([\d.]+(?:e[+-]?\d+)?)")
 _MOSTLY = 0.9  # minimum share of the FLOPs in products with aligned sizes: an image's three channels are no fault
 _NEAR_PEAK = 0.6  # minimum share of the peak to be near it; the best libraries reach three quarters for large products
 _LIMITED = 0.5  # share of the memory's bandwidth from which an op of large arrays has little else to wait for

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import math
-import re
 from collections.abc import Iterator
 
 import numpy as np
 
+from outpace._lazy import compile_lazily
 from outpace.metrics.cluster.program_groups import comparable_groups, main_program_hosts
 from outpace.metrics.facts.batch_size import examples_per_step
 from outpace.metrics.facts.cpu_saturation import other_processes_cores
@@ -114,7 +114,7 @@ def _advice(run: Run, breakdown: StepBreakdown, mean: MeanStep, kind: Workload) 
         yield from rules.iter_profiling_findings(timeline.host, cost if cost and cost.is_plausible else None)
 
 
-_COUNTED = re.compile(r"(?P<count>[\d,]+)(?P<what>[^\d,].*)")
+_COUNTED = compile_lazily(r"(?P<count>[\d,]+)(?P<what>[^\d,].*)")
 _NOTICEABLE = 0.01  # slowdown by profiling below which the difference is chance
 _APART = (Exclusion.SLOW.value, Exclusion.ONE_OFF.value)
 _MUCH_APART = 0.15  # minimum share of the time of all steps in excluded steps for the step rate to mention them

@@ -32,6 +32,7 @@ from outpace.model.units import format_count
 from outpace.timeline import Run, Timeline
 from outpace.timeline.event_names import EventFlag
 from outpace.timeline.steady_state import Exclusion, find_period
+from outpace.trace.algorithms import distinct, isin
 
 _PERIODIC = Threshold("periodic cost", 0.03, Unit.FRACTION, "our choice: a smaller saving could not be measured")
 _MUCH = Threshold("high periodic cost", 0.15, Unit.FRACTION, "our choice: five times the smallest cost worth a look")
@@ -360,7 +361,7 @@ def _same_calls_longer(timeline: Timeline, slow: Indices, usual: Indices) -> boo
     rows = function_call_rows(timeline)
     rows = rows[timeline.step_index[rows] >= 0]
     step = timeline.step_index[rows]
-    known = np.isin(trace.name[rows], trace.name[rows[np.isin(step, usual)]])
+    known = isin(trace.name[rows], trace.name[rows[isin(step, usual)]])
     rows, step = rows[known], step[known]
     if not len(rows):
         return False
@@ -383,14 +384,14 @@ def _only_there(timeline: Timeline, slow: Indices, usual: Indices) -> str:
     rows, step = rows[step >= 0], step[step >= 0]
     code = trace.name[rows]
     elsewhere = np.zeros(len(trace.names), bool)
-    elsewhere[code[np.isin(step, usual)]] = True
-    own = np.isin(step, slow) & ~elsewhere[code] & ~timeline.event_names.mask(EventFlag.PYTHON_FRAME)[code]
+    elsewhere[code[isin(step, usual)]] = True
+    own = isin(step, slow) & ~elsewhere[code] & ~timeline.event_names.mask(EventFlag.PYTHON_FRAME)[code]
     if not own.any():
         return ""
     took = np.bincount(code[own], weights=trace.duration[rows[own]].astype(np.float64))
     beyond = float(steps.duration[slow].sum()) - len(slow) * float(steps.duration[usual].mean())
     name = int(np.flatnonzero(took >= took.max())[-1])
-    everywhere = len(np.unique(step[own & (code == name)])) == len(slow)
+    everywhere = len(distinct(step[own & (code == name)])) == len(slow)
     return trace.names[name] if everywhere and took[name] >= beyond / 2 else ""
 
 

@@ -15,6 +15,7 @@ from outpace.model.arrays import Column, Values
 from outpace.tools.pod.alignment import Alignment
 from outpace.tools.pod.schema import COLLECTIVES, SUMMARY, WORKERS
 from outpace.tools.pod.straggler_cost import compute_straggler_cost
+from outpace.trace.algorithms import isin
 
 # The categories of a device's own work.
 OWN_COLUMNS = tuple(f"{c.value}_ps" for c in Category if c not in (Category.ALL_OTHERS, Category.DEVICE_COLLECTIVES))
@@ -45,7 +46,7 @@ def _steps_of(worker: Worker, aligned: Alignment) -> dict[str, Column]:
         "worker": np.full(count, worker.name, object),
         "host": np.full(count, worker.host, object),
         "step": worker.number.astype(np.float64),
-        "shared": np.isin(number, np.array(aligned.shared_numbers, np.int64)),
+        "shared": isin(number, np.array(aligned.shared_numbers, np.int64)),
         "start_ps": (worker.start + aligned.zero[worker.host]).astype(np.float64),
         "duration_ps": worker.duration.astype(np.float64),
         **{name: worker.category_ps[name].astype(np.float64) for name in STEP_CATEGORY_COLUMNS},

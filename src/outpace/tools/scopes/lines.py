@@ -4,11 +4,11 @@ they were recorded.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator
 
 import numpy as np
 
+from outpace._lazy import compile_lazily
 from outpace.metrics.facts.hlo_instructions import CPU_SIDE, DEVICE_SIDE, iter_hlo_events
 from outpace.model import Table
 from outpace.model.arrays import Indices
@@ -16,7 +16,7 @@ from outpace.timeline import Run, Timeline
 from outpace.tools.scopes.schema import LINES
 from outpace.trace.algorithms import aggregate_by_key
 
-_FRAME = re.compile(r"^\$(?P<place>.+?\.py:\d+) (?P<function>.*)$")  # `$train.py:12 step`, as the Python tracer writes it
+_FRAME = compile_lazily(r"^\$(?P<place>.+?\.py:\d+) (?P<function>.*)$")  # `$train.py:12 step`, as the Python tracer writes it
 _WHAT, _PYTHON = {DEVICE_SIDE: "device ops", CPU_SIDE: "compiled ops on the CPU"}, "Python calls"
 
 

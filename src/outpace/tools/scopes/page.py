@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import re
 from typing import Any
 
+from outpace._lazy import compile_lazily
 from outpace.metrics.op_scopes import NO_SCOPE
 from outpace.metrics.views.model_parts import op_locators
 from outpace.model import Chart, ChartKind, Page, Section, Table, TableView, Unavailable, UsageError, select_nonempty
@@ -22,7 +22,7 @@ _MOST_OF = 0.8  # minimum share of a scope's time that an inner scope must take 
 _OF_TYPES = ("scope", "type", "side", "occurrences", "self_ps", "allocated_bytes")
 _SCOPES = ("id", "keras", "source", "total_ps", "fraction", "self_ps", "occurrences", "ops", "allocated_bytes")
 _UNNAMED = tuple(name for name in _SCOPES if name not in ("keras", "source"))
-_KERAS = re.compile(r":(?:gradient_tape/)?(?:functional|sequential|model)(?:_\d+)?$")
+_KERAS = compile_lazily(r":(?:gradient_tape/)?(?:functional|sequential|model)(?:_\d+)?$")
 _NUMBERS = (
     "Keras numbers the scopes of layers: the layer 'dense' stands under 'dense_1'. A capture by 'outpace profile' names the layers, and "
     "the lines that made them."

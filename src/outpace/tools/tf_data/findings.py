@@ -23,7 +23,7 @@ from outpace.tools.tf_data.compute import PipelineTables
 from outpace.tools.tf_data.context import MIN_SHARE, MODERATELY_BOUND, PipelineContext, has_cache
 from outpace.tools.tf_data.slow_stage import iter_slow_stage_findings, render_cache_advice
 from outpace.trace import dialect
-from outpace.trace.algorithms import distinct
+from outpace.trace.algorithms import distinct, isin
 
 _BUFFER = Threshold(
     "large shuffle buffer", 100.0, Unit.COUNT, "MB; shuffling file names or records before decoding keeps it small"
@@ -191,7 +191,7 @@ def _buffered(context: PipelineContext, stage: StageWork) -> float:
     stat = trace.stat(dialect.BUFFERED_MB)
     name = trace.name[stat.rows]
     mine = [at for at in distinct(name).tolist() if trace.names[at].endswith(f"::{stage.type}")]
-    values = stat.floats()[np.isin(name, mine)]
+    values = stat.floats()[isin(name, mine)]
     return float(values.max()) if len(values) else 0.0
 
 

@@ -13,6 +13,7 @@ from outpace.metrics.facts.input_pipelines import Pipeline
 from outpace.model import Table, Unit, humanize
 from outpace.model.arrays import Codes, Indices
 from outpace.tools.tf_data.schema import GRAPH
+from outpace.trace.algorithms import isin
 
 Row = tuple[object, ...]
 CallsByPipeline = Mapping[tuple[str, str], tuple[int, list[tuple[str, int, list[Row | None]]]]]
@@ -52,7 +53,7 @@ def _of_call(pipeline: Pipeline, graph: IteratorGraph, call: int, guide: int) ->
     mine = slice(*np.searchsorted(calls.call, [call, call + 1]).tolist())
     found: list[Row | None] = []
     for stage in pipeline.stages:
-        at = np.flatnonzero(np.isin(calls.iterator[mine], stage.iterators)) + mine.start
+        at = np.flatnonzero(isin(calls.iterator[mine], stage.iterators)) + mine.start
         if not len(at):
             found.append(None)
             continue

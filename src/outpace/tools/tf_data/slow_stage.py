@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator
 
+from outpace._lazy import compile_lazily
 from outpace.metrics.facts.input_pipelines import StageWork
 from outpace.metrics.facts.workload import find_workload
 from outpace.metrics.savings.best_case import format_contention
@@ -26,8 +26,8 @@ _MOSTLY_WAITS = 0.5  # minimum share of a saving that is measured waiting, for t
 _WORKS = 0.05  # minimum cores of a sampled line: fewer may be chance
 _SEQUENTIAL = ("Map", "Interleave", "Filter")
 _STARTING = 0.5  # minimum share of a function's time outside its ops, for calls and starting ops to be the problem
-_ONE_EACH = re.compile(r"(?:Parallel)?Map")  # stages that make one element from each element
-_OF_IMAGES = re.compile(r"Decode(?:Jpeg|Png|Image|Bmp|Gif|AndCropJpeg)|Resize|CropAndResize")
+_ONE_EACH = compile_lazily(r"(?:Parallel)?Map")  # stages that make one element from each element
+_OF_IMAGES = compile_lazily(r"Decode(?:Jpeg|Png|Image|Bmp|Gif|AndCropJpeg)|Resize|CropAndResize")
 _CHEAPER = "make the line that takes the time cheaper, or cache its results where they do not change."
 _WORKERS = f"Prepare batches in several workers (keras.utils.PyDataset(workers=4, use_multiprocessing=True)). Or {_CHEAPER}"
 _ROOM = 0.5  # minimum saving by more workers, as a share of what the stage costs, for more workers to be worth it

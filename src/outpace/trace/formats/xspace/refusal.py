@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from outpace.model.foreign_formats import HEAD_BYTES, identify_format
 from outpace.model.units import format_count
 from outpace.trace.content import Content
 
@@ -16,6 +15,8 @@ def format_refusal(source: str, data: Content, missing: int, remark: str) -> str
     """Return the sentence for a file without a readable event. `missing`: number of bytes that the
     file's own lengths say it lacks; `remark`: error of its decompression.
     """
+    from outpace.model.foreign_formats import HEAD_BYTES, identify_format
+
     head = data.bytes_at(0, HEAD_BYTES)
     known = identify_format(source, head)
     if known:
