@@ -58,7 +58,7 @@ def screen(name: str) -> str:
     """The first screen of a profile: the one that the tests hold, or, of a damaged file, one that
     is made now.
     """
-    stored = DATA / "screens" / f"{name}.80.txt"
+    stored = DATA / "screens" / f"{name}.txt"
     if stored.exists():
         return stored.read_text(encoding="utf-8").rstrip()
     with outpace.open(DATA / name) as profile:

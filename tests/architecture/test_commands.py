@@ -169,7 +169,7 @@ def test_every_page_is_in_the_navigation_and_every_screen_exists() -> None:
         re.findall(r"^<!-- screen: (\S+) -->$", text(ROOT / "docs" / "screens.md"), re.MULTILINE),
     )
     assert len(screens) == 10
-    assert [s for s in screens if not ((data / "screens" / f"{s}.80.txt").exists() or (data / s).exists())] == []
+    assert [s for s in screens if not ((data / "screens" / f"{s}.txt").exists() or (data / s).exists())] == []
 
 
 @pytest.mark.parametrize("document", DOCUMENTS, ids=name)

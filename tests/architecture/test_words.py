@@ -8,7 +8,6 @@ import functools
 import re
 from pathlib import Path
 
-import pytest
 from typer.testing import CliRunner
 
 import outpace
@@ -18,6 +17,7 @@ from tests.architecture.source import FILES, literals, place
 
 ROOT = Path(__file__).parents[2]
 PROFILES = ROOT / "tests" / "data" / "profiles"
+GLOSSARY = "src/outpace/report/assets/glossary.md"
 SPREAD = (
     "custom_loop",
     "jax_rocm_attention",
@@ -67,48 +67,31 @@ def _pattern(words: tuple[str, ...]) -> re.Pattern[str]:
     return re.compile("|".join(f"(?:{word})" for word in words), re.IGNORECASE)
 
 
-@pytest.mark.parametrize("name", SPREAD)
-def test_pages_keep_to_standard_words(name: str) -> None:
-    with outpace.open(PROFILES / name) as profile:
-        text = terminal.render(profile.report(), width=400, details=True)
-    assert not dialect(text, (PRACTICE,))
-
-
-@pytest.mark.parametrize("command", COMMANDS)
-def test_help_keeps_to_standard_words(command: str) -> None:
-    text = CliRunner().invoke(app, [command, "--help"], terminal_width=400).output
-    assert command in text
-    assert not dialect(text, (PRACTICE,))
-
-
-@pytest.mark.parametrize(
-    "path",
-    [
-        *(ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md")), *sorted(ROOT.glob("src/outpace/tools/*/README.md"))),
-        ROOT / "src" / "outpace" / "report" / "assets" / "glossary.md",
-    ],
-    ids=lambda p: f"{p.parent.name}/{p.name}",
-)
-def test_documents_keep_to_standard_words(path: Path) -> None:
-    prose = re.sub(
-        r"`[^`\n]*`|\]\([^)\n]*\)", "", path.read_text(encoding="utf-8")
-    )  # names in code, and links, are what they are
-    assert not dialect(prose)
-
-
-@pytest.mark.parametrize("path", FILES, ids=place)
-def test_literals_keep_to_standard_words(path: Path) -> None:
-    assert not [text for text in literals(path) if " " in text.strip() and dialect(text)]
-
-
 _PLURALS = re.compile(r"[\"']s[\"'] \*|\* [\"']s[\"']|[\"']s?[\"'] if .{1,40} (?:==|!=|>) 1 else [\"']s?[\"']")
 
 
-@pytest.mark.parametrize("path", FILES, ids=place)
-def test_plurals_are_made_in_one_place(path: Path) -> None:
-    """`model.units.counted`: of what is counted by hand, one day there is one."""
-    text = path.read_text(encoding="utf-8")
-    assert not _PLURALS.findall(text)
+def test_pages_and_help_keep_to_standard_words() -> None:
+    texts = {command: CliRunner().invoke(app, [command, "--help"], terminal_width=400).output for command in COMMANDS}
+    assert all(command in text for command, text in texts.items())
+    for name in SPREAD:
+        with outpace.open(PROFILES / name) as profile:
+            texts[name] = terminal.render(profile.report(), width=400, details=True)
+    assert not {name: lines for name, text in texts.items() if (lines := dialect(text, (PRACTICE,)))}
+
+
+def test_documents_keep_to_standard_words() -> None:
+    documents = ["README.md", *ROOT.glob("docs/*.md"), *ROOT.glob("src/outpace/tools/*/README.md"), GLOSSARY]
+    prose = {  # names in code, and links, are what they are
+        str(path): re.sub(r"`[^`\n]*`|\]\([^)\n]*\)", "", (ROOT / path).read_text(encoding="utf-8")) for path in documents
+    }
+    assert not {path: lines for path, text in prose.items() if (lines := dialect(text))}
+
+
+def test_literals_keep_to_standard_words_and_plurals_are_made_in_one_place() -> None:
+    """`model.units.format_count` makes plurals: what is counted by hand is one day one."""
+    literal = {place(path): [text for text in literals(path) if " " in text.strip() and dialect(text)] for path in FILES}
+    plural = {place(path): _PLURALS.findall(path.read_text(encoding="utf-8")) for path in FILES}
+    assert not {path: texts for found in (literal, plural) for path, texts in found.items() if texts}
 
 
 def test_a_word_of_ours_is_found() -> None:
