@@ -17,7 +17,7 @@ from tests.architecture.source import FILES, literals, place
 
 ROOT = Path(__file__).parents[2]
 PROFILES = ROOT / "tests" / "data" / "profiles"
-GLOSSARY = "src/outpace/report/assets/glossary.md"
+GLOSSARY = ROOT / "src" / "outpace" / "report" / "assets" / "glossary.md"
 SPREAD = (
     "custom_loop",
     "jax_rocm_attention",
@@ -80,9 +80,9 @@ def test_pages_and_help_keep_to_standard_words() -> None:
 
 
 def test_documents_keep_to_standard_words() -> None:
-    documents = ["README.md", *ROOT.glob("docs/*.md"), *ROOT.glob("src/outpace/tools/*/README.md"), GLOSSARY]
+    documents = [ROOT / "README.md", GLOSSARY, *ROOT.glob("docs/*.md"), *ROOT.glob("src/outpace/tools/*/README.md")]
     prose = {  # names in code, and links, are what they are
-        str(path): re.sub(r"`[^`\n]*`|\]\([^)\n]*\)", "", (ROOT / path).read_text(encoding="utf-8")) for path in documents
+        str(path): re.sub(r"`[^`\n]*`|\]\([^)\n]*\)", "", path.read_text(encoding="utf-8")) for path in documents
     }
     assert not {path: lines for path, text in prose.items() if (lines := dialect(text))}
 

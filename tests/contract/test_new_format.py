@@ -29,49 +29,18 @@ READER = '''
 
 import csv
 
-import numpy as np
+from outpace.trace import Event, build_trace, dialect
 
-from outpace.trace import InMemorySource, LineTable, Plane, StatColumn, Trace, dialect, store_column
+US = 10**6  # ps
 
 
 def open_trace(path, host, limits):
+    events = []
     with open(path, newline="", encoding="utf-8") as file:
-        rows = [(thread, name, int(start) * 10**6, int(us) * 10**6, step) for thread, name, start, us, step in csv.reader(file)]
-    rows.sort(key=lambda row: (row[0], row[2], -row[3]))
-    threads, names = sorted({row[0] for row in rows}), sorted({row[1] for row in rows})
-    count = [sum(row[0] == thread for row in rows) for thread in threads]
-    marks = [at for at, row in enumerate(rows) if row[4]]
-    stats = {
-        dialect.STEP_NUM: StatColumn.from_values(dialect.STEP_NUM, marks, [int(rows[at][4]) for at in marks]),
-        dialect.IS_ROOT: StatColumn.from_values(dialect.IS_ROOT, marks, [1] * len(marks)),
-    }
-    return Trace(
-        host=host,
-        source=str(path),
-        size=path.stat().st_size,
-        planes=(Plane(0, 0, dialect.HOST_PLANE, range(len(threads)), {}),),
-        lines=LineTable(
-            np.zeros(len(threads), np.uint32),
-            np.arange(len(threads)),
-            np.zeros(len(threads), np.int64),
-            np.cumsum([0, *count]),
-            tuple(threads),
-        ),
-        name=store_column(np.array([names.index(row[1]) for row in rows], np.int32)),
-        start=store_column(np.array([row[2] for row in rows], np.int64)),
-        duration=store_column(np.array([row[3] for row in rows], np.int64)),
-        names=(*names, "(no name)"),
-        display_names={},
-        name_plane=np.zeros(len(names), np.uint32),
-        name_stats={},
-        stat_names=(*stats, "never written"),
-        origin_ns=0,
-        occurrences={},
-        hostnames=(host,),
-        messages=(),
-        damages=(),
-        _source=InMemorySource(stats),
-    )
+        for thread, name, start, us, step in csv.reader(file):
+            mark = {dialect.STEP_NUM: int(step), dialect.IS_ROOT: 1} if step else {}
+            events.append(Event(dialect.HOST_PLANE, thread, name, int(start) * US, int(us) * US, mark))
+    return build_trace(events, host=host, source=str(path), size=path.stat().st_size)
 '''
 STEPS = 12
 

@@ -12,6 +12,7 @@ from outpace._lazy import lazy_getattr
 
 if TYPE_CHECKING:
     from outpace.trace.columns import ComputedColumn, EventColumn, StoredColumn, store_column
+    from outpace.trace.events import Event, build_trace
     from outpace.trace.formats.xspace.reader import read_trace
     from outpace.trace.limits import MemoryLimit, ReadLimits, Window, overlap_mask, parse_size, parse_window
     from outpace.trace.open import open_trace
@@ -25,6 +26,7 @@ __all__ = [
     "DIALECT_WORDS",
     "ComputedColumn",
     "Damage",
+    "Event",
     "EventColumn",
     "InMemorySource",
     "LineTable",
@@ -37,6 +39,7 @@ __all__ = [
     "TraceSource",
     "Value",
     "Window",
+    "build_trace",
     "learn_names",
     "open_trace",
     "overlap_mask",
@@ -51,6 +54,7 @@ __getattr__ = lazy_getattr(
     __name__,
     {
         "columns": "EventColumn ComputedColumn StoredColumn store_column",
+        "events": "Event build_trace",
         "formats.xspace.reader": "read_trace",
         "limits": "ReadLimits MemoryLimit Window parse_size overlap_mask parse_window",
         "open": "open_trace",

@@ -1,0 +1,80 @@
+"""A trace of events that are Python objects: for formats without a core of their own."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import NamedTuple
+
+import numpy as np
+
+from outpace.trace.columns import store_column
+from outpace.trace.source import InMemorySource
+from outpace.trace.stats import StatColumn, Value
+from outpace.trace.trace import Damage, LineTable, Plane, Trace
+
+
+class Event(NamedTuple):
+    """One event.
+
+    plane, line: process or device, and its thread or stream, by the names of `trace/dialect.py`.
+    start_ps, duration_ps: ps.
+    stats: values by the name of the stat.
+    """
+
+    plane: str
+    line: str
+    name: str
+    start_ps: int
+    duration_ps: int
+    stats: Mapping[str, Value] = {}
+
+
+def build_trace(events: Iterable[Event], *, host: str, source: str, size: int = 0, damages: Sequence[Damage] = ()) -> Trace:
+    """Return the trace of events in any order.
+
+    host, source, size: name of the host, path of the file, and its uncompressed size in bytes.
+    damages: what could not be read.
+
+    >>> mark = {dialect.STEP_NUM: 0, dialect.IS_ROOT: 1}
+    >>> step = Event(dialect.HOST_PLANE, "python", "train", 0, 1000, mark)
+    >>> build_trace([step], host="a", source="a.csv")
+    """
+    ordered = sorted(events, key=lambda event: (event.plane, event.line, event.start_ps, -event.duration_ps))
+    lines = {place: number for number, place in enumerate(dict.fromkeys((event.plane, event.line) for event in ordered))}
+    planes = {name: number for number, name in enumerate(dict.fromkeys(plane for plane, _ in lines))}
+    names = {name: number for number, name in enumerate(dict.fromkeys(event.name for event in ordered))}
+    line = np.array([lines[event.plane, event.line] for event in ordered], np.int64)
+    plane = np.array([planes[name] for name, _ in lines], np.uint32)
+    first_line = np.searchsorted(plane, np.arange(len(planes) + 1)).tolist()
+    rows: dict[str, list[int]] = {}
+    for row, event in enumerate(ordered):
+        for stat in event.stats:
+            rows.setdefault(stat, []).append(row)
+    stats = {name: StatColumn.from_values(name, at, [ordered[row].stats[name] for row in at]) for name, at in rows.items()}
+    return Trace(
+        host=host,
+        source=source,
+        size=size,
+        planes=tuple(Plane(i, i, name, range(first_line[i], first_line[i + 1]), {}) for name, i in planes.items()),
+        lines=LineTable(
+            plane,
+            np.arange(len(lines)),
+            np.zeros(len(lines), np.int64),
+            np.searchsorted(line, np.arange(len(lines) + 1)),
+            tuple(name for _, name in lines),
+        ),
+        name=store_column(np.array([names[event.name] for event in ordered], np.int32)),
+        start=store_column(np.array([event.start_ps for event in ordered], np.int64)),
+        duration=store_column(np.array([event.duration_ps for event in ordered], np.int64)),
+        names=(*names, ""),  # the last is the name of events that have none
+        display_names={},
+        name_plane=np.array([planes[event.plane] for event in {e.name: e for e in ordered}.values()], np.uint32),
+        name_stats={},
+        stat_names=tuple(stats),
+        origin_ns=0,
+        occurrences={},
+        hostnames=(host,),
+        messages=(),
+        damages=tuple(damages),
+        _source=InMemorySource(stats),
+    )
