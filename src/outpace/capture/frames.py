@@ -1,4 +1,4 @@
-"""Whose code is calling: the user's line behind a call into a library.
+"""Finds the user's line behind a call into a library.
 
 AutoGraph runs a rewritten copy of the user's function from a temporary file; TensorFlow's own stack
 helper maps such a frame back to the line that the user wrote.
@@ -24,8 +24,11 @@ _LIBRARY = os.path.dirname(os.path.abspath(os.__file__)) + os.sep
 
 @dataclass(frozen=True)
 class CallSite:
-    """A line of the user's code; `library` is the package between it and the call, None for a
-    direct call, and `entry` the name of its function that the line calls.
+    """A line of the user's code that leads to a call.
+
+    file, line: source file and line number.
+    library: package between the line and the call; None where the line makes the call itself.
+    entry: function of that package that the line calls.
     """
 
     file: str
@@ -35,13 +38,15 @@ class CallSite:
 
     @property
     def text(self) -> str:
-        """The source line, without its indentation; empty when the source is not at hand."""
+        """Source line without its indentation; "" where the source is not available."""
         return linecache.getline(self.file, self.line).strip()
 
 
 def find_call_site(depth: int = 2) -> CallSite | None:
-    """The place behind the function that calls this one; None when TensorFlow itself is the direct
-    caller.
+    """Return the user's line that leads to the function which calls this one; None when TensorFlow
+    itself is the direct caller.
+
+    `depth` is the number of frames to skip, as in `sys._getframe`.
     """
     frame: FrameType | None = sys._getframe(depth)
     library: str | None = None
@@ -62,8 +67,8 @@ def find_call_site(depth: int = 2) -> CallSite | None:
 
 
 def code_of(function: Any) -> CodeType | None:
-    """Of the Python function, or method, that a `tf.function` was made of; TensorFlow wraps a
-    method once more.
+    """Return the code of the Python function, or method, from which a `tf.function` was made; None
+    for anything else. TensorFlow wraps a method once more.
     """
     python = getattr(function, "python_function", None)
     code = getattr(inspect.unwrap(python), "__code__", None) if callable(python) else None
@@ -71,16 +76,19 @@ def code_of(function: Any) -> CodeType | None:
 
 
 def is_user_file(filename: str) -> bool:
-    """Whether a file is the user's own: no library's, not the interpreter's, not ours."""
+    """Whether a file is the user's own: not of a library, the interpreter or Outpace."""
     return not (filename.startswith(("<", _OWN, _LIBRARY)) or AUTOGRAPH_PREFIX in filename or library_of(filename))
 
 
 def is_keras_code(code: CodeType) -> bool:
-    """Whether code is Keras' own."""
+    """Whether code belongs to Keras."""
     return "/keras/src/" in code.co_filename.replace("\\", "/")
 
 
 def _package(filename: str) -> str | None:
+    """Return `outpace` or the name in `LIBRARIES` to which a file belongs; None for any other
+    file.
+    """
     if filename.startswith(_OWN):
         return "outpace"
     package = library_of(filename)
@@ -88,14 +96,16 @@ def _package(filename: str) -> str | None:
 
 
 def _autograph(filename: str) -> bool:
-    """AutoGraph's call dispatch stands between the user's function and what it calls, and the
-    trace-back filter too.
+    """Whether a file holds AutoGraph's call dispatch or TensorFlow's traceback filter, which stand
+    between the user's function and what it calls.
     """
     return "autograph" in filename or "traceback_utils" in filename
 
 
 def find_mapped_call_site(library: str | None) -> CallSite | None:
-    """The user's line as TensorFlow maps it; private, so any surprise means no place."""
+    """Return the user's line as TensorFlow's private stack helper maps it; None where that
+    fails.
+    """
     try:
         from tensorflow.python.util import tf_stack
 

@@ -1,5 +1,4 @@
-"""Call a function right after a module has been imported by the script, without importing it
-ourselves.
+"""Calls a function right after the script has imported a module, without importing it itself.
 
 A finder in front of `sys.meta_path` lets the other finders locate the module and wraps its loader
 for the one moment of execution. Wrapping `builtins.__import__` instead would miss
@@ -18,8 +17,8 @@ Hook = Callable[[ModuleType], None]
 
 
 class ImportHooks:
-    """A meta path finder that runs a hook after each named module's first import; a failing hook is
-    reported, not raised.
+    """Meta path finder that calls a hook after each named module's first import. A hook that raises
+    is reported and does not stop the import.
     """
 
     def __init__(
@@ -28,19 +27,25 @@ class ImportHooks:
         on_error: Callable[[str, Exception], None],
         on_import: Callable[[str], None] = lambda name: None,
     ) -> None:
-        """Hooks by module name; `on_error` is told about a hook that failed, `on_import` of a named
-        module that is about to be imported.
+        """Create the finder.
+
+        hooks: functions that get the module, by its name.
+        on_error: called with the name of a module whose hook raised, and the exception.
+        on_import: called with the name of a module that is about to be imported.
         """
         self._hooks = dict(hooks)
         self._report, self._before = on_error, on_import
-        self._looking: set[str] = set()  # for; another such finder asks this one back
+        # names being looked up: another such finder may call this one back
+        self._looking: set[str] = set()
 
     def install(self) -> None:
         """Put the finder in front of all others."""
         sys.meta_path.insert(0, self)
 
     def find_spec(self, name: str, path: Sequence[str] | None = None, target: ModuleType | None = None) -> ModuleSpec | None:
-        """Part of the import protocol: the other finders' answer, with its loader wrapped."""
+        """Return the spec that the other finders find, with its loader wrapped; None for a module
+        without a hook. Part of the import protocol.
+        """
         if name not in self._hooks or name in self._looking:
             return None
         self._looking.add(name)
@@ -50,6 +55,7 @@ class ImportHooks:
             self._looking.discard(name)
 
     def _found(self, name: str, path: Sequence[str] | None, target: ModuleType | None) -> ModuleSpec | None:
+        """Return the first spec of the other finders, with its loader wrapped."""
         for finder in sys.meta_path:
             find = getattr(finder, "find_spec", None)
             if finder is self or find is None:
@@ -57,8 +63,8 @@ class ImportHooks:
             spec: ModuleSpec | None = find(name, path, target)
             if spec is not None:
                 if spec.loader is not None and hasattr(spec.loader, "exec_module"):
-                    # By the protocol a loader; as its subclass it would answer for methods that the
-                    # real one lacks.
+                    # The protocol asks for a loader. A subclass of Loader would have methods that
+                    # the real loader lacks.
                     wrapped: Any = _Loader(spec.loader, self._run)
                     spec.loader = wrapped
                     self._before(name)
@@ -66,6 +72,7 @@ class ImportHooks:
         return None
 
     def _run(self, module: ModuleType) -> None:
+        """Call a module's hook, once."""
         hook = self._hooks.pop(module.__name__, None)
         if hook is None:
             return
@@ -76,7 +83,9 @@ class ImportHooks:
 
 
 class _Loader:
-    """Executes a module with its real loader, then calls back; the module keeps the real loader."""
+    """Loader that executes a module with its real loader and then calls back; the module gets the
+    real loader.
+    """
 
     def __init__(self, real: Any, callback: Hook) -> None:
         self._real = real
@@ -89,7 +98,8 @@ class _Loader:
     def exec_module(self, module: ModuleType) -> None:
         module.__loader__ = self._real
         if module.__spec__ is not None:
-            module.__spec__.loader = self._real  # resources and source look-ups must find the loader they know
+            # for readers of resources and sources, which expect the real loader
+            module.__spec__.loader = self._real
         self._real.exec_module(module)
         self._callback(module)
 

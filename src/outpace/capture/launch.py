@@ -1,10 +1,10 @@
-"""The script's process: `python -m outpace.capture.launch PLAN` hooks the frameworks and runs the
-script.
+"""Program of the script's process: `python -m outpace.capture.launch PLAN` hooks the frameworks and
+runs the script.
 
 Nothing but the standard library is imported before the script runs, so that the script can still
 set environment variables that TensorFlow or NumPy read at import. The interpreter ends the way it
-always does (threads joined, exit handlers run, files flushed): a pipeline that hangs there is the
-waiting parent's to end, see `runner`.
+always does (threads joined, exit handlers run, files flushed); a pipeline that hangs there is ended
+by the waiting parent process, see `runner`.
 """
 
 from __future__ import annotations
@@ -34,10 +34,10 @@ from outpace.capture.window import WindowState
 
 
 class ScriptLauncher:
-    """Connects the frameworks' imports to one capture session."""
+    """Connects the imports of frameworks to one capture session."""
 
     def __init__(self, plan: Plan) -> None:
-        """Prepare the session of one plan; nothing is hooked yet."""
+        """Create the session of a plan; nothing is hooked yet."""
         self.plan = plan
         self.session = CaptureSession(plan.options, plan.logdir, plan.shown_logdir, self._note, self._saved, self._stop)
         self.recorder = PipelineRecorder(plan.options.label)
@@ -50,7 +50,7 @@ class ScriptLauncher:
         os.register_at_fork(after_in_child=self.session.window.disable)
 
     def on_tensorflow(self, tf: ModuleType) -> None:
-        """TensorFlow was imported."""
+        """Hook of the import of TensorFlow."""
         self.session.add_framework("tensorflow", tf)
         self.recorder.install(tf)
         self.tracing.install(tf)
@@ -61,7 +61,7 @@ class ScriptLauncher:
         self._begin_waiting()
 
     def on_keras(self, keras: ModuleType) -> None:
-        """Keras was imported; Keras 2 marks its own steps, which `hook_marks` sees."""
+        """Hook of the import of Keras. Keras 2 marks its own steps, which `hook_marks` sees."""
         if str(getattr(keras, "__version__", "")).startswith("2."):
             return
         backend = keras.backend.backend()
@@ -73,7 +73,7 @@ class ScriptLauncher:
         KerasSteps(self.session, lambda: self._loops, backend).install(keras.callbacks.CallbackList)
 
     def on_jax(self, jax: ModuleType) -> None:
-        """JAX was imported."""
+        """Hook of the import of JAX."""
         self.session.add_framework("jax", jax)
         self.compiles.install(jax)
         hook_marks(self.session, self._loops, jax.profiler, "StepTraceAnnotation", "jax")
@@ -81,13 +81,15 @@ class ScriptLauncher:
         self._begin_waiting()
 
     def _begin_waiting(self) -> None:
+        """Start the window by time, which waits for a training without visible steps."""
         with suppress_faults():
-            ticks.claim_signal()  # on the main thread: a window by time opens on another one
+            # claimed here on the main thread, because a window by time opens on another one
+            ticks.claim_signal()
         self._timed.start()
 
     def run(self) -> int:
-        """Run the script to its end and return 0; its own exception comes out after the capture is
-        saved.
+        """Run the script to its end and return 0; an exception of the script is raised after the
+        capture is saved.
         """
         from outpace.capture.imports import ImportHooks
 
@@ -110,6 +112,7 @@ class ScriptLauncher:
         return 0
 
     def _finish(self, code: int) -> None:
+        """End the session after the script's own end, and write the outcome."""
         hide_own_frames()
         self._code = code
         if os.getpid() == self.session.pid:
@@ -121,14 +124,14 @@ class ScriptLauncher:
             write_final_outcome(self.plan.outcome, outcome)
 
     def _stop(self) -> None:
-        """The capture is over, and so is the script: here and now, on whichever thread this is."""
+        """End the script after its capture, at once and on whichever thread this is."""
         self._code = 0
         write_outcome(self.plan.outcome, self.session.finish(0, stopped=True))
         end_process(0)
 
     def _note(self, session: CaptureSession, saved: SavedProfile) -> None:
-        """Write the record: before the run appears, and once more when the script's exit code is
-        known.
+        """Write the record: before the run becomes visible, and again when the script's exit code
+        is known.
         """
         window, plan = session.window, self.plan
         write_capture_record(
@@ -148,12 +151,14 @@ class ScriptLauncher:
         )
 
     def _saved(self, saved: SavedProfile) -> None:
-        """Leave the outcome at once: a script may end itself with `os._exit`, or be killed."""
+        """Write the outcome at once, because a script may end itself with `os._exit`, or be
+        killed.
+        """
         write_outcome(self.plan.outcome, ScriptOutcome(saved.run, saved.host))
 
 
 def main() -> int:
-    """Entry of the script's process."""
+    """Run the plan at the path in `sys.argv`; entry point of the script's process."""
     with open(sys.argv[1], encoding="utf-8") as file:
         plan = Plan.from_json(file.read())
     register_final_hook()

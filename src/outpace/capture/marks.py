@@ -1,5 +1,5 @@
-"""`with outpace.step(n): ...` marks one training step, in TensorFlow's way and in JAX's, and looks
-after the input.
+"""`with outpace.step(n): ...` marks one training step in the formats of TensorFlow and JAX, and
+warns when the input is read outside the steps.
 """
 
 from __future__ import annotations
@@ -16,8 +16,9 @@ from outpace.capture.iterators import iterator_class
 from outpace.capture.messages import print_message
 from outpace.store.record import StepDurations
 
-MAX_DURATIONS = 500  # kept, of the last steps
-OUTSIDE_IN_A_ROW = 3  # steps that read nothing, with a read before each, until it is no accident
+MAX_DURATIONS = 500  # number of last steps whose durations are stored
+# successive steps with a read before and none inside, after which the advice is printed
+OUTSIDE_IN_A_ROW = 3
 
 INPUT_ADVICE = """the data set's iterator is advanced outside outpace.step(), so the wait for input is in no step. Read inside it:
     batches = iter(dataset)
@@ -30,9 +31,11 @@ class step:
     """Marks what runs inside the `with` block as training step `number`, in any profile that is
     being captured.
 
-    Costs a microsecond or two while nothing is captured. Let the block hold everything that belongs
-    to the step, the read of its input first of all; when the iterator of a tf.data set is advanced
-    between the blocks instead, that is said once, with the fix.
+    Costs a microsecond or two while nothing is captured. The block must hold everything that
+    belongs to the step, the read of its input first; when the iterator of a tf.data set is advanced
+    between the blocks instead, a message says so once, with the fix.
+
+    Example: `with outpace.step(n): train_step(next(batches))`.
     """
 
     __slots__ = ("_began", "_marks", "_name", "_number")
@@ -56,13 +59,16 @@ class step:
 
 
 _durations: deque[tuple[int, int]] = deque(maxlen=MAX_DURATIONS)
-"""Of the last steps: when each began (`perf_counter`), and how long it took, ns."""
+"""Start (`perf_counter`) and duration of each of the last steps, ns."""
 
 
 def pop_overhead(begin_s: float, end_s: float) -> StepDurations:
-    """How long the last steps took that were marked here, before a capture and inside it;
-    `perf_counter` seconds say when that was. They are forgotten then: a step that one capture
-    slowed is not what the next one is compared with.
+    """Return the durations of marked steps before a capture and inside it, and clear them.
+
+    begin_s, end_s: start and end of the capture, `perf_counter` seconds.
+
+    They are cleared so that steps which one capture slowed down are no baseline of the next
+    capture.
     """
     steps, first, last = tuple(_durations), begin_s * 1e9, end_s * 1e9
     _durations.clear()
@@ -71,23 +77,25 @@ def pop_overhead(begin_s: float, end_s: float) -> StepDurations:
 
 
 def _makers() -> list[Any]:
-    """The public mark classes of the imported frameworks, that of the training one first (an
-    `outpace profile` counts these marks).
+    """Return functions that make a mark, one for each imported framework, the training one first
+    (an `outpace profile` counts its marks).
     """
     names = ("jax", "tensorflow") if framework_in_use() == "jax" else ("tensorflow", "jax")
     return [MARK_FACTORIES[name] for name in names if getattr(sys.modules.get(name), "profiler", None) is not None]
 
 
 def _tensorflow_mark(name: str, number: int) -> Any:
+    """Return TensorFlow's mark of a step."""
     return sys.modules["tensorflow"].profiler.experimental.Trace(name, step_num=number, _r=1)
 
 
 def _jax_mark(name: str, number: int) -> Any:
+    """Return JAX's mark of a step."""
     return sys.modules["jax"].profiler.StepTraceAnnotation(name, step_num=number)
 
 
 MARK_FACTORIES = {"tensorflow": _tensorflow_mark, "jax": _jax_mark}
-"""What makes a mark of a name and a number, by framework."""
+"""Functions that make a mark of a name and a step number, by framework."""
 
 
 class _InputWatch:
@@ -109,7 +117,9 @@ class _InputWatch:
         self._inside = True
 
     def ends(self) -> None:
-        """A step ends: judge where the last one got its input from."""
+        """A step ends: count the steps in a row that were fed from outside, and print the advice
+        once.
+        """
         self._inside = False
         outside = self._reads[False] and not self._reads[True]
         self._in_a_row = self._in_a_row + 1 if outside else 0
@@ -119,6 +129,7 @@ class _InputWatch:
             print_message(INPUT_ADVICE)
 
     def _hook(self) -> bool:
+        """Hook the class of tf.data iterators; False while TensorFlow is not imported."""
         kind = iterator_class()
         if kind is None:
             return "tensorflow" in sys.modules

@@ -2,9 +2,9 @@
 source line.
 
 The public construction methods of `tf.data.Dataset` are wrapped. A stage's name becomes the stat
-`name` of its `Iterator::` events in the profile, which joins what was measured to the line that the
-user can change. A wrapper never changes what is built: when anything about the recording fails, the
-original call is made as the user wrote it.
+`name` of its `Iterator::` events in the profile, which joins the measured times to the line that
+the user can change. A wrapper never changes what is built: when anything about the recording fails,
+the original call is made as the user wrote it.
 """
 
 from __future__ import annotations
@@ -32,15 +32,18 @@ METHODS = (
     "rejection_resample",
 )  # fmt: skip
 READERS = ("TFRecordDataset", "TextLineDataset", "FixedLengthRecordDataset")
-UNNAMED_METHODS = {"with_options"}  # takes a name, but runs no stage that could show it
+UNNAMED_METHODS = {"with_options"}  # methods that take a name, but run no stage that could show it
 MAX_TEXT = 200
 
 
 class PipelineRecorder:
-    """All stages built in this process, in order; `label=False` records without naming."""
+    """Records all stages that are built in this process, in order.
+
+    stages: recorded stages.
+    """
 
     def __init__(self, label: bool = True) -> None:
-        """Start with no stage."""
+        """Create an empty recorder; `label=False` records stages without naming them."""
         self.stages: list[PipelineStage] = []
         self._label = label
         self._rests = False
@@ -59,15 +62,18 @@ class PipelineRecorder:
                 self._wrap_reader(reader, name)
 
     def stop(self) -> None:
-        """Record nothing more: what is built from now on is built once more."""
+        """Record nothing from now on. Used before data sets are built a second time."""
         self._rests = True
 
     def stage_of(self, dataset: Any) -> PipelineStage | None:
-        """The stage that made this very data set; None for one that was not recorded."""
+        """Return the stage that made this data set; None for one that was not recorded."""
         number = self._ids.get(dataset)
         return self.stages[number] if number is not None else None
 
     def _wrap(self, owner: Any, name: str, static: bool) -> None:
+        """Wrap a construction method of the class `owner`; does nothing where it has none of that
+        name.
+        """
         original = getattr(owner, name, None)
         if original is None:
             return
@@ -89,6 +95,7 @@ class PipelineRecorder:
         setattr(owner, name, staticmethod(method) if static else method)
 
     def _wrap_reader(self, owner: Any, name: str) -> None:
+        """Wrap the constructor of a class that reads files."""
         original = owner.__init__
         try:
             signature = inspect.signature(original)
@@ -98,7 +105,8 @@ class PipelineRecorder:
 
         @functools.wraps(original)
         def __init__(self: Any, *args: Any, **kwargs: Any) -> None:
-            stage = recorder._start(name, signature, (None, *args), kwargs, frames.find_call_site())  # self is no input yet
+            # None stands for self, which is no input
+            stage = recorder._start(name, signature, (None, *args), kwargs, frames.find_call_site())
             original(self, *args, **kwargs, **(stage.extra if stage else {}))
             if stage is not None:
                 recorder._finish(stage, self)
@@ -113,8 +121,10 @@ class PipelineRecorder:
         kwargs: dict[str, Any],
         place: frames.CallSite | None,
     ) -> _Draft | None:
-        """What is known before the stage exists, or None when it is no business of the user's, or
-        cannot be told: that is never the script's trouble.
+        """Return what is known before the stage exists.
+
+        Returns None for a stage that the user did not build, and where reading the call fails: a
+        failure must not reach the script.
         """
         if place is None or self._rests:
             return None
@@ -125,9 +135,10 @@ class PipelineRecorder:
     def _drafted(
         self, op: str, signature: inspect.Signature, args: tuple[Any, ...], kwargs: dict[str, Any], place: frames.CallSite
     ) -> _Draft | None:
+        """Return the draft of a stage from its call; None for a call with wrong arguments."""
         try:
             given = dict(signature.bind(*args, **kwargs).arguments)
-        except TypeError:  # a wrong call: TensorFlow's own message is the right one
+        except TypeError:  # wrong arguments: TensorFlow's own message is the right one
             return None
         inputs = tuple(dict.fromkeys(self._inputs_in(given.values())))
         own = given.get("name")
@@ -140,6 +151,7 @@ class PipelineRecorder:
         return draft
 
     def _finish(self, draft: _Draft, result: Any) -> None:
+        """Record the stage of the data set `result`."""
         with suppress_faults():
             function = stateful.find_function(result) if draft.op not in UNNAMED_METHODS else None
             stage = PipelineStage(
@@ -162,20 +174,20 @@ class PipelineRecorder:
             self.stages.append(stage)
 
     def _inputs_in(self, values: Any) -> Iterator[int]:
-        """Ids of the recorded data sets among a call's arguments, nested ones too."""
+        """Yield the ids of the recorded data sets among a call's arguments, nested ones too."""
         for value in values:
-            if isinstance(value, (list, tuple)) and len(value) <= 64:  # a zip of data sets, not a list of file names
+            # a zip of data sets is short; a list of file names is long
+            if isinstance(value, (list, tuple)) and len(value) <= 64:
                 yield from self._inputs_in(value)
             elif isinstance(value, dict) and len(value) <= 64:
                 yield from self._inputs_in(value.values())
-            elif not isinstance(value, type) and hasattr(
-                value, "_variant_tensor"
-            ):  # a class is a function here: flat_map(TextLineDataset)
+            # a class is a function here, as in flat_map(TextLineDataset)
+            elif not isinstance(value, type) and hasattr(value, "_variant_tensor"):
                 yield from self._nearest(value)
 
     def _nearest(self, dataset: Any, depth: int = 0) -> Iterator[int]:
-        """The data set's own id, or those of the recorded ones behind it (a stage that a library
-        added in between).
+        """Yield the data set's id, or those of the nearest recorded data sets that feed it, where a
+        library added a stage in between.
         """
         known = self._ids.get(dataset)
         if known is not None:
@@ -185,8 +197,8 @@ class PipelineRecorder:
                 yield from self._nearest(behind, depth + 1)
 
     def _unused(self, label: str, inputs: tuple[int, ...]) -> str:
-        """The label, numbered when a stage further up the same pipeline has it (two maps on one
-        line).
+        """Return the label, with a number appended where a stage further up the same pipeline has
+        it (two maps on one line).
         """
         taken, todo, seen = set(), list(inputs), set()
         while todo:
@@ -200,7 +212,12 @@ class PipelineRecorder:
 
 
 class _Draft:
-    """A stage under construction."""
+    """A stage whose data set does not exist yet.
+
+    op, place, kwargs, inputs, label: as in `PipelineStage`; `place` is the user's line.
+    extra: arguments to add to the call: the name.
+    first: number of stages that were recorded before it.
+    """
 
     def __init__(
         self, op: str, place: frames.CallSite, kwargs: Mapping[str, Any], inputs: tuple[int, ...], label: str | None
@@ -211,14 +228,16 @@ class _Draft:
 
 
 def _label(place: frames.CallSite, op: str) -> str:
-    """`train_py_L12_map`: TensorFlow takes only identifiers as names."""
+    """Return a stage's label, such as `train_py_L12_map`; TensorFlow accepts only identifiers as
+    names.
+    """
     base = re.sub(r"[^A-Za-z0-9_]", "_", os.path.basename(place.file)) or "script"
     return f"{'_' if base[0].isdigit() else ''}{base}_L{place.line}_{op}"
 
 
 def _plain(given: Mapping[str, Any]) -> dict[str, Any]:
-    """The arguments that fit into a record: numbers, truth values, short texts; a function by its
-    name.
+    """Return the arguments that fit into a record: numbers, truth values and short texts; of a
+    function its name.
     """
     plain: dict[str, Any] = {}
     for key, value in given.items():
@@ -233,7 +252,7 @@ def _plain(given: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _unwrap(value: Any) -> Any:
-    """A scalar tensor or NumPy number as a Python number; anything else as it is."""
+    """Return a scalar tensor or NumPy number as a Python number; anything else unchanged."""
     if getattr(value, "shape", None) == () and not callable(value):
         with suppress_faults():
             number = getattr(value, "numpy", lambda: value)()

@@ -1,8 +1,8 @@
-"""What comes round in a profile, as a capture asks while its script runs: by the rule that finds
-the steps of every profile.
+"""Finds repeated work in a profile while the script is still running, by the rule that finds the
+steps of every profile.
 
-This runs in the command that waits for the script, so that no analysis, and nothing that it
-imports, gets into the training's process.
+This runs in the command that waits for the script, so that neither the analysis nor its imports get
+into the training's process.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ _MOST_PROGRAMS = 20
 
 
 def answer_request(folder: str) -> None:
-    """Answer a question that was left in a folder, if there is one."""
+    """Answer the request in a folder, if there is one."""
     question = os.path.join(folder, REQUEST_FILE)
     with contextlib.suppress(OSError, ValueError, TypeError):
         with open(question, encoding="utf-8") as file:
@@ -45,15 +45,17 @@ def answer_request(folder: str) -> None:
 
 
 def find_repetition(path: str) -> Repetition:
-    """What comes round in the profile at a path; nothing in one that cannot be read."""
+    """Return the repeated work in the profile at a path; an empty result, with the reason in `why`,
+    for a profile that cannot be read.
+    """
     try:
         return _of_host(Timeline(open_trace(path)))
-    except Exception as error:  # a fault of ours must not end a training
+    except Exception as error:  # an error of the analysis must not end a training
         return Repetition(why=str(error) or type(error).__name__)
 
 
 def _of_host(timeline: Timeline) -> Repetition:
-    """What comes round on a host."""
+    """Return the repeated work on a host."""
     trace = timeline.trace
     steps = timeline.steps
     rounds = int(steps.complete.sum())
@@ -76,8 +78,12 @@ def _of_host(timeline: Timeline) -> Repetition:
 
 
 class _FunctionEvents(NamedTuple):
-    """Events of jitted functions inside the steps: their rows, the step of each, and its function
-    as a place among the texts.
+    """Events of jitted functions inside the steps, one row per event.
+
+    rows: event rows.
+    step: index of the step in which the event begins.
+    code: index of the event's function in `texts`.
+    texts: names of the functions.
     """
 
     rows: Indices
@@ -87,7 +93,7 @@ class _FunctionEvents(NamedTuple):
 
 
 def _calls(timeline: Timeline) -> _FunctionEvents:
-    """The calls of jitted functions."""
+    """Return the calls of jitted functions."""
     trace = timeline.trace
     rows, step = _inside(timeline, event_names(trace).rows(EventFlag.JIT_CALL))
     known, code = np.unique(trace.name[rows], return_inverse=True)
@@ -95,7 +101,7 @@ def _calls(timeline: Timeline) -> _FunctionEvents:
 
 
 def _runs(timeline: Timeline) -> _FunctionEvents:
-    """The ops that their compiled programs ran."""
+    """Return the ops that the compiled programs of jitted functions ran."""
     rows, step = _inside(timeline, find_hlo_events(timeline.trace))
     modules = timeline.trace.stat(dialect.HLO_MODULE)
     found, place = intersect_indices(rows, modules.rows)
@@ -104,8 +110,10 @@ def _runs(timeline: Timeline) -> _FunctionEvents:
 
 
 def _function(trace: Trace, calls: _FunctionEvents, runs: _FunctionEvents) -> str:
-    """The jitted function that takes most of the steps: by its runs, or else by its calls, which
-    may have been long before; "" where there is none.
+    """Return the jitted function that takes most of the time of the steps; "" without one.
+
+    The time is that of its ops; where there are none, of its calls, which may have been long
+    before.
     """
     events = runs if len(runs.rows) else calls
     if not len(events.rows):
@@ -115,15 +123,19 @@ def _function(trace: Trace, calls: _FunctionEvents, runs: _FunctionEvents) -> st
 
 
 def _rounds_that_train(trace: Trace, calls: _FunctionEvents, runs: _FunctionEvents) -> int:
-    """How many steps call a function that computes gradients, or run its program."""
+    """Return the number of steps that call a function which computes gradients, or run its
+    program.
+    """
     training = find_training_functions(trace)
     steps = [each.step[np.array([text in training for text in each.texts], bool)[each.code]] for each in (calls, runs)]
     return len(distinct(np.concatenate(steps)))
 
 
 def _next_training(timeline: Timeline) -> str:
-    """A function that trains, and is called again and again behind the last whole round but not
-    before: what came round is over by then.
+    """Return a function that trains and is called repeatedly after the last whole round but not
+    before; "" without one.
+
+    Such a function means that the repeated work in the profile is over.
     """
     trace, steps = timeline.trace, timeline.steps
     rows = event_names(trace).rows(EventFlag.JIT_CALL)
@@ -137,7 +149,7 @@ def _next_training(timeline: Timeline) -> str:
 
 
 def _inside(timeline: Timeline, rows: Indices) -> tuple[Indices, Indices]:
-    """Those of some events that begin inside a step, and which step that is."""
+    """Return the rows of events that begin inside a step, and the index of that step for each."""
     steps, began = timeline.steps, timeline.trace.start[rows]
     at = np.searchsorted(steps.start, began, side="right") - 1
     inside = (at >= 0) & (began < steps.end[np.maximum(at, 0)])
@@ -145,8 +157,9 @@ def _inside(timeline: Timeline, rows: Indices) -> tuple[Indices, Indices]:
 
 
 def _once(times: Picoseconds) -> float:
-    """Share of the time of all rounds in the longest, where that takes much longer than the others,
-    and no other half as long.
+    """Return the longest round's share of the time of all rounds, where it is an outlier; else 0.
+
+    An outlier takes at least `RARE_FACTOR` medians, and no other round takes half as long.
     """
     longest = int(times.max())
     if longest < RARE_FACTOR * median(times) or int((times >= longest / 2).sum()) > 1:
@@ -155,8 +168,10 @@ def _once(times: Picoseconds) -> float:
 
 
 def _program_runs(timeline: Timeline) -> tuple[ProgramRuns, ...]:
-    """Runs of each compiled program on the host, told apart by their numbers, the program that ran
-    in most rounds first.
+    """Return the runs of each compiled program on the host, the program that ran in most rounds
+    first.
+
+    Programs are separated by their run ids, which differ by more than `MAX_RUN_GAP`.
     """
     trace, steps = timeline.trace, timeline.steps
     stat = trace.stat(dialect.RUN_ID)
@@ -166,7 +181,7 @@ def _program_runs(timeline: Timeline) -> tuple[ProgramRuns, ...]:
     number, began = stat.ints[here], trace.start[stat.rows[here]]
     order = np.lexsort((began, number))
     number, began = number[order], began[order]
-    new = np.diff(number, prepend=number[0] - 1) > 0  # the first event of each run
+    new = np.diff(number, prepend=number[0] - 1) > 0  # mask of the first event of each run
     number, began = number[new], began[new]
     programs = np.split(np.arange(len(number)), np.flatnonzero(np.diff(number) > MAX_RUN_GAP) + 1)
     at = np.searchsorted(steps.start, began, side="right") - 1
@@ -175,12 +190,15 @@ def _program_runs(timeline: Timeline) -> tuple[ProgramRuns, ...]:
 
 
 def _of_program(trace: Trace, number: Numbers, began: Picoseconds, step: Indices) -> ProgramRuns:
-    """Runs of one program: their numbers, when each began, and in which step (-1: before the
-    first).
+    """Return the runs of one program.
+
+    number: run id of each run, ascending.
+    began: start of each run, ps.
+    step: index of the step in which it began; -1 before the first step.
     """
     first, last = (trace.origin_ns + int(began[end]) // _PS_PER_NS for end in (0, -1))
     rounds, first_of = np.unique(step[step >= 0], return_index=True)
-    opened = number[step >= 0][first_of]  # by the first run of each round
+    opened = number[step >= 0][first_of]  # run id of the first run of each round
     per_round = float(opened[-1] - opened[0]) / float(rounds[-1] - rounds[0]) if len(rounds) > 1 else 0.0
     return ProgramRuns(int(number[0]), first, int(number[-1]), last, len(rounds), per_round)
 

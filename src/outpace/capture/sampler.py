@@ -1,10 +1,10 @@
-"""Which lines of Python the training thread runs while a profile is recorded. Standard library
-only.
+"""Samples the lines of Python that the training thread runs while a profile is recorded. Standard
+library only.
 
 A profile shows what the framework does; where it shows nothing on the training thread, Python runs,
-and only the stack knows which line. `ticks` says when the stack is taken and how true that is. A
-look costs some 6 µs on the training thread: it keeps code objects and instruction offsets, and
-everything else (lines, whose code it is) is worked out after the window has closed.
+and only the stack says which line. `ticks` decides when a stack is sampled, and says how accurate
+that is. A sample costs about 6 µs on the training thread: it stores code objects and instruction
+offsets; everything else (lines, whose code it is) is computed after the window has closed.
 """
 
 from __future__ import annotations
@@ -21,19 +21,19 @@ from outpace.capture.stacks import Frame, StackKey, StackTable
 from outpace.capture.threads import ThreadSampler
 from outpace.store.record import PythonSamples
 
-MAX_SAMPLES = 30_000  # ten minutes
+MAX_SAMPLES = 30_000  # maximum number of samples, enough for ten minutes
 MAX_TEXT = 120  # characters of a source line
-_PREFIX = "outpace-"  # names of our threads
+_PREFIX = "outpace-"  # prefix of the names of Outpace's threads
 
 
 class FrameSampler:
-    """Takes the stacks of one thread from `start` to `stop`. Neither ever raises: without samples
-    there is a profile all the same.
+    """Samples the stacks of one thread from `start` to `stop`. Neither ever raises: without samples
+    the profile is still useful.
     """
 
     def __init__(self, thread: threading.Thread | None = None) -> None:
-        """Watch `thread`; by default the calling one, or the main thread when one of our own
-        threads calls.
+        """Create a sampler of `thread`; by default of the calling thread, or of the main thread
+        when one of Outpace's threads calls.
         """
         calling = threading.current_thread()
         self._thread = thread or (threading.main_thread() if calling.name.startswith(_PREFIX) else calling)
@@ -46,10 +46,12 @@ class FrameSampler:
         self._base = (0, 0)
         if self._thread is threading.main_thread():
             with suppress_faults():
-                ticks.claim_signal()  # now: a timer of ours may start and stop the sampling
+                # claimed here on the main thread, because another thread may start and stop the
+                # sampling
+                ticks.claim_signal()
 
     def start(self) -> None:
-        """Begin to sample; a second call does nothing."""
+        """Start sampling; a second call does nothing."""
         if self._ticks is not None:
             return
         self._base = (time.time_ns(), time.monotonic_ns())
@@ -68,7 +70,7 @@ class FrameSampler:
                 self._ticks = by_thread
 
     def stop(self) -> PythonSamples | None:
-        """End, and answer what was sampled; None when there is nothing, as at a second call."""
+        """Stop sampling and return the samples; None when there are none, as at a second call."""
         used, self._ticks = self._ticks, None
         pauses = self._pauses.stop()
         self._others.stop()
@@ -83,7 +85,7 @@ class FrameSampler:
             return None
 
     def add_sample(self, frame: FrameType | None, points: list[ticks.SamplePoint]) -> None:
-        """Note the stack that `frame` is the innermost of, for some moments."""
+        """Store the stack whose innermost frame is `frame`, for each of `points`."""
         if len(self._rows) + len(points) > MAX_SAMPLES:
             self._dropped += len(points)
             return
@@ -94,6 +96,7 @@ class FrameSampler:
         self._rows += [(moment, weight, index) for moment, weight in points]
 
     def _samples(self, method: str, pauses: tuple[Pause, ...] = ()) -> PythonSamples:
+        """Return the samples for the record; `method` is `signal` or `thread`."""
         unix, monotonic = self._base
         frames: dict[Frame, int] = {}
         stacks: dict[StackKey, int] = {}
@@ -121,4 +124,5 @@ class FrameSampler:
 
 
 def _text(file: str, line: int) -> str:
+    """Return a source line, cut at `MAX_TEXT` characters."""
     return linecache.getline(file, line).strip()[:MAX_TEXT]

@@ -12,14 +12,16 @@ from importlib.machinery import ModuleSpec, SourceFileLoader
 from types import CodeType, ModuleType, TracebackType
 from typing import Any
 
-_OWN = os.path.dirname(os.path.dirname(os.path.abspath(__file__))) + os.sep  # the whole package
+# folder of the whole package
+_OWN = os.path.dirname(os.path.dirname(os.path.abspath(__file__))) + os.sep
 
 
 def run_as_main(
     script: str, argv: Sequence[str], module: bool, compile_source: Callable[[bytes, str], CodeType] | None = None
 ) -> None:
-    """Execute the script in a fresh `__main__`; whatever it raises comes out. `compile_source`:
-    makes the code of a script's text and its path.
+    """Execute the script in a fresh `__main__`; its exceptions pass through.
+
+    compile_source: returns the code of a script's text and path; by default Python's own compiler.
     """
     main = ModuleType("__main__")
     vars(main).update(__builtins__=__builtins__, __file__=script, __cached__=None, __package__=None)
@@ -35,18 +37,27 @@ def run_as_main(
 
 
 def _set_path(folder: str) -> None:
-    """Put the script's folder where the interpreter put ours, unless it was told to put none."""
+    """Put the script's folder where the interpreter put Outpace's, unless a flag told it to put
+    none.
+    """
     if getattr(sys.flags, "safe_path", False):
         return
     sys.path[0] = folder
 
 
 def _plain_code(text: bytes, path: str) -> CodeType:
-    return compile(text, path, "exec", dont_inherit=True)  # no frames of the loader in a syntax error
+    """Return the compiled source. No loader compiles it, so that a syntax error shows no frames of
+    a loader.
+    """
+    return compile(text, path, "exec", dont_inherit=True)
 
 
 def _script_code(script: str, main: ModuleType, compiled: Callable[[bytes, str], CodeType]) -> CodeType:
-    path = os.path.join(os.getcwd(), script.removeprefix("./"))  # absolute, as the interpreter makes it
+    """Return the code of a script, or of a folder's `__main__.py`, and set the module's attributes
+    as the interpreter would.
+    """
+    # an absolute path, as the interpreter sets it
+    path = os.path.join(os.getcwd(), script.removeprefix("./"))
     if os.path.isdir(path):
         path = os.path.join(path, "__main__.py")
     loader = SourceFileLoader("__main__", path)
@@ -57,6 +68,9 @@ def _script_code(script: str, main: ModuleType, compiled: Callable[[bytes, str],
 
 
 def _module_code(name: str, main: ModuleType) -> CodeType:
+    """Return the code of a module, or of a package's `__main__`, and set the attributes of `main`.
+    Raises ImportError as `python -m` would.
+    """
     spec = importlib.util.find_spec(name)
     if spec is not None and spec.submodule_search_locations is not None:
         spec = importlib.util.find_spec(f"{name}.__main__")
@@ -71,14 +85,13 @@ def _module_code(name: str, main: ModuleType) -> CodeType:
 
 
 def _adopt(spec: ModuleSpec, main: ModuleType) -> None:
+    """Set the attributes of `main` from a module's spec."""
     main.__spec__, main.__loader__ = spec, spec.loader
     main.__file__, main.__package__ = spec.origin, spec.parent
 
 
 def hide_own_frames() -> None:
-    """Let an uncaught exception print as plain Python would, whatever excepthook the script has
-    set.
-    """
+    """Print an uncaught exception as plain Python would, whatever excepthook the script has set."""
     hook: Callable[..., Any] = sys.excepthook
 
     def clean(kind: type[BaseException], error: BaseException, trace: TracebackType | None) -> Any:
@@ -89,6 +102,7 @@ def hide_own_frames() -> None:
 
 
 def _strip(error: BaseException | None, seen: set[int]) -> None:
+    """Remove Outpace's frames from an exception, its causes and contexts."""
     if error is None or id(error) in seen:
         return
     seen.add(id(error))
@@ -98,7 +112,7 @@ def _strip(error: BaseException | None, seen: set[int]) -> None:
 
 
 def _without_own(trace: TracebackType | None) -> TracebackType | None:
-    """The traceback without this package's frames, and without runpy's above them."""
+    """Return the traceback without Outpace's frames, and without runpy's above them."""
     frames = []
     while trace is not None:
         frames.append(trace)
@@ -111,5 +125,6 @@ def _without_own(trace: TracebackType | None) -> TracebackType | None:
 
 
 def _is_launcher(item: TracebackType) -> bool:
+    """Whether a traceback entry belongs to the functions that run the script."""
     code = item.tb_frame.f_code
     return code.co_filename.startswith(_OWN) and code.co_name in ("run_as_main", "_script_code", "_module_code", "_plain_code")

@@ -1,7 +1,7 @@
-"""One capture in the script's process: its profiler, where the profile goes, and what the user is
-told.
+"""One capture in the script's process: its profiler, its log directory, and its messages to the
+user.
 
-Whatever goes wrong here becomes a reason and a line on stderr; the script never sees it.
+Any failure becomes a reason and a line on stderr; the script never sees it.
 """
 
 from __future__ import annotations
@@ -27,12 +27,23 @@ from outpace.model.units import format_count
 from outpace.store.record import PythonSamples
 
 BUSY_MESSAGE = "the script is profiling itself; its capture is left alone, ours waits until it has ended"
-BUSY_RETRY_S = 5.0  # after a window that another profiler spoiled
+BUSY_RETRY_S = 5.0  # pause in seconds after a window that another profiler spoiled
 
 
 class CaptureSession:
-    """Opens and closes the profiler for the window, saves the profile as a whole, and writes the
-    outcome.
+    """Starts and stops the profiler for the window, saves the profile, and builds the outcome.
+
+    options: options of the capture.
+    logdir, shown_logdir: log directory, and its name in messages.
+    window: the step window that uses this session.
+    pid: the process of the session; a forked child does nothing.
+    profilers: profilers of the imported frameworks, by name.
+    saved_profile: the published profile; None while there is none.
+    reason: why the capture failed.
+    user_logdir: log directory of the script's own profiler, where it started one.
+    activity_text: what ran while the session waited for the training.
+    samples: samples of Python in the window, once it is closed.
+    pause_snapshots: context in which no snapshot is taken, entered while a profiler starts.
     """
 
     def __init__(
@@ -44,11 +55,12 @@ class CaptureSession:
         on_saved: Callable[[SavedProfile], None],
         stop_script: Callable[[], None],
     ) -> None:
-        """A session that saves in `logdir`, which the user knows as `shown`.
+        """Create a session that saves in `logdir`, which the user knows as `shown_logdir`.
 
-        `write_record` leaves the record beside a profile: before the run appears, and once more at
-        the script's end. `saved` is told of a run that is in place. `stop_script` ends the script,
-        and this process with it.
+        write_record: writes the record next to a profile, before the run becomes visible and again
+            at the script's end.
+        on_saved: called with a published profile.
+        stop_script: ends the script, and this process with it.
         """
         self.options = options
         self.logdir, self.shown_logdir = logdir, shown_logdir
@@ -58,25 +70,24 @@ class CaptureSession:
         self.saved_profile: SavedProfile | None = None
         self.reason: str | None = None
         self.user_logdir: str | None = None
-        self.activity_text = ""  # what ran while the training was waited for
-        self.samples: PythonSamples | None = None  # of the window, once it is closed
+        self.activity_text = ""
+        self.samples: PythonSamples | None = None
         self._sampler: FrameSampler | None = None
         self._note, self._saved, self._stop = write_record, on_saved, stop_script
         self._recording: Recording | None = None
-        self._aside: Recording | None = None  # a window that was refused, for want of a better one
+        self._aside: Recording | None = None  # rejected window, stored until there is a better one
         self._profiler: Profiler | None = None
         self._told: set[str] = set()
         self._may_train: bool | None = None
-        self._rests_until = 0.0  # monotonic seconds
-        self.pause_snapshots: Callable[[], AbstractContextManager[object]] = (
-            contextlib.nullcontext
-        )  # held while a profiler starts: no look is taken
-        self._ending = threading.RLock()  # who stops the script also finishes the session
+        self._rests_until = 0.0  # time until which no window opens, monotonic clock, seconds
+        self.pause_snapshots: Callable[[], AbstractContextManager[object]] = contextlib.nullcontext
+        # reentrant, because stopping the script also finishes the session
+        self._ending = threading.RLock()
         self._ended = False
 
     def add_framework(self, name: str, module: Any) -> None:
-        """A framework was imported: keep its profiler's original functions before they
-        are hooked.
+        """Store the original functions of an imported framework's profiler, before they are
+        hooked.
         """
         self.profilers[name] = PROFILER_CLASSES[name](module, self.options)
 
@@ -110,13 +121,15 @@ class CaptureSession:
         return True
 
     def begin_mark(self, name: str, number: int) -> Callable[[], None]:
-        """Open a step mark of the running profiler; the answer closes it."""
+        """Begin a step mark of the running profiler and return the function that ends it."""
         assert self._profiler is not None
         return self._profiler.begin_mark(name, number)
 
     def close(self, rejection_reason: Callable[[str], str] | None = None) -> bool:
-        """Stop the profiler and move the finished run folder into place, record included; False
-        where `rejection_reason` says why its profile is not kept.
+        """Stop the profiler and publish the run folder with its record.
+
+        `rejection_reason` gets the profile's path and returns why it is unwanted, "" for a good
+        one. Returns False where the profile was rejected, or spoiled by another profiler.
         """
         recording, self._recording = self._recording, None
         if recording is None:
@@ -135,7 +148,8 @@ class CaptureSession:
             self._keep_aside(recording)
             return False
         except OutpaceError as error:
-            if isinstance(error.__cause__, ProfilerBusy):  # it was there first, and nobody could tell
+            # the other profiler was there first, which could not be seen at the start
+            if isinstance(error.__cause__, ProfilerBusy):
                 self._once("busy", BUSY_MESSAGE)
                 self._rests_until = time.monotonic() + BUSY_RETRY_S
                 return False
@@ -153,13 +167,15 @@ class CaptureSession:
         return True
 
     def _keep_aside(self, refused: Recording | None) -> None:
-        """Keep the window that was refused last, until there is a better one."""
+        """Store the last rejected window and discard the one before."""
         older, self._aside = self._aside, refused
         if older is not None:
             older.discard_rejected()
 
     def yield_to_user(self, logdir: object) -> None:
-        """The script is about to start its own profiler: give way, and wait for it to end."""
+        """Discard an open window because the script is about to start its own profiler, and wait
+        for that to end.
+        """
         self.user_logdir = os.fspath(logdir) if isinstance(logdir, (str, os.PathLike)) and str(logdir) else self.user_logdir
         recording, self._recording = self._recording, None
         if recording is None:
@@ -170,7 +186,7 @@ class CaptureSession:
         self._once("yield", "the script starts its own profiler; ours gives way and waits until that one has ended")
 
     def update_record(self) -> None:
-        """Write into the record what was measured since the profile was saved: a program may be
+        """Write into the record what was measured since the profile was saved; the program may be
         killed before its end.
         """
         with suppress_faults():
@@ -178,38 +194,37 @@ class CaptureSession:
                 self._note(self, self.saved_profile)
 
     def print_message(self, text: str) -> None:
-        """Tell the user something."""
+        """Print a message to the user."""
         print_message(text)
 
     def may_train(self) -> bool:
-        """Whether the program's text speaks of training."""
+        """Whether the program's source text mentions training."""
         if self._may_train is None:
             self._may_train = mentions_training()
         return self._may_train
 
     def stop_script(self) -> None:
-        """End the script, unless it has come to its end meanwhile, or this is a forked
-        child of it.
-        """
+        """End the script, unless it has come to its own end, or this is a forked child of it."""
         with self._ending:
             if not self._ended and os.getpid() == self.pid:
                 self._stop()
 
     def _end_sampling(self) -> None:
+        """Stop the sampler of Python and store its samples."""
         sampler, self._sampler = self._sampler, None
         if sampler is not None:
             self.samples = sampler.stop()
 
     def mark_script_ended(self) -> None:
-        """The script has come to its end by itself: nothing stops it any more."""
+        """Note that the script has come to its own end, after which nothing stops it."""
         with self._ending:
             self._ended = True
 
     def finish(self, exit_code: int, stopped: bool) -> ScriptOutcome:
-        """The script is over: save an open window, complete the record, and say what came of the
-        capture.
+        """Save an open window, complete the record, and return the outcome, when the script is
+        over.
         """
-        if os.getpid() != self.pid:  # a forked child of the script leaves through here too
+        if os.getpid() != self.pid:  # a forked child of the script also ends here
             return ScriptOutcome()
         self.mark_script_ended()
         with contextlib.suppress(BaseException):
@@ -230,14 +245,15 @@ class CaptureSession:
         return ScriptOutcome(None, None, self.reason or self._why_nothing(exit_code), stopped, exit_code)
 
     def shown_path(self, path: str) -> str:
-        """A path inside the log directory, in the form the user gave the log directory in."""
+        """Return a path inside the log directory, with the log directory as the user gave it."""
         return self.shown_logdir + path[len(self.logdir) :] if path.startswith(self.logdir) else path
 
     def _own(self, error: OutpaceError) -> str:
-        """An error of ours, with the log directory as the user knows it."""
+        """Return the text of an error, with the log directory as the user gave it."""
         return str(error).replace(self.logdir, self.shown_logdir)
 
     def _expected(self, candidate: StepCandidate | None) -> str:
+        """Return what is about to be captured, for the message."""
         options = self.options
         seconds = f"{options.seconds:g} s" if options.seconds is not None else ""
         if candidate is None or candidate.mode == "seconds":
@@ -256,6 +272,7 @@ class CaptureSession:
         return f"{what}, {format_candidate(candidate)}{limit}"
 
     def _why_nothing(self, exit_code: int) -> str:
+        """Return sentences on why nothing was captured, and what to change."""
         window, options = self.window, self.options
         ended = f"The script ended with exit code {exit_code}" if exit_code else "The script ended"
         if self.user_logdir:
@@ -283,12 +300,14 @@ class CaptureSession:
         return f"{when}. Let it run longer, or use --warmup {warmup} --steps {max(1, seen - warmup - 1)}."
 
     def _fail(self, reason: str) -> bool:
+        """Store and print the reason of a failure, stop counting steps, and return False."""
         self.reason = reason[0].upper() + reason[1:] + ("" if reason.endswith(".") else ".")
         print_message(f"{reason.rstrip('.')}; the script runs on without a capture")
         self.window.disable()
         return False
 
     def _once(self, key: str, text: str) -> None:
+        """Print a message, once for each key."""
         if key not in self._told:
             self._told.add(key)
             print_message(text)

@@ -1,10 +1,10 @@
-"""Where ops, layers and callbacks come from: the user's line of each op in the graphs that
-TensorFlow built, and the line that made each Keras layer and callback.
+"""Finds source lines: the user's line of each op in the graphs that TensorFlow built, and the line
+that made each Keras layer and callback.
 
-TensorFlow keeps with every op of a graph the stack that made it, mapped back through AutoGraph to
-the user's own lines. Keras opens a name scope around each layer's call, and knows whose it is. Both
-are read once, when the window closes; whatever is unknown to this version of TensorFlow or Keras is
-left out, and nothing raises into the user's program.
+TensorFlow stores with every op of a graph the stack that created it, mapped back through AutoGraph
+to the user's own lines. Keras opens a name scope around each layer's call, and knows the layer.
+Both are read once, when the window closes. Whatever is missing in this version of TensorFlow or
+Keras is left out, and nothing raises into the user's program.
 """
 
 from __future__ import annotations
@@ -27,27 +27,32 @@ from typing import Any
 from outpace.capture.faults import suppress_faults
 from outpace.store.record import LayerSource, OpSources
 
-_MOST_OPS = 20_000  # ops whose stack is read
+_MOST_OPS = 20_000  # maximum number of ops whose stack is read
 _MOST_LAYERS = 20_000
-_MOST_SECONDS = 1.0  # that reading stacks may take (50 µs each); what is not read by then has no line
+# time limit in seconds for reading stacks (50 µs each); ops that are not read by then have no line
+_MOST_SECONDS = 1.0
 _KEPT_TEXT = 160
-_SILENT = ("Const", "Placeholder", "NoOp", "Identity", "IdentityN")  # ops that take no time
+# types of ops that take no time
+_SILENT = ("Const", "Placeholder", "NoOp", "Identity", "IdentityN")
 _GRADIENT = re.compile(r"(?:^|/)(?:gradient_tape|gradients(?:_\d+)?)/")
 _OWN = os.path.dirname(os.path.dirname(os.path.abspath(__file__))) + os.sep
 _CALLS_A_LAYER = ("keras/src/layers/layer.py", "keras/src/ops/operation.py", "keras/src/backend/tensorflow/trainer.py")
 
 _MOST_VARIABLES = 10_000
 _NUMBERED = re.compile(r"_\d+$")
-_KINDS = {"Model": "model", "Layer": "layer", "BaseOptimizer": "optimizer", "Metric": "metric"}  # by Keras' class
+# kinds in the record, by Keras' base class
+_KINDS = {"Model": "model", "Layer": "layer", "BaseOptimizer": "optimizer", "Metric": "metric"}
 
 FileLine = tuple[str, int]
-SourceText = tuple[str, int, str]  # file, number, text
+SourceText = tuple[str, int, str]  # (file, line, text)
 Sources = tuple[OpSources, dict[str, LayerSource]]
 
 
 class SourceRecorder:
-    """Remembers graphs and layers while a script builds them; `build_sources` says where their ops
-    and they themselves come from.
+    """Records graphs and layers while a script builds them; `build_sources` returns the lines of
+    their ops and of the layers.
+
+    callbacks: source line of the first callback of each Keras class, by the class's name.
     """
 
     def __init__(self) -> None:
@@ -55,21 +60,20 @@ class SourceRecorder:
         self._scopes: weakref.WeakKeyDictionary[Any, dict[str, weakref.ref[Any]]] = weakref.WeakKeyDictionary()
         self._made: dict[int, tuple[weakref.ref[Any], FileLine, bool]] = {}
         self._known: Sources | None = None
-        self._updates: dict[
-            CodeType, FileLine
-        ] = {}  # what updates a metric of Keras' own, and the line that made the first such metric
+        # by code of `update_state`: the line that made the first metric of that class of Keras
+        self._updates: dict[CodeType, FileLine] = {}
         self.callbacks: dict[str, SourceText] = {}
         self._named = False
 
     def add_graph(self, function: Any) -> None:
-        """A `tf.function` built a graph: `function` is the concrete function."""
+        """Record the graph of `function`, a new concrete function."""
         if self._known is None and len(self._graphs) < _MOST_OPS:
             name = function.name
             self._graphs[name.decode() if isinstance(name, bytes) else str(name)] = weakref.ref(function.graph)
 
     def install(self, keras: ModuleType) -> None:
-        """Hook the construction of layers and the name scopes around their calls, on TensorFlow as
-        Keras 3's backend.
+        """Hook the construction of layers and metrics and the name scopes around their calls, on
+        TensorFlow as Keras 3's backend.
         """
         with suppress_faults():
             scope = importlib.import_module("keras.src.backend.tensorflow.core").name_scope
@@ -78,7 +82,7 @@ class SourceRecorder:
             self._hook_scope(scope)
 
     def install_layers(self, keras: ModuleType) -> None:
-        """Hook the construction of layers alone, on backends whose programs name each op after its
+        """Hook the construction of layers only, for backends whose programs name each op after its
         layer (JAX).
         """
         with suppress_faults():
@@ -86,6 +90,8 @@ class SourceRecorder:
             self._hook_layer(keras.layers.Layer)
 
     def _hook_layer(self, owner: Any) -> None:
+        """Hook the construction of layers."""
+
         def layer(made: Any, frame: FrameType) -> None:
             if self._known is None and len(self._made) < _MOST_LAYERS:
                 place, inner = _maker(frame)
@@ -95,13 +101,14 @@ class SourceRecorder:
         _hook_new(owner, layer)
 
     def _metric(self, made: Any, frame: FrameType) -> None:
+        """Record the line that made a metric."""
         place, inner = _maker(frame)
         if place is not None and not inner:
             self._updates.setdefault(inspect.unwrap(type(made).update_state).__code__, place)
 
     def install_callbacks(self, owner: Any) -> None:
-        """Hook the construction of callbacks; of the user's own classes, their code
-        itself is met.
+        """Hook the construction of Keras' own callbacks. The user's own classes need no record,
+        because samples of Python show their code itself.
         """
 
         def callback(made: Any, frame: FrameType) -> None:
@@ -113,6 +120,7 @@ class SourceRecorder:
             _hook_new(owner, callback)
 
     def _hook_scope(self, owner: Any) -> None:
+        """Hook Keras' name scopes."""
         original, recorder = owner.__enter__, self
         ops = importlib.import_module("tensorflow.python.framework.ops")
 
@@ -127,6 +135,7 @@ class SourceRecorder:
         owner.__enter__ = __enter__
 
     def _entered(self, scope: Any, ops: Any) -> None:
+        """Record the owner of a name scope that was entered while a graph is built."""
         if scope.caller is None or not scope._pop_on_exit:
             return
         graph = ops.get_default_graph()
@@ -134,8 +143,8 @@ class SourceRecorder:
             self._scopes.setdefault(graph, {})[graph.get_name_scope()] = weakref.ref(scope.caller)
 
     def build_sources(self) -> Sources:
-        """What the record's `op_sources` and `layers` hold; read once, from then on nothing more is
-        remembered.
+        """Return the record's `op_sources` and `layers`. They are read once; from then on nothing
+        is recorded.
         """
         if self._known is None:
             self._known = OpSources(), {}
@@ -146,6 +155,7 @@ class SourceRecorder:
         return self._known
 
     def _read(self) -> Sources:
+        """Read the sources of all recorded graphs."""
         graphs = {name: graph for name, held in self._graphs.items() if (graph := held()) is not None}
         families = {name: list(_family(graph)) for name, graph in graphs.items()}
         inner = {id(member) for family in families.values() for member in family[1:]}
@@ -160,7 +170,7 @@ class SourceRecorder:
         return OpSources(tuple(reader.lines), reader.functions), layers
 
     def _owners(self, graph: Any) -> Iterator[tuple[str, LayerSource]]:
-        """Name scopes of a graph that hold ops and have an owner, and what is noted of it."""
+        """Yield (path, owner) of the name scopes of a graph that hold ops and have an owner."""
         held = self._scopes.get(graph, {})
         used = {name[:at] for name in (op.name for op in graph.get_operations()) for at in _slashes(name)} if held else set()
         for path, owner in held.items():
@@ -168,8 +178,8 @@ class SourceRecorder:
                 yield path, _with_updates(facts, made, graph, path) if facts.kind == "optimizer" else facts
 
     def _facts(self, owner: Any) -> LayerSource | None:
-        """What is noted of the owner of a name scope; None for what is neither a layer, a metric
-        nor an optimizer.
+        """Return the record of the owner of a name scope; None for what is neither a model, layer,
+        metric nor optimizer.
         """
         kinds = {c.__name__ for c in type(owner).__mro__ if c.__module__.startswith("keras.")}
         kind = next((shown for name, shown in _KINDS.items() if name in kinds), None)
@@ -185,8 +195,10 @@ class SourceRecorder:
 
 
 def _with_updates(facts: LayerSource, optimizer: Any, graph: Any, path: str) -> LayerSource:
-    """An optimizer with its variables and the ops that it runs for each: those whose names are
-    numbered as the variables are. Keras updates one variable after the other, and assigns it last.
+    """Return an optimizer's record with its variables, and with the ops that update each variable.
+
+    Keras updates one variable after the other and assigns it last, so that the ops of one kind are
+    numbered in the order of the variables.
     """
     with suppress_faults():
         variables = [str(v.path) for v in optimizer._trainable_variables][:_MOST_VARIABLES]
@@ -206,7 +218,11 @@ def _with_updates(facts: LayerSource, optimizer: Any, graph: Any, path: str) -> 
 
 
 class _Lines:
-    """The lines of ops, numbered once each."""
+    """Source lines of ops, each stored once.
+
+    lines: (file, line, text).
+    functions: by function and op, the index of the op's line in `lines`.
+    """
 
     def __init__(self, layers: dict[str, LayerSource], updates: dict[CodeType, FileLine]) -> None:
         self.lines: list[tuple[str, int, str]] = []
@@ -220,7 +236,7 @@ class _Lines:
         self._closed = {path for path, layer in layers.items() if not layer.call_line and layer.kind != "model"}
 
     def read(self, name: str, family: list[Any]) -> None:
-        """Note the ops of one function and of the functions inside it."""
+        """Read the ops of one function and of the functions inside it."""
         ops: dict[str, int] = {}
         for graph in family:
             for op in graph.get_operations():
@@ -233,9 +249,10 @@ class _Lines:
             self.functions[name] = ops
 
     def _note(self, op: Any, ops: dict[str, int]) -> None:
+        """Store the line of an op in `ops`."""
         if (found := _GRADIENT.search(op.name)) is not None:
             if "/" in op.name[found.end() :]:
-                return  # its name says which op it is the gradient of
+                return  # the name of a gradient op contains the op that it belongs to
             forward = next((ops[tensor.op.name] for tensor in _forward_first(op) if tensor.op.name in ops), None)
             if forward is not None:
                 ops[op.name] = forward
@@ -248,8 +265,8 @@ class _Lines:
             ops.setdefault(op.name, self._number[place])
 
     def _place(self, op: Any) -> FileLine | None:
-        """The innermost line of the user's code in an op's stack, or the line that made the metric
-        which it updates; None where it only calls a Keras layer or `fit`.
+        """Return the innermost line of the user's code in an op's stack, or the line that made the
+        metric which the op updates; None where that line only calls a Keras layer or `fit`.
         """
         for frame in reversed(list(op.traceback)):
             file = frame.filename
@@ -263,12 +280,14 @@ class _Lines:
         return None
 
     def _inside_library_layer(self, name: str) -> bool:
-        """The layer's own line says more than a stack that begins at `fit`."""
+        """Whether an op belongs to a layer of a library. The layer's own line says more than a
+        stack that begins at `fit`.
+        """
         return any(name[:at] in self._closed for at in _slashes(name))
 
 
 def _hook_new(owner: Any, note: Callable[[Any, FrameType], None]) -> None:
-    """Have `note` told of every new object of a class, and of the frame that makes it."""
+    """Call `note` with every new object of a class and the frame that creates it."""
     original = owner.__new__
 
     @functools.wraps(original)
@@ -282,16 +301,19 @@ def _hook_new(owner: Any, note: Callable[[Any, FrameType], None]) -> None:
 
 
 def _slashes(name: str) -> Iterator[int]:
+    """Yield the positions of the slashes in a name."""
     return (at for at, letter in enumerate(name) if letter == "/")
 
 
 def _forward_first(op: Any) -> list[Any]:
-    """Inputs of a gradient op, the output of the op that it is the gradient of first."""
+    """Return the inputs of a gradient op, the output of its forward op first."""
     return sorted(op.inputs, key=lambda tensor: tensor.op.type + "Grad" != op.type)
 
 
 def _family(graph: Any) -> Iterator[Any]:
-    """The graph, and those of the functions inside it: branches, bodies of loops, calls."""
+    """Yield the graph, and the graphs of the functions inside it: branches, loop bodies and
+    calls.
+    """
     todo, seen = [graph], {id(graph)}
     while todo:
         yield (top := todo.pop())
@@ -303,12 +325,13 @@ def _family(graph: Any) -> Iterator[Any]:
 
 
 def _last_line(code: CodeType) -> int:
+    """Return the last line of a function's code."""
     return max(line for *_, line in code.co_lines() if line is not None)
 
 
 def _maker(frame: FrameType | None) -> tuple[FileLine | None, bool]:
-    """The user's line that constructs a layer, and whether library code does it on behalf of that
-    line.
+    """Return the user's line that constructs an object, and whether library code does it on behalf
+    of that line.
     """
     inner = False
     while frame is not None:
@@ -322,9 +345,7 @@ def _maker(frame: FrameType | None) -> tuple[FileLine | None, bool]:
 
 @functools.lru_cache(maxsize=4096)
 def _is_users(file: str) -> bool:
-    """Whether a file is the user's own: none of an installed package, of Python itself, or of
-    Outpace.
-    """
+    """Whether a file is the user's own: not of an installed package, Python itself or Outpace."""
     if file.startswith("<"):
         return file.startswith("<ipython")
     path = os.path.abspath(file)
@@ -334,4 +355,5 @@ def _is_users(file: str) -> bool:
 
 
 def _text(place: FileLine) -> str:
+    """Return a source line, cut at `_KEPT_TEXT` characters."""
     return linecache.getline(*place).strip()[:_KEPT_TEXT]

@@ -1,5 +1,5 @@
-"""What happens when a process that records is told to end: a last word, then the end that it would
-have had.
+"""Runs an action when SIGTERM ends a process that records; the process then ends as it would
+have.
 """
 
 from __future__ import annotations
@@ -12,7 +12,8 @@ import time
 from collections.abc import Callable
 from types import FrameType
 
-_REST = 0.05  # seconds between two looks: a sampler's signals (`ticks`) arrive here too, a hundred a second
+# seconds between two reads: the signals of a sampler (`ticks`), a hundred a second, arrive here too
+_REST = 0.05
 
 
 class TerminationHandler:
@@ -20,8 +21,8 @@ class TerminationHandler:
     script handles SIGTERM itself.
 
     The process ends at once and by the same signal, even while the main thread is inside a long
-    call of the framework. Python runs its handlers after such a call only, so a thread listens at
-    the descriptor to which Python writes the numbers of signals.
+    call of the framework. Python runs its signal handlers only after such a call, so that a thread
+    listens at the descriptor to which Python writes the numbers of signals.
     """
 
     def __init__(self, action: Callable[[str], None]) -> None:
@@ -30,15 +31,15 @@ class TerminationHandler:
         self._ending = threading.Lock()
 
     def install(self) -> None:
-        """Begin to listen. Only the main thread can; elsewhere a signal ends the process without a
-        word, as before.
+        """Start to listen, on the main thread. On any other thread it does nothing, and a signal
+        ends the process without the action.
         """
         if threading.current_thread() is not threading.main_thread() or signal.getsignal(signal.SIGTERM) is not signal.SIG_DFL:
             return
         read, write = os.pipe()
         os.set_blocking(write, False)
         before = signal.set_wakeup_fd(write, warn_on_full_buffer=False)
-        if before != -1:  # an event loop listens already
+        if before != -1:  # an event loop uses the descriptor already
             signal.set_wakeup_fd(before)
             os.close(read)
             os.close(write)
@@ -48,8 +49,8 @@ class TerminationHandler:
         threading.Thread(target=self._listen, args=(read,), name="outpace-signals", daemon=True).start()
 
     def remove(self) -> None:
-        """Leave the signals as they were found. Outside the main thread this waits for the next
-        `remove`: a signal ends as before.
+        """Restore the signal handler. On any other than the main thread this is left to the next
+        `remove`; until then a signal ends the process as before.
         """
         if self._write is None or threading.current_thread() is not threading.main_thread():
             return
@@ -63,6 +64,7 @@ class TerminationHandler:
         self._write = None
 
     def _listen(self, read: int) -> None:
+        """Thread that waits for SIGTERM at the descriptor `read`."""
         while True:
             numbers = os.read(read, 4096)
             if signal.SIGTERM in numbers and signal.getsignal(signal.SIGTERM) == self._handle:
@@ -73,18 +75,19 @@ class TerminationHandler:
             time.sleep(_REST)
 
     def _handle(self, number: int, frame: FrameType | None) -> None:
-        """The handler in the main thread: the listener is usually faster, and is gone when a script
-        restores this handler later.
+        """Signal handler on the main thread. The listening thread is usually faster, but is gone
+        when a script restores this handler later.
         """
         self._end()
 
     def _end(self) -> None:
+        """Call the action, then end the process by the signal's default action; only once."""
         if not self._ending.acquire(blocking=False):
             return
         try:
             self._action("SIGTERM")
         finally:
-            # `signal.signal` works in the main thread only, C's function in any; SIG_DFL is a null
-            # pointer.
+            # `signal.signal` works in the main thread only, C's function in any thread; SIG_DFL is
+            # a null pointer.
             ctypes.CDLL(None).signal(signal.SIGTERM, None)
             os.kill(os.getpid(), signal.SIGTERM)

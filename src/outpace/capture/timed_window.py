@@ -2,10 +2,10 @@
 loops over arrays).
 
 With `seconds` among the options it opens `delay` seconds after the framework's import. Without, it
-opens by itself when training runs and no source of steps has seen any of it: in TensorFlow when
-gradients are taken again and again, in JAX when looks say that something comes round (`looks.py`).
-One in which nothing came round three whole times is thrown away, and another one opens. The
-analysis then infers the steps from what was recorded.
+opens by itself when the training runs and no source of steps has seen any of it: in TensorFlow when
+gradients are taken repeatedly, in JAX when snapshots show repeated work (`host_snapshots.py`). A
+window with fewer than three whole rounds is discarded, and another one opens. The analysis later
+infers the steps from what was recorded.
 """
 
 from __future__ import annotations
@@ -36,31 +36,42 @@ from outpace.capture.session import CaptureSession
 from outpace.capture.window import RARE_SHARE, StepCandidate
 from outpace.store.record import StepDurations
 
-DEFAULT_LENGTH_S = 3.0  # of a window that opens by itself, of something whose rounds nobody knows
-MAX_ROUNDS = 8  # of what is known to come round, for which a window lasts longer than `DEFAULT_DURATION_S`
+# duration of a window that opens by itself, where the duration of a round is not known
+DEFAULT_LENGTH_S = 3.0
+MAX_ROUNDS = 8  # number of rounds for which a window may last longer than `DEFAULT_DURATION_S`
 MAX_ROUNDS_S = 60.0
-MAX_EVENTS = 500_000  # of a window, of which three whole rounds may hold more: ending it takes 3 to 7 us for each
-MIN_STEADY_S = 2.0  # of it at least after the last compilation
-MAX_LENGTH_S = 14.0  # it lasts: a script may compile in every step
-EAGER_DELAY_S = 1.5  # after the first sign of an eager loop that trains
-MAX_COMPILATION_S = 60.0  # of which nothing is heard, until it counts as none
-MIN_TAPES = 5  # gradient tapes outside any step that say: an eager loop trains here
+# maximum number of events in a window, unless three whole rounds have more: ending it takes 3 to 7
+# us per event
+MAX_EVENTS = 500_000
+MIN_STEADY_S = 2.0  # minimum duration of a window after the last compilation
+# maximum duration of a window that waits for compilations: a script may compile in every step
+MAX_LENGTH_S = 14.0
+EAGER_DELAY_S = 1.5  # delay after the first sign of an eager loop that trains
+MAX_COMPILATION_S = 60.0  # time without an event after which a compilation counts as ended
+MIN_TAPES = 5  # number of gradient tapes outside any step that show an eager training loop
 SNAPSHOT_INTERVAL_S = 1.0
-RARE_GROWTH = 4  # as long as the window before lasts one that is to hold a second one of what came once
-MAX_TRIES = 3  # windows, of which the last one is kept whatever it holds
-MESSAGE_TIMES_S = (5.0, 15.0, 30.0, 60.0)  # that the training is waited for, when that is told; then every minute
+# factor between the durations of two windows, where the second one is to contain a rare step twice
+RARE_GROWTH = 4
+MAX_TRIES = 3  # maximum number of windows; the last one is accepted whatever it contains
+# times of waiting at which a message says so; then every minute
+MESSAGE_TIMES_S = (5.0, 15.0, 30.0, 60.0)
 _POLL_S = 0.1
-_END_S = 10.0  # for a profiler that is being started or stopped when the script ends
+_END_S = 10.0  # time limit for starting or stopping a profiler when the script ends
 
 
 class TimedWindow:
     """Opens the window by time, if no step was seen by then; closes it, and stops the script when
-    that is asked for.
+    the options ask for it.
+
+    tape_count: gradient tapes that were entered outside any step.
+    detector: decides from snapshots whether the training runs.
     """
 
     def __init__(self, session: CaptureSession, compilations: CompilationRecorder, request_folder: str = "") -> None:
-        """A window for this session, not waiting yet. `request_folder`: the folder in which
-        profiles are judged; "" where nobody does.
+        """Create a window for this session, which does not wait yet.
+
+        compilations: recorder of JAX's compilations.
+        request_folder: folder through which profiles are analysed; "" where no process answers.
         """
         self._session = session
         self._compiles = compilations
@@ -70,22 +81,28 @@ class TimedWindow:
         session.pause_snapshots = self._looks.pause
         session.window.max_window_s = self.max_window_s
         self._thread: threading.Thread | None = None
-        self._imported = 0.0  # when the last framework was, monotonic seconds: TensorFlow imports JAX before it is there itself
-        self._training: float | None = None  # when a sign of it was first seen, monotonic seconds
-        self._waited: float | None = None  # since when it is waited for
+        # import time of the last framework, monotonic seconds: TensorFlow imports JAX before it is
+        # complete itself
+        self._imported = 0.0
+        self._training: float | None = None  # time of the first sign of training, monotonic seconds
+        # start of the waiting for the training, monotonic seconds
+        self._waited: float | None = None
         self._told = 0
-        self._looked = False  # a look said that the training runs
-        self._during = Repetition()  # what came round inside the window
-        self._tries, self._last = 0, False  # windows that were judged; whether the one that is open is the last try
-        self._longer = 0.0  # what a window lasts at least that opens after one too short, seconds
-        self._counts_events = False  # of steps that are about to be captured
-        self._within = math.inf  # seconds that a window of them may last
-        self.tape_count = 0  # gradient tapes that were entered outside any step
+        self._looked = False  # a snapshot showed that the training runs
+        self._during = Repetition()  # repeated work inside the window
+        # number of analysed windows; whether the open one is the last try
+        self._tries, self._last = 0, False
+        # minimum duration of the next window, after one that was too short, seconds
+        self._longer = 0.0
+        # whether events are counted, of steps that are about to be captured
+        self._counts_events = False
+        self._within = math.inf  # maximum duration of a window of those steps, seconds
+        self.tape_count = 0
         self.detector = TrainingDetector(mentions_training)
 
     def start(self) -> None:
-        """A framework was imported: start waiting; where we wait already, the delay counts from
-        now.
+        """Start waiting after the import of a framework; where it waits already, the delay counts
+        from now.
         """
         self._imported = time.monotonic()
         if self._thread is not None:
@@ -94,32 +111,37 @@ class TimedWindow:
         self._thread.start()
 
     def max_window_s(self, step: StepCandidate) -> float:
-        """How long a window of these steps may last, so that it does not hold too many events,
-        seconds, by the looks at them so far.
+        """Return the maximum duration of a window of these steps, seconds, so that it does not
+        contain too many events by the snapshots so far.
         """
         self._counts_events = step.framework == "jax" and self._session.options.lasting > 0
         return self._within
 
     def end(self) -> None:
-        """The script has ended: wait no longer. A thread that the interpreter ends inside the
-        profiler takes the process with it, so that it is waited for.
+        """Stop waiting when the script has ended.
+
+        The thread is waited for, because a thread that the interpreter ends inside the profiler
+        takes the process with it.
         """
         self._over.set()
         if self._thread is not None and self._thread is not threading.current_thread():
             wait_and_serve(self._goes_on, _END_S)
 
     def describe_activity(self) -> str:
-        """What ran while the training was waited for, as a sentence; "" where nothing did."""
+        """Return a sentence on what ran while the session waited for the training; "" where nothing
+        did.
+        """
         seen = self.detector.describe()
         return f" What was seen: {seen}" if seen and not self._session.window.is_decided else ""
 
     def _goes_on(self, seconds: float) -> bool:
-        """Wait for our thread, so many seconds at most."""
+        """Wait for the thread, `seconds` at most, and return whether it is still running."""
         assert self._thread is not None
         self._thread.join(seconds)
         return self._thread.is_alive()
 
     def _wait(self) -> None:
+        """Thread of the window; reports its exceptions."""
         try:
             self._await()
         except Exception as error:
@@ -127,6 +149,7 @@ class TimedWindow:
             print_message(f"the capture by time ended: {type(error).__name__}: {error}")
 
     def _await(self) -> None:
+        """Wait for the training and capture it, until a window is accepted or the script ends."""
         options = self._session.options
         if options.seconds is not None:
             while (left := self._imported + options.delay - time.monotonic()) > 0 or not self._reachable():
@@ -140,14 +163,14 @@ class TimedWindow:
                 self._over.wait(SNAPSHOT_INTERVAL_S)
 
     def _reachable(self) -> bool:
-        """Whether the framework that would be captured is there: TensorFlow imports JAX, and may
-        take longer than the delay from then on.
+        """Whether the framework that would be captured is imported. TensorFlow imports JAX, and may
+        then take longer than the delay itself.
         """
         return (framework_in_use() or "tensorflow") in self._session.profilers
 
     def _length(self) -> float | None:
-        """How long a window without steps is to last that opens now, seconds; None where none is to
-        open.
+        """Return the duration of a window without steps that is to open now, seconds; None where
+        none is to open.
         """
         if self._session.window.expects_steps or not self._trains():
             self._training = self._waited = None
@@ -160,14 +183,16 @@ class TimedWindow:
         return DEFAULT_LENGTH_S if time.monotonic() - self._training >= EAGER_DELAY_S else None
 
     def _trains(self) -> bool:
-        """A sign of training: JAX has touched a device, or gradients are taken again and again."""
+        """Whether there is a sign of training: JAX has touched a device, or gradients are taken
+        repeatedly.
+        """
         if framework_in_use() == "jax":
             return bool(getattr(sys.modules.get("jax._src.xla_bridge"), "_backends", None))
         return self.tape_count >= MIN_TAPES
 
     def _look(self) -> float | None:
-        """Look at what JAX runs; how long a window is to last where that is the training, or where
-        this JAX allows no looks.
+        """Take a snapshot of what JAX runs. Return the duration of the window where that is the
+        training, or where this JAX allows no snapshots; else None.
         """
         profiler = self._session.profilers.get("jax")
         self._waiting()
@@ -177,7 +202,8 @@ class TimedWindow:
             found = self._looks.take(profiler, self.detector.next_duration_s, self._over)
         except ProfilerBusy:
             return None
-        except NotImplementedError:  # then a window is what tells
+        # without snapshots, only a window can show whether the work repeats
+        except NotImplementedError:
             return DEFAULT_LENGTH_S
         if found is None or not self.detector.add(found, time.monotonic()) or self._session.window.expects_steps:
             return None
@@ -186,8 +212,8 @@ class TimedWindow:
         return max(min(seconds, found.seconds_for(MAX_EVENTS)), (MIN_ROUNDS + 1) * found.seconds)
 
     def _count_events(self) -> float:
-        """In how many seconds steps make as many events as a window may hold, by another short look
-        at them; infinity where that tells none.
+        """Return the time in which steps make as many events as a window may contain, seconds, from
+        another short snapshot; infinity where that is unknown.
         """
         profiler, found = self._session.profilers.get("jax"), None
         if isinstance(profiler, JaxProfiler) and not self._compiling():
@@ -197,14 +223,16 @@ class TimedWindow:
         return found.seconds_for(MAX_EVENTS) if found else math.inf
 
     def _compiling(self) -> bool:
-        """Whether JAX is in the middle of a compilation; one of which nothing is heard for long was
-        only lowered, or failed.
+        """Whether JAX is compiling. A compilation without an event for `MAX_COMPILATION_S` was only
+        lowered, or failed.
         """
         heard = self._compiles.last_event_s
         return self._compiles.is_pending and heard is not None and time.monotonic() - heard < MAX_COMPILATION_S
 
     def _waiting(self) -> None:
-        """Tell now and then that the training is waited for, and what runs meanwhile."""
+        """Print at the times of `MESSAGE_TIMES_S` that the session waits for the training, and what
+        runs meanwhile.
+        """
         now = time.monotonic()
         self._waited = self._waited or now
         due = (
@@ -223,8 +251,10 @@ class TimedWindow:
             print_message(f"waiting for the training since {now - self._waited:.0f} s{what}{f' (now at {at})' if at else ''}")
 
     def _refused(self, profile: str) -> str:
-        """Why a window is not kept: nothing came round in it three whole times, that is over, or
-        something that takes much came once; "" where none of it is so, or nobody can tell.
+        """Return why the window with this profile is rejected, or "".
+
+        Reasons: it has fewer than three whole rounds, its repeated work is over, or a rare long
+        step is in it only once. A profile that cannot be analysed and the last try are accepted.
         """
         found = self._questions.analyze(profile) or Repetition(rounds=MIN_ROUNDS)
         self._during = found
@@ -242,8 +272,8 @@ class TimedWindow:
         return f"one step took {found.once:.0%} of its time: a longer one may hold two of that"
 
     def _capture(self, seconds: float) -> bool:
-        """Open a window for so long, or longer where the options ask for none of so many seconds;
-        False where it cannot open.
+        """Open a window for `seconds`, or longer after one that was too short; False where it
+        cannot open.
         """
         window, by_itself = self._session.window, self._session.options.seconds is None
         if by_itself:
@@ -256,7 +286,7 @@ class TimedWindow:
         if by_itself:
             self._outlast_compilations(time.monotonic() + MAX_LENGTH_S - seconds)
         window.close(self._refused if by_itself and not self._over.is_set() else None, defer_stop=self._looked)
-        if not window.is_decided:  # thrown away, and with it what was noted
+        if not window.is_decided:  # the window was discarded, and its compilations with it
             self._compiles.compilations.clear()
         elif self._looked:
             cycles = StepDurations()
@@ -267,7 +297,7 @@ class TimedWindow:
         return True
 
     def _cycles(self) -> StepDurations:
-        """How long a round takes inside the window, and behind it without a profiler."""
+        """Return the duration of a round inside the window, and after it without a profiler."""
         profiler = self._session.profilers["jax"]
         if self._over.is_set():
             return StepDurations()
@@ -277,8 +307,8 @@ class TimedWindow:
         return StepDurations()
 
     def _outlast_compilations(self, until: float) -> None:
-        """A window that opened during set-up, or at a step of a new shape, goes on until it holds
-        steps that only run.
+        """Wait until the window contains steps without compilation, or until the monotonic time
+        `until`. It may have opened during set-up, or at a step of a new shape.
         """
         while (now := time.monotonic()) < until:
             compiled = self._compiles.last_event_s

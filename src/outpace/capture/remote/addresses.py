@@ -1,4 +1,4 @@
-"""Which workers to capture: a list of addresses, a file of them, a Ray cluster, or the cluster that
+"""Finds the addresses of the workers to capture: a list, a file, a Ray cluster, or the cluster that
 `TF_CONFIG` describes.
 """
 
@@ -17,13 +17,13 @@ from outpace.model.input_files import format_error
 
 _UNSAFE = re.compile(r"[^A-Za-z0-9._-]")
 _ADDRESS = re.compile(r"(?:\[([0-9A-Fa-f:.]+(?:%[A-Za-z0-9._-]+)?)\]|([A-Za-z0-9_][A-Za-z0-9._-]*))(?::([0-9]{1,5}))?")
-_LONGEST = 1 << 20  # characters of a file of addresses
-_TRAINS = ("chief", "master", "worker")  # the tasks of a cluster that run training steps
+_LONGEST = 1 << 20  # maximum number of characters in a file of addresses
+_TRAINS = ("chief", "master", "worker")  # kinds of tasks in a cluster that run training steps
 
 
 @dataclass(frozen=True)
 class Address:
-    """Where a worker's profiler server listens; `host` without brackets."""
+    """Address of a worker's profiler server; `host` is without brackets."""
 
     host: str
     port: int
@@ -33,14 +33,16 @@ class Address:
 
     @property
     def file_stem(self) -> str:
-        """What the worker's profile is called, without its ending."""
+        """Name of the worker's profile, without its suffix."""
         return _UNSAFE.sub("_", f"{self.host}_{self.port}")
 
 
 @dataclass(frozen=True)
 class Addresses:
-    """Addresses in the order given, each once; `duplicates` are those that were given more than
-    once.
+    """Addresses of workers.
+
+    addresses: distinct addresses in the order given.
+    duplicates: addresses that were given more than once.
     """
 
     addresses: tuple[Address, ...]
@@ -48,13 +50,17 @@ class Addresses:
 
 
 def read_addresses(addresses: str | Iterable[str], port: int = DEFAULT_PORT, run: str = "") -> Addresses:
-    """Addresses from `host:port` items, `@FILE` items (one address per line, `#` begins a comment),
-    `ray://auto` or `ray://host:port` items (the workers of a Ray cluster, of the named run), or
-    text with commas between.
+    """Return the addresses that `host:port` items, `@FILE` items and Ray clusters stand for.
 
-    A missing port is `port`; a `grpc://` in front is left out. Raises UsageError for what is no
-    address or for none at all, NotFoundError for a file that cannot be read or a cluster without
-    such workers, CaptureError for a cluster that is not reached.
+    addresses: items, or text with commas between items. A file has one address per line, `#` begins
+        a comment. `ray://auto` and `ray://host:port` stand for the workers of a Ray cluster. A
+        `grpc://` in front is ignored.
+    port: port of items without one.
+    run: run of a Ray cluster whose workers are taken.
+
+    Raises UsageError for what is no address or for none at all, NotFoundError for a file that
+    cannot be read or a cluster without such workers, CaptureError for a cluster that cannot be
+    reached.
     """
     items = [addresses] if isinstance(addresses, str) else list(addresses)
     texts = [text.strip() for item in items for text in item.split(",")]
@@ -70,10 +76,10 @@ def read_addresses(addresses: str | Iterable[str], port: int = DEFAULT_PORT, run
 
 
 def read_cluster_addresses(environ: Mapping[str, str] | None = None, port: int = DEFAULT_PORT) -> Addresses:
-    """The hosts of the training tasks in `TF_CONFIG`, each with the profiler's `port`; raises
-    UsageError when it names none.
+    """Return the hosts of the training tasks in `TF_CONFIG`, each with the profiler's `port`.
 
-    The ports inside are those of the training cluster, where no profiler listens.
+    The ports inside `TF_CONFIG` are those of the training cluster, where no profiler listens.
+    Raises UsageError when it is not set, cannot be read or names no training task.
     """
     text = (os.environ if environ is None else environ).get("TF_CONFIG", "")
     if not text:
@@ -89,7 +95,7 @@ def read_cluster_addresses(environ: Mapping[str, str] | None = None, port: int =
 
 
 def parse_address(text: str, port: int = DEFAULT_PORT) -> Address:
-    """One address; raises UsageError when it is none."""
+    """Return the address that a text stands for. Raises UsageError when it is none."""
     place = text.strip().removeprefix("grpc://").rstrip("/")
     match = _ADDRESS.fullmatch(place)
     number = int(match[3] or port) if match else 0
@@ -101,7 +107,7 @@ def parse_address(text: str, port: int = DEFAULT_PORT) -> Address:
 
 
 def _from(text: str, port: int, run: str) -> list[Address]:
-    """The addresses that an item stands for."""
+    """Return the addresses that an item stands for."""
     if text.startswith("@"):
         return _from_file(text[1:], port)
     if not text.startswith(SCHEME):
@@ -113,9 +119,10 @@ def _from(text: str, port: int, run: str) -> list[Address]:
 
 
 def _from_file(path: str, port: int) -> list[Address]:
+    """Return the addresses in a file."""
     try:
         with open(os.path.expanduser(path), encoding="utf-8") as file:
-            text = file.read(_LONGEST + 1)  # of a pipe, too: `@<(...)`
+            text = file.read(_LONGEST + 1)  # works for a pipe, too: `@<(...)`
     except (OSError, UnicodeDecodeError) as error:
         raise NotFoundError(f"The list of addresses {path} cannot be read: {format_error(error)}.") from None
     if len(text) > _LONGEST:

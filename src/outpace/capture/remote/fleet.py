@@ -1,5 +1,5 @@
-"""Many workers captured at once: every one that answers is asked at the same moment, and what one
-does is no other's trouble.
+"""Captures many workers at once: every reachable worker gets the request at the same moment, and
+the failure of one does not affect the others.
 """
 
 from __future__ import annotations
@@ -27,14 +27,14 @@ from outpace.store.record import CaptureRecord, write_record
 from outpace.store.staging import Staging
 
 __all__ = ["CaptureProgress", "HostOutcome", "RemoteResult", "capture_addresses", "capture_remote"]
-RETRY_PAUSE_S = 1.0  # seconds before workers are asked again
+RETRY_PAUSE_S = 1.0  # seconds before a second request
 FOREIGN_SERVER_MESSAGE = (
     "the profiler server at {where} is TensorFlow's or JAX's own, and ends a capture on a thread of its own. Where it trains with JAX on an "
     "NVIDIA GPU, that can crash the training (JAX 0.11 with CUDA graphs, its default). 'outpace serve SCRIPT' ends it between two calls; "
     "XLA_FLAGS=--xla_gpu_enable_command_buffer= in the training's environment avoids it, too"
 )
 _MOST_NAMED = 3
-POLL_S = 0.1  # seconds between two looks at the clock, for progress and Ctrl-C
+POLL_S = 0.1  # seconds between two checks of the clock, for progress and Ctrl-C
 
 T = TypeVar("T")
 ProgressCallback = Callable[[CaptureProgress], object]
@@ -54,17 +54,23 @@ def capture_remote(
     port: int = DEFAULT_PORT,
     run: str = "",
 ) -> RemoteResult:
-    """Capture processes that run a profiler server (ours, TensorFlow's or JAX's), all at once, into
-    one run of a log directory.
+    """Capture processes that run a profiler server (Outpace's, TensorFlow's or JAX's), all at once,
+    into one run of a log directory.
 
-    `addresses`: `HOST:PORT` each, or text with commas between; without a port, `port`. `ray://auto`
-    stands for the workers of a Ray cluster, of its `run` where it has several. `logdir`: local or a
-    URL. Times in seconds; see `RemoteOptions` for the rest. A worker that fails is an outcome of
-    the result, whose `error()` says what is missing.
+    addresses: `HOST:PORT` each, or text with commas between. `ray://auto` stands for the workers of
+        a Ray cluster.
+    logdir: log directory, local or a URL.
+    port: port of addresses without one.
+    run: run of the Ray cluster, where it has several.
 
-    Raises UsageError for what makes no sense, NotFoundError where a cluster has no such workers,
-    CaptureError when grpcio is missing, no cluster is reached or the log directory is not writable,
-    OutputError when the run cannot be uploaded.
+    `RemoteOptions` describes the other arguments; times are in seconds. A worker that fails is an
+    outcome of the result, whose `error()` says what is missing.
+
+    Raises UsageError for impossible arguments, NotFoundError where a cluster has no such workers,
+    CaptureError when grpcio is missing, no cluster can be reached or the log directory is not
+    writable, OutputError when the run cannot be uploaded.
+
+    Example: `capture_remote("10.0.0.2:6009,10.0.0.3:6009", "logs", duration=2.0).run`.
     """
     options = RemoteOptions(duration, host_level, python_level, device_level, retries, delay, timeout)
     return capture_addresses(read_addresses(addresses, port, run), os.fspath(logdir), options)
@@ -73,8 +79,9 @@ def capture_remote(
 def capture_addresses(
     addresses: Addresses, logdir: str, options: RemoteOptions, on_progress: ProgressCallback | None = None
 ) -> RemoteResult:
-    """`capture_remote` for addresses and options that are read already; `on_progress` is told the
-    progress, some ten times a second.
+    """Capture as `capture_remote` does, for addresses and options that are parsed already.
+
+    `on_progress` is called with the progress, about ten times a second.
     """
     problem = options.find_problem()
     if problem:
@@ -90,7 +97,15 @@ def capture_addresses(
 
 @dataclass(eq=False)
 class _Member:
-    """A worker and how it stands."""
+    """State of a worker.
+
+    worker: its connection.
+    attempts: number of requests so far.
+    asked: time of the last request, monotonic seconds.
+    seconds: time from the last request to the answer.
+    outcome: final outcome; None while there is none.
+    failure: failure of the last request.
+    """
 
     worker: WorkerConnection
     attempts: int = 0
@@ -115,8 +130,8 @@ class Fleet:
         self._asked = 0
 
     def run(self) -> tuple[HostOutcome, ...]:
-        """Ask, collect, ask again those for whom that may help; every worker's outcome
-        in the end.
+        """Capture the workers, repeat failed requests where that may help, and return every
+        worker's outcome.
         """
         self._wait("delay", self.options.delay)
         pending = list(self._members)
@@ -135,19 +150,20 @@ class Fleet:
         return tuple(member.outcome for member in self._members if member.outcome is not None)
 
     def close(self) -> None:
-        """Cancel what is under way and disconnect."""
+        """Cancel running requests and disconnect."""
         for member in self._members:
             member.worker.close()
         self._dropbox.remove()
 
     def _connect(self, members: list[_Member]) -> list[_Member]:
-        """Connect to all; those that did."""
+        """Connect to all members and return those that are reached."""
         limit = min(self.options.timeout, CONNECT_TIMEOUT_S)
         results: queue.SimpleQueue[tuple[_Member, Failure | None]] = queue.SimpleQueue()
         for member in members:
             member.attempts += 1
             member.seconds = 0.0
-            member.failure = Failure("the name of the host was not found in time")  # until the connection says something else
+            # valid until the connection has a result
+            member.failure = Failure("the name of the host was not found in time")
 
             def connect(member: _Member = member) -> None:
                 results.put((member, member.worker.connect(limit)))
@@ -173,7 +189,7 @@ class Fleet:
         return reached
 
     def _ask(self, members: list[_Member]) -> None:
-        """Send every request, then wait for the answers and save each as it comes."""
+        """Send every request, then wait for the answers and save each as it arrives."""
         done: queue.SimpleQueue[_Member] = queue.SimpleQueue()
         self._asked = len(members)
         requests = [(member, self._request(member.worker.address)) for member in members]
@@ -190,6 +206,7 @@ class Fleet:
                 left -= 1
 
     def _request(self, address: Address) -> bytes:
+        """Return the request to a worker, as bytes."""
         options = self.options
         return ProfileRequest(
             duration_ms=max(1, round(options.duration * 1e3)),
@@ -202,6 +219,7 @@ class Fleet:
         ).encode()
 
     def _collect(self, member: _Member) -> None:
+        """Save the answer of a member, or store its failure."""
         answer = member.worker.receive()
         member.seconds = time.monotonic() - member.asked
         if isinstance(answer, Failure):
@@ -222,6 +240,9 @@ class Fleet:
             )
 
     def _save(self, xspace: memoryview | bytes, target: str) -> int:
+        """Write a profile to the file `target` and return its size. Raises OutputError where that
+        fails.
+        """
         try:
             with open(target, "wb") as file:
                 return file.write(xspace)
@@ -229,12 +250,13 @@ class Fleet:
             raise OutputError(f"The profile cannot be saved in {self._staging.logdir}: {error.strerror or error}.") from None
 
     def _save_record(self, data: memoryview | bytes, host: str) -> None:
-        """Save what the worker's Outpace noted, where this one can read it."""
+        """Save the record that the worker's Outpace sent, where this version can read it."""
         with contextlib.suppress(ValueError):
             if data:
                 write_record(self._staging.run_folder(), host, CaptureRecord.from_json(bytes(data).decode("utf-8")))
 
     def _finish(self, member: _Member, outcome: HostOutcome | None = None) -> None:
+        """Store the outcome of a member, by default its failure, and disconnect."""
         address, failure = member.worker.address, member.failure
         if outcome is None and failure is not None:
             outcome = HostOutcome(str(address), address.file_stem, failure.reason, 0, member.seconds, member.attempts)
@@ -242,20 +264,24 @@ class Fleet:
         member.worker.close()
 
     def _wait(self, phase: str, seconds: float) -> None:
+        """Wait for `seconds` and report the progress."""
         begin = time.monotonic()
         while (left := begin + seconds - time.monotonic()) > 0:
             self._tell(phase, begin, seconds)
             time.sleep(min(POLL_S, left))
 
     def _tell(self, phase: str, begin: float, expected: float) -> None:
+        """Report the progress of a phase that began at `begin` (monotonic) and takes `expected`
+        seconds.
+        """
         outcomes = tuple(member.outcome for member in self._members if member.outcome is not None)
         elapsed = time.monotonic() - begin
         self._watch(CaptureProgress(phase, elapsed, expected, self._attempt, self._asked, outcomes, len(self._members)))
 
 
 def _next(items: queue.SimpleQueue[T]) -> T | None:
-    """The next item, or None when there is none for a moment: waiting without an end could not be
-    interrupted.
+    """Return the next item; None when there is none within `POLL_S`, because a wait without an end
+    could not be interrupted.
     """
     try:
         return items.get(timeout=POLL_S)

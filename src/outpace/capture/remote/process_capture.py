@@ -1,5 +1,5 @@
-"""One sample of this process: the framework's profiler, for so long, and the profile as bytes. Runs
-beside the training loop.
+"""Captures this process on request of a client: the framework's profiler for a given time, and the
+profile as bytes. The training loop continues meanwhile.
 """
 
 from __future__ import annotations
@@ -23,11 +23,12 @@ from outpace.capture.remote.wire import ProfileRequest, ProfileResponse, has_eve
 from outpace.capture.sampler import FrameSampler
 from outpace.store.record import CapturedSteps, PythonSamples
 
-MAX_DURATION_MS = 3_600_000  # an hour: a request for more is a mistake, and its profile could not be sent
+# one hour; a request for more is a mistake, and its profile could not be sent
+MAX_DURATION_MS = 3_600_000
 
 
 class CaptureRefused(Exception):
-    """No sample was taken; `code` names the gRPC status that says so."""
+    """Raised where no capture was made; `code` is the name of the gRPC status."""
 
     def __init__(self, code: str, text: str) -> None:
         super().__init__(text)
@@ -35,21 +36,22 @@ class CaptureRefused(Exception):
 
 
 class ProcessCapture:
-    """Takes one sample at a time. `shut_down` makes a running one stop early and keep what it has,
-    and refuses later ones.
+    """Makes one capture at a time. `shut_down` ends a running one early, with what it has, and
+    refuses later ones.
     """
 
     def __init__(self, training_thread: threading.Thread) -> None:
-        """A sampler of the process in which this thread trains."""
+        """Create it for the process in which `training_thread` trains."""
         self._trains = training_thread
         self._one = threading.Lock()
         self._ending = False
         self._changed = threading.Condition()
 
     def capture(self, request: ProfileRequest, cancel: threading.Event) -> tuple[ProfileResponse, str]:
-        """The profile of the requested time, and a remark on it (empty: none). Raises Refused.
+        """Return the profile of the requested time, and a remark on it ("" for none). Raises
+        CaptureRefused.
 
-        `cancel` is set when nobody waits for the answer any more; `notify` must be called after
+        `cancel` is set when no client waits for the answer any more; `notify` must be called after
         setting it.
         """
         if not 0 < request.duration_ms <= MAX_DURATION_MS:
@@ -61,7 +63,8 @@ class ProcessCapture:
             )
         if self._ending:
             raise CaptureRefused("UNAVAILABLE", "The process is ending.")
-        self._pause(ahead, cancel)  # before it is its turn: who waits is in nobody's way
+        # before the lock is acquired, so that a waiting request blocks no other
+        self._pause(ahead, cancel)
         if not self._one.acquire(blocking=False):
             raise CaptureRefused("ALREADY_EXISTS", "Another capture of this process is running.")
         folder = ""
@@ -84,23 +87,25 @@ class ProcessCapture:
             self._one.release()
 
     def notify(self) -> None:
-        """Let waiting samples look at their `cancel` again."""
+        """Let waiting captures check their `cancel` again."""
         with self._changed:
             self._changed.notify_all()
 
     def shut_down(self) -> None:
-        """The process is about to end: hand over what there is."""
+        """End the running capture early because the process is about to end."""
         self._ending = True
         self.notify()
 
     def _pause(self, seconds: float, cancel: threading.Event) -> None:
-        """Wait so long, or until there is a reason not to."""
+        """Wait for `seconds`, or until the process ends or the request is cancelled."""
         with self._changed:
             self._changed.wait_for(lambda: self._ending or cancel.is_set(), max(0.0, seconds))
 
 
 def _profiler(request: ProfileRequest) -> tuple[str, Profiler]:
-    """The profiler of the framework that trains here, and the framework's name."""
+    """Return the name of the framework that trains here, and its profiler. Raises CaptureRefused
+    where none is imported.
+    """
     name = framework_in_use()
     if name is None:
         raise CaptureRefused("FAILED_PRECONDITION", "The process has imported neither TensorFlow nor JAX yet.")
@@ -111,12 +116,10 @@ def _profiler(request: ProfileRequest) -> tuple[str, Profiler]:
 
 
 class _SampleWindow:
-    """The time of one sample: the profiler, Python's lines, and what else the capture's record
-    holds.
-    """
+    """Time span of one capture: the profiler, Python's samples, and the values for the record."""
 
     def __init__(self, profiler: Profiler, folder: str, trains: threading.Thread) -> None:
-        """A window that is not open yet; the profile goes into the folder."""
+        """Create a window that is not open; the profile is written into `folder`."""
         self._profiler, self._folder, self._trains = profiler, folder, trains
         self._calibration: dict[str, int] = {}
         self._samples: PythonSamples | None = None
@@ -124,7 +127,7 @@ class _SampleWindow:
         self._began = self._ended = 0.0  # perf_counter seconds
 
     def open(self) -> None:
-        """Begin. Raises Refused where the profiler cannot."""
+        """Start the profiler. Raises CaptureRefused where it cannot start."""
         self._calibration = calibrate()
         try:
             run_between_calls(lambda: self._profiler.start(self._folder), self._trains, self._profiler.is_ready)
@@ -137,27 +140,31 @@ class _SampleWindow:
         self._sampler.start()
 
     def close(self, save: bool) -> None:
-        """End, when what was handed over is done. Raises Refused where there is nothing to save."""
+        """Stop the profiler when dispatched work is done. Raises CaptureRefused where there is
+        nothing to save.
+        """
         self._ended = time.perf_counter()
         if self._sampler is not None:
             self._samples = self._sampler.stop()
         try:
             run_between_calls(lambda: self._stop(save), self._trains, self._profiler.is_ready)
-        except Exception as error:  # the script has stopped it, for instance
+        except Exception as error:  # for example, the script has stopped it
             raise CaptureRefused("ABORTED", f"The profiler was stopped by somebody else, or could not save: {error}") from error
 
     def _stop(self, save: bool) -> None:
+        """Stop the profiler when the devices are idle."""
         self._profiler.sync()
         self._profiler.stop(save=save)
 
     def record(self) -> bytes:
-        """The capture's record, as the bytes of its JSON."""
+        """Return the capture's record, as the bytes of its JSON."""
         window, overhead = CapturedSteps(0, 0, 0, self._ended - self._began), pop_overhead(self._began, self._ended)
         notes = WindowSummary("server", window, overhead=overhead, calibration=self._calibration)
         return build_record(notes, sys.argv[0], sys.argv[1:], samples=self._samples).to_json().encode("utf-8")
 
 
 def _read(folder: str) -> bytes:
+    """Return the profile in a folder. Raises CaptureRefused where there is none."""
     found = glob.glob(os.path.join(folder, "plugins", "profile", "*", "*.xplane.pb"))
     if not found:
         raise CaptureRefused("INTERNAL", "The profiler wrote no file.")

@@ -1,8 +1,8 @@
-"""The process of `outpace serve`: `python -m outpace.capture.remote.served_script HOST PORT KIND
-SCRIPT ARGS` runs the script with a server inside.
+"""Program of `outpace serve`: `python -m outpace.capture.remote.served_script HOST PORT KIND SCRIPT
+ARGS` runs the script with a server inside.
 
-The command replaces itself by this process, so terminal, signals and exit code are the script's
-own. Nothing but the standard library is imported before the script imports a framework.
+The command replaces itself by this process, so that terminal, signals and exit code are the
+script's own. Nothing but the standard library is imported before the script imports a framework.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ class ServerStarter:
         self._started = False
 
     def start(self, framework: ModuleType) -> None:
-        """A framework was imported."""
+        """Hook of a framework's import: start the server, once."""
         if self._started:
             return
         self._started = True
@@ -36,7 +36,7 @@ class ServerStarter:
 
 
 def main() -> None:
-    """Run the script to its end; its own exception comes out."""
+    """Run the script to its end; its exceptions pass through."""
     host, port, kind, script, *argv = sys.argv[1:]
     hosted = ServerStarter(host, int(port))
     hooks: dict[str, Hook] = {"tensorflow": hosted.start, "jax": hosted.start}
