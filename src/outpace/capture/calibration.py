@@ -13,9 +13,9 @@ import time
 from collections.abc import Callable
 
 REPEATS = 4
-_BITS = 63_000  # bits of a number that is squared: the arithmetic stays in the first-level cache
-_BYTES = 16 << 20  # size of the copied buffer: larger than the caches of one core
-_ROUNDS = 10_000
+_NUMBER_BITS = 63_000  # bits of a number that is squared: the arithmetic stays in the first-level cache
+_COPY_BYTES = 16 << 20  # size of the copied buffer: larger than the caches of one core
+_LOOP_ROUNDS = 10_000
 
 
 def calibrate() -> dict[str, int]:
@@ -25,30 +25,30 @@ def calibrate() -> dict[str, int]:
     Example: `calibrate()` returns `{"arithmetic": 571000, "memory": 642000, "Python": 264000}` on
     one machine.
     """
-    number = (1 << _BITS) // 3
-    source, target = bytes(_BYTES), memoryview(bytearray(_BYTES))
+    number = (1 << _NUMBER_BITS) // 3
+    source, target = bytes(_COPY_BYTES), memoryview(bytearray(_COPY_BYTES))
 
     def copy() -> None:
         target[:] = source
 
-    loops: dict[str, Callable[[], object]] = {"arithmetic": lambda: number * number, "memory": copy, "Python": _count}
-    return {name: _fastest(loop) for name, loop in loops.items()}
+    loops: dict[str, Callable[[], object]] = {"arithmetic": lambda: number * number, "memory": copy, "Python": _sum_in_python}
+    return {name: _fastest_run_ns(loop) for name, loop in loops.items()}
 
 
-def _fastest(loop: Callable[[], object]) -> int:
+def _fastest_run_ns(loop: Callable[[], object]) -> int:
     """Return the shortest duration of `REPEATS` runs of a loop after a first one, ns."""
-    best = 0
+    best_ns = 0
     for _ in range(REPEATS + 1):  # the first run has cold caches and page faults
-        began = time.perf_counter_ns()
+        start_ns = time.perf_counter_ns()
         loop()
-        took = max(time.perf_counter_ns() - began, 1)
-        best = min(best, took) if best else took
-    return best
+        duration_ns = max(time.perf_counter_ns() - start_ns, 1)
+        best_ns = min(best_ns, duration_ns) if best_ns else duration_ns
+    return best_ns
 
 
-def _count() -> int:
+def _sum_in_python() -> int:
     """Run the loop of Python, and return the sum that it computes."""
     total = 0
-    for number in range(_ROUNDS):
+    for number in range(_LOOP_ROUNDS):
         total += number & 3
     return total

@@ -83,7 +83,7 @@ class ProfilerCallback(Callback):  # type: ignore[misc]  # Keras is not followed
         self._session: CaptureSession | None = None
         self._sources = SourceRecorder()
         self._steps: KerasSteps | None = None
-        self._unreported = report
+        self._report_pending = report
 
     @property
     def run(self) -> str | None:
@@ -97,7 +97,7 @@ class ProfilerCallback(Callback):  # type: ignore[misc]  # Keras is not followed
 
         A step runs from the end of one call to the end of the next.
         """
-        session, original = self._begin(model), model.train_on_batch
+        session, original = self._ensure_session(model), model.train_on_batch
         step = StepCandidate("keras train_on_batch", framework=keras_framework(), count=1)
 
         @functools.wraps(original)
@@ -108,10 +108,10 @@ class ProfilerCallback(Callback):  # type: ignore[misc]  # Keras is not followed
             return result
 
         model.train_on_batch = train_on_batch
-        atexit.register(self._ended)
+        atexit.register(self._finish_training)
         return self
 
-    def _begin(self, model: Any) -> CaptureSession:
+    def _ensure_session(self, model: Any) -> CaptureSession:
         """Return the session. The first call creates it, because only the model knows the number of
         batches per call.
         """
@@ -119,7 +119,9 @@ class ProfilerCallback(Callback):  # type: ignore[misc]  # Keras is not followed
             per_call = steps_per_execution(model)
             first, last = ((batch - 1) // per_call + 1 for batch in self.batches)
             options = replace(self._options, warmup=first, steps=last - first + 1)
-            self._session = CaptureSession(options, self._logdir, self._logdir, self._note, lambda saved: None, lambda: None)
+            self._session = CaptureSession(
+                options, self._logdir, self._logdir, self._write_record, lambda saved: None, lambda: None
+            )
             framework = keras_framework()
             if framework in sys.modules:
                 self._session.profilers[framework] = PROFILER_CLASSES[framework](sys.modules[framework], options)
@@ -133,7 +135,7 @@ class ProfilerCallback(Callback):  # type: ignore[misc]  # Keras is not followed
                 FunctionTraceRecorder(self._sources.add_graph).install(sys.modules[framework])
         return self._session
 
-    def _note(self, session: CaptureSession, saved: SavedProfile) -> None:
+    def _write_record(self, session: CaptureSession, saved: SavedProfile) -> None:
         """Write the record next to a saved profile."""
         write_capture_record(
             saved,
@@ -144,41 +146,41 @@ class ProfilerCallback(Callback):  # type: ignore[misc]  # Keras is not followed
             sources=self._sources.build_sources(),
         )
 
-    def _phase_begins(self, kind: str, logs: Any = None) -> None:
+    def _on_phase_begin(self, kind: str, logs: Any = None) -> None:
         """Keras begins `fit`, `evaluate` or `predict` (`kind`: train, test, predict)."""
-        self._begin(self.model)
+        self._ensure_session(self.model)
         if self._steps is not None:
             self._steps.on_phase_begin(kind, self)
 
-    def _phase_ends(self, kind: str, logs: Any = None) -> None:
+    def _on_phase_end(self, kind: str, logs: Any = None) -> None:
         """Keras ends `fit`, `evaluate` or `predict`."""
         if self._steps is not None and self._steps.on_phase_end(kind, self):
-            self._ended()
+            self._finish_training()
 
-    def _batch_begins(self, kind: str, batch: int, logs: Any = None) -> None:
+    def _on_batch_begin(self, kind: str, batch: int, logs: Any = None) -> None:
         """Keras begins a batch."""
         if self._steps is not None:
             self._steps.on_batch_begin(kind, self)
 
-    def _batch_ends(self, kind: str, batch: int, logs: Any = None) -> None:
+    def _on_batch_end(self, kind: str, batch: int, logs: Any = None) -> None:
         """Keras ends a batch."""
         if self._steps is not None:
             self._steps.on_batch_end(kind, self)
 
-    on_train_begin = functools.partialmethod(_phase_begins, "train")
-    on_train_end = functools.partialmethod(_phase_ends, "train")
-    on_train_batch_begin = functools.partialmethod(_batch_begins, "train")
-    on_train_batch_end = functools.partialmethod(_batch_ends, "train")
-    on_test_begin = functools.partialmethod(_phase_begins, "test")
-    on_test_end = functools.partialmethod(_phase_ends, "test")
-    on_test_batch_begin = functools.partialmethod(_batch_begins, "test")
-    on_test_batch_end = functools.partialmethod(_batch_ends, "test")
-    on_predict_begin = functools.partialmethod(_phase_begins, "predict")
-    on_predict_end = functools.partialmethod(_phase_ends, "predict")
-    on_predict_batch_begin = functools.partialmethod(_batch_begins, "predict")
-    on_predict_batch_end = functools.partialmethod(_batch_ends, "predict")
+    on_train_begin = functools.partialmethod(_on_phase_begin, "train")
+    on_train_end = functools.partialmethod(_on_phase_end, "train")
+    on_train_batch_begin = functools.partialmethod(_on_batch_begin, "train")
+    on_train_batch_end = functools.partialmethod(_on_batch_end, "train")
+    on_test_begin = functools.partialmethod(_on_phase_begin, "test")
+    on_test_end = functools.partialmethod(_on_phase_end, "test")
+    on_test_batch_begin = functools.partialmethod(_on_batch_begin, "test")
+    on_test_batch_end = functools.partialmethod(_on_batch_end, "test")
+    on_predict_begin = functools.partialmethod(_on_phase_begin, "predict")
+    on_predict_end = functools.partialmethod(_on_phase_end, "predict")
+    on_predict_batch_begin = functools.partialmethod(_on_batch_begin, "predict")
+    on_predict_batch_end = functools.partialmethod(_on_batch_end, "predict")
 
-    def _ended(self) -> None:
+    def _finish_training(self) -> None:
         """Finish after the training: save an open window, add the steps after the window to the
         record, or print why nothing was captured.
         """
@@ -186,22 +188,22 @@ class ProfilerCallback(Callback):  # type: ignore[misc]  # Keras is not followed
         if session is None or os.getpid() != session.pid:
             return
         window = session.window
-        wanted = self.batches[1] - self.batches[0] + 1
+        batch_count = self.batches[1] - self.batches[0] + 1
         if window.state is WindowState.OPEN:
             window.close()
             if session.saved_profile:
-                print_message(f"training ended inside the range of {wanted} batches: the profile holds those until then")
+                print_message(f"training ended inside the range of {batch_count} batches: the profile holds those until then")
         elif window.state is WindowState.WAITING:
-            self._say_nothing(window.top_candidate)
+            self._print_no_capture(window.top_candidate)
         elif session.saved_profile and window.after_ns and not is_url(session.saved_profile.run):
-            self._note(session, session.saved_profile)
-        if session.saved_profile and self._unreported:
-            self._unreported = False
+            self._write_record(session, session.saved_profile)
+        if session.saved_profile and self._report_pending:
+            self._report_pending = False
             print_run_report(session.saved_profile.run)
 
-    def _say_nothing(self, most: StepCandidate | None) -> None:
+    def _print_no_capture(self, candidate: StepCandidate | None) -> None:
         """Print why nothing was captured, with a range of batches that would work."""
-        batches = (most.count - 1) * most.steps_per_execution if most else 0
+        batches = (candidate.count - 1) * candidate.steps_per_execution if candidate else 0
         first, last = self.batches
         text = f"training ended after {batches} batches, before batch {first}, so nothing was captured"
         if batches > 1:

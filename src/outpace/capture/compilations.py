@@ -35,9 +35,9 @@ class CompilationRecorder:
         self.compilations: list[Compilation] = []
         self.last_event_s: float | None = None
         self.is_pending = False
-        self._wanted = is_recording
+        self._is_recording = is_recording
         self._owners: dict[str, str] = {}
-        self._arguments = JitArguments()
+        self._jit_arguments = JitArguments()
 
     def install(self, jax: Any) -> None:
         """Register with JAX's monitoring; does nothing where this JAX has none."""
@@ -55,26 +55,26 @@ class CompilationRecorder:
             done = event.endswith(COMPILE_EVENT)
             self.is_pending = not done and (self.is_pending or event.endswith(LOWERING_EVENT))
             # also outside a capture, because the next compilation is compared with this one
-            change = self._changed(sys._getframe(1)) if done else None
-            if self._wanted() and len(self.compilations) < MAX_COMPILATIONS and (done or duration >= MIN_DURATION_S):
-                self.compilations.append(self._noted(event, duration, str(details.get("fun_name", "")), change))
+            change = self._find_change(sys._getframe(1)) if done else None
+            if self._is_recording() and len(self.compilations) < MAX_COMPILATIONS and (done or duration >= MIN_DURATION_S):
+                self.compilations.append(self._build_compilation(event, duration, str(details.get("fun_name", "")), change))
 
-    def _changed(self, frame: FrameType) -> ArgumentChange | None:
+    def _find_change(self, frame: FrameType) -> ArgumentChange | None:
         """Return which arguments made JAX compile; None where JAX, or an argument's own code,
         raises.
         """
         try:
-            return self._arguments.find_change(frame)
+            return self._jit_arguments.find_change(frame)
         except Exception:
             return None
 
-    def _noted(self, event: str, duration: float, program: str, change: ArgumentChange | None) -> Compilation:
+    def _build_compilation(self, event: str, duration: float, program: str, change: ArgumentChange | None) -> Compilation:
         """Return the record of a compilation that has just ended, with the innermost line of the
         user on the stack.
         """
         now = time.time_ns()
         frame: FrameType | None = sys._getframe(2)
-        while frame is not None and self._owner(frame.f_code.co_filename):
+        while frame is not None and self._find_owner(frame.f_code.co_filename):
             frame = frame.f_back
         file, line, function = "", 0, ""
         if frame is not None:
@@ -83,7 +83,7 @@ class CompilationRecorder:
         before, arguments = (change.before, change.now) if change else (None, None)
         return Compilation(now, round(duration * 1e9), event, file, line, function, program, before, arguments)
 
-    def _owner(self, file: str) -> str:
+    def _find_owner(self, file: str) -> str:
         """Return the owner of a file (see `owner_of`), from a cache."""
         owner = self._owners.get(file)
         if owner is None:

@@ -10,8 +10,8 @@ import os
 from collections import Counter
 from types import TracebackType
 
-_OWN = os.path.dirname(os.path.dirname(os.path.abspath(__file__))) + os.sep
-_MOST = 100  # maximum number of distinct places that are counted
+_OWN_FOLDER = os.path.dirname(os.path.dirname(os.path.abspath(__file__))) + os.sep
+_MAX_PLACES = 100  # maximum number of distinct places that are counted
 
 _counts: Counter[str] = Counter()
 
@@ -41,11 +41,11 @@ def count_fault(error: Exception) -> None:
     place, trace = "", error.__traceback__
     while trace is not None:
         file = trace.tb_frame.f_code.co_filename
-        if file.startswith(_OWN):
-            place = f"{file[len(_OWN) :].replace(os.sep, '/')}:{trace.tb_lineno}"
+        if file.startswith(_OWN_FOLDER):
+            place = f"{file[len(_OWN_FOLDER) :].replace(os.sep, '/')}:{trace.tb_lineno}"
         trace = trace.tb_next
     key = f"{place} {type(error).__name__}"
-    if key in _counts or len(_counts) < _MOST:
+    if key in _counts or len(_counts) < _MAX_PLACES:
         _counts[key] += 1
 
 

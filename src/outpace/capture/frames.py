@@ -18,8 +18,8 @@ from outpace.capture.libraries import library_of
 
 LIBRARIES = ("tensorflow", "keras", "tf_keras", "tensorflow_datasets")
 AUTOGRAPH_PREFIX = "__autograph_generated_file"
-_OWN = os.path.dirname(os.path.dirname(os.path.abspath(__file__))) + os.sep
-_LIBRARY = os.path.dirname(os.path.abspath(os.__file__)) + os.sep
+_OWN_FOLDER = os.path.dirname(os.path.dirname(os.path.abspath(__file__))) + os.sep
+_STDLIB_FOLDER = os.path.dirname(os.path.abspath(os.__file__)) + os.sep
 
 
 @dataclass(frozen=True)
@@ -55,12 +55,12 @@ def find_call_site(depth: int = 2) -> CallSite | None:
         name = frame.f_code.co_filename
         if AUTOGRAPH_PREFIX in name:
             return find_mapped_call_site(library)
-        package = _package(name)
+        package = _package_of(name)
         if package is None and not name.startswith("<frozen"):
             return CallSite(os.path.abspath(name) if not name.startswith("<") else name, frame.f_lineno, library, entry)
-        if library is None and package == "tensorflow" and not _autograph(name):
+        if library is None and package == "tensorflow" and not _is_autograph_file(name):
             return None
-        if package not in (None, "outpace") and not _autograph(name):
+        if package not in (None, "outpace") and not _is_autograph_file(name):
             library, entry = library or package, frame.f_code.co_name
         frame = frame.f_back
     return None
@@ -77,7 +77,7 @@ def code_of(function: Any) -> CodeType | None:
 
 def is_user_file(filename: str) -> bool:
     """Whether a file is the user's own: not of a library, the interpreter or Outpace."""
-    return not (filename.startswith(("<", _OWN, _LIBRARY)) or AUTOGRAPH_PREFIX in filename or library_of(filename))
+    return not (filename.startswith(("<", _OWN_FOLDER, _STDLIB_FOLDER)) or AUTOGRAPH_PREFIX in filename or library_of(filename))
 
 
 def is_keras_code(code: CodeType) -> bool:
@@ -85,17 +85,17 @@ def is_keras_code(code: CodeType) -> bool:
     return "/keras/src/" in code.co_filename.replace("\\", "/")
 
 
-def _package(filename: str) -> str | None:
+def _package_of(filename: str) -> str | None:
     """Return `outpace` or the name in `LIBRARIES` to which a file belongs; None for any other
     file.
     """
-    if filename.startswith(_OWN):
+    if filename.startswith(_OWN_FOLDER):
         return "outpace"
     package = library_of(filename)
     return package if package in LIBRARIES else None
 
 
-def _autograph(filename: str) -> bool:
+def _is_autograph_file(filename: str) -> bool:
     """Whether a file holds AutoGraph's call dispatch or TensorFlow's traceback filter, which stand
     between the user's function and what it calls.
     """
@@ -114,6 +114,6 @@ def find_mapped_call_site(library: str | None) -> CallSite | None:
         return None
     for frame in reversed(frames):
         name = str(frame.filename)
-        if AUTOGRAPH_PREFIX not in name and _package(name) is None and not name.startswith("<"):
+        if AUTOGRAPH_PREFIX not in name and _package_of(name) is None and not name.startswith("<"):
             return CallSite(os.path.abspath(name), int(frame.lineno), library)
     return None

@@ -21,14 +21,14 @@ def framework_in_use() -> str | None:
     Both can be imported: TensorFlow imports JAX where that is installed, and a JAX program may read
     its data with tf.data. Then it is JAX once that has touched a device, else the backend of Keras.
     """
-    loaded = [name for name in _FRAMEWORKS if _imported(name)]
+    loaded = [name for name in _FRAMEWORKS if _is_imported(name)]
     if len(loaded) < 2:
         return loaded[0] if loaded else None
     touched = getattr(sys.modules.get("jax._src.xla_bridge"), "_backends", None)
     return "jax" if touched or keras_backend() == "jax" else "tensorflow"
 
 
-def _imported(name: str) -> bool:
+def _is_imported(name: str) -> bool:
     """Whether a framework is imported completely; another thread may be in the middle of the
     import.
     """
@@ -73,6 +73,6 @@ def build_profiler(options: CaptureOptions, framework: str | None = None) -> Pro
     name = framework or framework_in_use()
     module = sys.modules.get(name or "")
     if name is None or module is None:
-        what = f"{name} is not" if name else "neither TensorFlow nor JAX is"
-        raise CaptureError(f"There is nothing to profile: {what} imported. Import the framework before the capture starts.")
+        missing = f"{name} is not" if name else "neither TensorFlow nor JAX is"
+        raise CaptureError(f"There is nothing to profile: {missing} imported. Import the framework before the capture starts.")
     return PROFILER_CLASSES[name](module, options)

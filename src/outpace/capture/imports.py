@@ -34,9 +34,9 @@ class ImportHooks:
         on_import: called with the name of a module that is about to be imported.
         """
         self._hooks = dict(hooks)
-        self._report, self._before = on_error, on_import
+        self._on_error, self._on_import = on_error, on_import
         # names being looked up: another such finder may call this one back
-        self._looking: set[str] = set()
+        self._pending_names: set[str] = set()
 
     def install(self) -> None:
         """Put the finder in front of all others."""
@@ -46,15 +46,15 @@ class ImportHooks:
         """Return the spec that the other finders find, with its loader wrapped; None for a module
         without a hook. Part of the import protocol.
         """
-        if name not in self._hooks or name in self._looking:
+        if name not in self._hooks or name in self._pending_names:
             return None
-        self._looking.add(name)
+        self._pending_names.add(name)
         try:
-            return self._found(name, path, target)
+            return self._find_wrapped_spec(name, path, target)
         finally:
-            self._looking.discard(name)
+            self._pending_names.discard(name)
 
-    def _found(self, name: str, path: Sequence[str] | None, target: ModuleType | None) -> ModuleSpec | None:
+    def _find_wrapped_spec(self, name: str, path: Sequence[str] | None, target: ModuleType | None) -> ModuleSpec | None:
         """Return the first spec of the other finders, with its loader wrapped."""
         for finder in sys.meta_path:
             find = getattr(finder, "find_spec", None)
@@ -65,13 +65,13 @@ class ImportHooks:
                 if spec.loader is not None and hasattr(spec.loader, "exec_module"):
                     # The protocol asks for a loader. A subclass of Loader would have methods that
                     # the real loader lacks.
-                    wrapped: Any = _Loader(spec.loader, self._run)
+                    wrapped: Any = _CallbackLoader(spec.loader, self._run_hook)
                     spec.loader = wrapped
-                    self._before(name)
+                    self._on_import(name)
                 return spec
         return None
 
-    def _run(self, module: ModuleType) -> None:
+    def _run_hook(self, module: ModuleType) -> None:
         """Call a module's hook, once."""
         hook = self._hooks.pop(module.__name__, None)
         if hook is None:
@@ -79,29 +79,29 @@ class ImportHooks:
         try:
             hook(module)
         except Exception as error:
-            self._report(module.__name__, error)
+            self._on_error(module.__name__, error)
 
 
-class _Loader:
+class _CallbackLoader:
     """Loader that executes a module with its real loader and then calls back; the module gets the
     real loader.
     """
 
     def __init__(self, real: Any, callback: Hook) -> None:
-        self._real = real
+        self._loader = real
         self._callback = callback
 
     def create_module(self, spec: ModuleSpec) -> ModuleType | None:
-        created: ModuleType | None = self._real.create_module(spec)
+        created: ModuleType | None = self._loader.create_module(spec)
         return created
 
     def exec_module(self, module: ModuleType) -> None:
-        module.__loader__ = self._real
+        module.__loader__ = self._loader
         if module.__spec__ is not None:
             # for readers of resources and sources, which expect the real loader
-            module.__spec__.loader = self._real
-        self._real.exec_module(module)
+            module.__spec__.loader = self._loader
+        self._loader.exec_module(module)
         self._callback(module)
 
     def __getattr__(self, name: str) -> Any:
-        return getattr(self._real, name)
+        return getattr(self._loader, name)

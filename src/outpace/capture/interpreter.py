@@ -45,17 +45,17 @@ def python_command(module: str, *arguments: str) -> list[str]:
     """Return the command line of `python -m module arguments`, with the flags of this
     interpreter.
     """
-    return [*_interpreter(), "-m", module, *arguments]
+    return [*_interpreter_command(), "-m", module, *arguments]
 
 
 def script_command(script: str, argv: Sequence[str], module: bool) -> list[str]:
     """Return the command line that runs a script as the user would, without Outpace, with the flags
     of this interpreter.
     """
-    return [*_interpreter(), *(["-m"] if module else []), script, *argv]
+    return [*_interpreter_command(), *(["-m"] if module else []), script, *argv]
 
 
-def _interpreter() -> list[str]:
+def _interpreter_command() -> list[str]:
     """Return the path of this interpreter, followed by its flags."""
     # multiprocessing uses the same private function; no public way is as complete
     python: Any = subprocess

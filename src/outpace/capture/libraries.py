@@ -15,7 +15,7 @@ import sys
 from functools import lru_cache
 
 _PACKAGE = re.compile(r"[/\\](?:site|dist)-packages[/\\]([^/\\]+)")
-_RECORD = ".dist-info"
+_RECORD_SUFFIX = ".dist-info"
 
 
 @lru_cache(maxsize=8192)
@@ -25,12 +25,12 @@ def library_of(file: str) -> str:
 
     Example: `library_of("/usr/lib/python3/site-packages/keras/src/layers/layer.py")` is `"keras"`.
     """
-    found = _PACKAGE.search(file)
-    name = found.group(1) if found else _recorded(file)
+    match = _PACKAGE.search(file)
+    name = match.group(1) if match else _find_recorded_library(file)
     return name.removesuffix(".py")
 
 
-def _recorded(file: str) -> str:
+def _find_recorded_library(file: str) -> str:
     """Return the library of a file outside `site-packages`, or "".
 
     The library's name is the first part of the path below the innermost folder of `sys.path` that
@@ -38,21 +38,21 @@ def _recorded(file: str) -> str:
     """
     folders = (folder for folder in dict.fromkeys(sys.path) if isinstance(folder, str) and folder)
     for folder in sorted(folders, key=len, reverse=True):
-        inside = folder.rstrip("/\\") + os.sep
-        if file.startswith(inside):
-            name = re.split(r"[/\\]", file[len(inside) :], maxsplit=1)[0]
-            if name in _installed(inside):
+        prefix = folder.rstrip("/\\") + os.sep
+        if file.startswith(prefix):
+            name = re.split(r"[/\\]", file[len(prefix) :], maxsplit=1)[0]
+            if name in _read_installed_names(prefix):
                 return name
     return ""
 
 
 @lru_cache(maxsize=64)
-def _installed(folder: str) -> frozenset[str]:
+def _read_installed_names(folder: str) -> frozenset[str]:
     """Return the top-level names that the installers' records in a folder list."""
-    found: set[str] = set()
+    names: set[str] = set()
     with contextlib.suppress(OSError):
         for entry in os.listdir(folder):
-            if entry.endswith(_RECORD):
-                with open(os.path.join(folder, entry, "RECORD"), encoding="utf-8", errors="replace") as lines:
-                    found.update(line.replace("\\", "/").partition("/")[0].partition(",")[0] for line in lines)
-    return frozenset(found)
+            if entry.endswith(_RECORD_SUFFIX):
+                with open(os.path.join(folder, entry, "RECORD"), encoding="utf-8", errors="replace") as record:
+                    names.update(line.replace("\\", "/").partition("/")[0].partition(",")[0] for line in record)
+    return frozenset(names)

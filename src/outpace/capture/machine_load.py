@@ -10,8 +10,8 @@ from outpace._cpus import affinity_cpus
 
 # Linux: the first line is "cpu user nice system idle iowait irq softirq steal ...", in ticks of all
 # cores
-_STAT = "/proc/stat"
-_IDLE = (3, 4)  # fields `idle` and `iowait` (waiting for storage)
+_STAT_FILE = "/proc/stat"
+_IDLE_FIELDS = (3, 4)  # fields `idle` and `iowait` (waiting for storage)
 
 
 def read_cpu_ticks() -> tuple[int, int] | None:
@@ -19,11 +19,11 @@ def read_cpu_ticks() -> tuple[int, int] | None:
     not provide them.
     """
     try:
-        with open(_STAT, encoding="ascii") as file:
+        with open(_STAT_FILE, encoding="ascii") as file:
             numbers = [int(text) for text in file.readline().split()[1:9]]
     except (OSError, ValueError):
         return None
-    return (sum(numbers) - sum(numbers[at] for at in _IDLE), sum(numbers)) if len(numbers) == 8 else None
+    return (sum(numbers) - sum(numbers[field] for field in _IDLE_FIELDS), sum(numbers)) if len(numbers) == 8 else None
 
 
 def compute_machine_load(earlier: tuple[int, int] | None) -> float:

@@ -40,10 +40,10 @@ TIMEOUT_S = 30.0
 PARKED_S = 5.0
 _POLL_S = 0.01
 # files in which Python waits for other threads
-_WAITS = ("threading.py", "queue.py", "selectors.py", "concurrent/futures/_base.py")
+_WAIT_FILES = ("threading.py", "queue.py", "selectors.py", "concurrent/futures/_base.py")
 _STDLIB = threading.__file__.removesuffix("threading.py")
 # files of callbacks from a program on a device, which is inside a call then
-_CALLBACKS = ("jax/_src/callback.py", "jax/_src/debugging.py")
+_CALLBACK_FILES = ("jax/_src/callback.py", "jax/_src/debugging.py")
 
 
 class Lock(Protocol):
@@ -84,7 +84,7 @@ class _Request(Generic[_T]):
             self.error, self.escaped = CaptureError("The program was interrupted meanwhile."), error
         self.done.set()
 
-    def answer(self) -> _T:
+    def take_result(self) -> _T:
         """Return what the function returned; raises what it raised."""
         if self.error is not None:
             raise self.error
@@ -92,7 +92,7 @@ class _Request(Generic[_T]):
 
 
 _requests: deque[_Request[Any]] = deque()
-_pending = threading.Event()  # set while a pending call is registered with Python and has not run
+_call_scheduled = threading.Event()  # set while a pending call is registered with Python and has not run
 _warned = threading.Event()
 
 
@@ -110,7 +110,7 @@ def run_between_calls(
     training_thread = training_thread or main
     if threading.current_thread() is training_thread or not uses_cuda_graphs():
         return function()
-    return _asked(_Request(function, is_ready)) if training_thread is main else _unsafely(function)
+    return _run_on_main_thread(_Request(function, is_ready)) if training_thread is main else _run_with_warning(function)
 
 
 def wait_and_serve(wait: Callable[[float], bool], seconds: float = math.inf) -> None:
@@ -119,9 +119,9 @@ def wait_and_serve(wait: Callable[[float], bool], seconds: float = math.inf) -> 
     wait: waits for the given seconds at most, and returns whether to continue.
     seconds: time limit.
     """
-    until = time.monotonic() + seconds
+    deadline = time.monotonic() + seconds
     in_main = threading.current_thread() is threading.main_thread()
-    while wait(_POLL_S) and time.monotonic() < until:
+    while wait(_POLL_S) and time.monotonic() < deadline:
         if in_main:
             run_requests(sys._getframe(1))
 
@@ -156,22 +156,22 @@ def run_requests(frame: Any) -> None:
                 _requests.append(request)
 
 
-def _asked(request: _Request[_T]) -> _T:
+def _run_on_main_thread(request: _Request[_T]) -> _T:
     """Have the main thread run a request; run it on this thread where the main thread cannot run it
     in time.
     """
     _requests.append(request)
-    parked, until = _ParkedThread(), time.monotonic() + TIMEOUT_S
+    parked, deadline = _ParkedThread(), time.monotonic() + TIMEOUT_S
     while not request.done.wait(_POLL_S):
-        _call_soon()
-        if (parked.since(PARKED_S) or time.monotonic() > until) and _withdrawn(request):
-            _unsafely(request.run)
+        _schedule_pending_call()
+        if (parked.is_parked(PARKED_S) or time.monotonic() > deadline) and _withdraw(request):
+            _run_with_warning(request.run)
     if request.escaped is not None:
         _raise_in_main_thread(request.escaped)
-    return request.answer()
+    return request.take_result()
 
 
-def _unsafely(function: Callable[[], _T]) -> _T:
+def _run_with_warning(function: Callable[[], _T]) -> _T:
     """Run a function on this thread while the training may be inside a call; the first time, warn
     that this can crash.
     """
@@ -187,13 +187,13 @@ def _unsafely(function: Callable[[], _T]) -> _T:
 def _in_callback(frame: Any) -> bool:
     """Whether a frame was called by a program that runs on a device."""
     while frame is not None:
-        if frame.f_code.co_filename.replace("\\", "/").endswith(_CALLBACKS):
+        if frame.f_code.co_filename.replace("\\", "/").endswith(_CALLBACK_FILES):
             return True
         frame = frame.f_back
     return False
 
 
-def _withdrawn(request: _Request[Any]) -> bool:
+def _withdraw(request: _Request[Any]) -> bool:
     """Remove a request from the queue and return True; False where the main thread has taken it."""
     try:
         _requests.remove(request)
@@ -206,32 +206,32 @@ class _ParkedThread:
     """Measures how long the main thread has waited for other threads."""
 
     def __init__(self) -> None:
-        self._at: tuple[int, int] | None = None
-        self._since = 0.0
+        self._place: tuple[int, int] | None = None
+        self._since_s = 0.0
 
-    def since(self, seconds: float) -> bool:
+    def is_parked(self, seconds: float) -> bool:
         """Whether it has waited at one place for that many seconds."""
         frame = sys._current_frames().get(threading.main_thread().ident or 0)
         file = frame.f_code.co_filename if frame is not None else ""
-        at = (id(frame), frame.f_lasti) if frame is not None and file in {_STDLIB + name for name in _WAITS} else None
+        place = (id(frame), frame.f_lasti) if frame is not None and file in {_STDLIB + name for name in _WAIT_FILES} else None
         now = time.monotonic()
-        if at is None or at != self._at:
-            self._at, self._since = at, now
-        return at is not None and now - self._since >= seconds
+        if place is None or place != self._place:
+            self._place, self._since_s = place, now
+        return place is not None and now - self._since_s >= seconds
 
 
-def _called(_: int | None) -> int:
+def _serve_pending_call(_: int | None) -> int:
     """Pending call that Python makes on the main thread between two bytecodes; returns 0 for
     success.
     """
     with suppress_faults():  # no exception can leave a pending call
-        _pending.clear()
+        _call_scheduled.clear()
         run_requests(sys._getframe(1))
     return 0
 
 
 # must live as long as Python may call it
-_callback = ctypes.CFUNCTYPE(ctypes.c_int, ctypes.c_void_p)(_called)
+_callback = ctypes.CFUNCTYPE(ctypes.c_int, ctypes.c_void_p)(_serve_pending_call)
 
 
 def _raise_in_main_thread(error: BaseException) -> None:
@@ -242,27 +242,27 @@ def _raise_in_main_thread(error: BaseException) -> None:
     arguments of `error`.
     """
     kind = type(error)
-    alike = type(
+    copied_class = type(
         kind.__name__, (kind,), {"__init__": lambda self: kind.__init__(self, *error.args), "__module__": kind.__module__}
     )
     identity = ctypes.c_ulong(threading.main_thread().ident or 0)
-    ctypes.pythonapi.PyThreadState_SetAsyncExc(identity, ctypes.py_object(alike))
+    ctypes.pythonapi.PyThreadState_SetAsyncExc(identity, ctypes.py_object(copied_class))
 
 
-def _call_soon() -> None:
+def _schedule_pending_call() -> None:
     """Register the pending call, unless it is registered already."""
-    if not _pending.is_set():
-        _pending.set()
+    if not _call_scheduled.is_set():
+        _call_scheduled.set()
         # Python's queue is full: try again later
         if ctypes.pythonapi.Py_AddPendingCall(_callback, None):
-            _pending.clear()
+            _call_scheduled.clear()
 
 
-def _forget() -> None:
+def _reset_after_fork() -> None:
     """Clear the requests in a forked child, which has none of the requesting threads."""
     _requests.clear()
-    _pending.clear()
+    _call_scheduled.clear()
 
 
 if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_forget)
+    os.register_at_fork(after_in_child=_reset_after_fork)

@@ -44,13 +44,13 @@ class Capture:
         self._options, self._framework = options, framework
         self._delay, self._duration = delay, duration
         self._recording: Recording | None = None
-        self._over = threading.Event()
+        self._stop_event = threading.Event()
         self._thread: threading.Thread | None = None
-        self._began = 0.0
+        self._begin_s = 0.0
         self._calibration: dict[str, int] = {}
         self._sampler: FrameSampler | None = None
-        self._trains = threading.main_thread()
-        self._turn = threading.RLock()
+        self._training_thread = threading.main_thread()
+        self._end_lock = threading.RLock()
 
     def __enter__(self) -> Capture:
         self.start()
@@ -73,12 +73,12 @@ class Capture:
         """
         _claim(self)
         try:
-            self._trains = threading.current_thread()
-            self._sampler = FrameSampler(self._trains)
+            self._training_thread = threading.current_thread()
+            self._sampler = FrameSampler(self._training_thread)
             if self._delay or self._duration is not None:
                 # raises here, and not in a thread, when no framework is imported
                 build_profiler(self._options, self._framework)
-                self._thread = threading.Thread(target=self._timed, name="outpace-capture", daemon=True)
+                self._thread = threading.Thread(target=self._run_timed, name="outpace-capture", daemon=True)
             if self._delay and self._thread is not None:
                 self._thread.start()
                 return
@@ -91,12 +91,12 @@ class Capture:
 
     def stop(self) -> None:
         """End the capture and save it. Does nothing when the duration is over already."""
-        self._over.set()
+        self._stop_event.set()
         if self._thread is not None and self._thread is not threading.current_thread() and self._thread.is_alive():
-            wait_and_serve(self._goes_on)
+            wait_and_serve(self._join_thread)
         self._end()
 
-    def _goes_on(self, seconds: float) -> bool:
+    def _join_thread(self, seconds: float) -> bool:
         """Wait for the thread of the capture, `seconds` at most, and return whether it is still
         running.
         """
@@ -108,7 +108,7 @@ class Capture:
         """Start the profiler and the sampler of Python. Raises CaptureError when another profiler
         runs.
         """
-        recording = Recording(build_profiler(self._options, self._framework), self._logdir, self._trains)
+        recording = Recording(build_profiler(self._options, self._framework), self._logdir, self._training_thread)
         self._calibration = calibrate()
         try:
             recording.start(at_exit=self.stop)
@@ -118,30 +118,30 @@ class Capture:
                 "End that one first: there can be only one."
             ) from None
         except OutpaceError as error:
-            self._lost(str(error))
+            self._fail(str(error))
             return
-        self._recording, self._began = recording, time.perf_counter()
+        self._recording, self._begin_s = recording, time.perf_counter()
         if self._sampler is not None:
             self._sampler.start()
         print_message("capturing" + (f" {self._duration:g} s" if self._duration is not None else "") + " …")
 
-    def _timed(self) -> None:
+    def _run_timed(self) -> None:
         """Thread of a capture with a delay or duration: wait for both. Each wait ends early when
         the program calls `stop`.
         """
         if self._delay:
-            if self._over.wait(self._delay):
+            if self._stop_event.wait(self._delay):
                 return
             try:
                 self._begin()
             except OutpaceError as error:
-                self._lost(str(error))
-        if self._duration is not None and not self._over.wait(self._duration):
+                self._fail(str(error))
+        if self._duration is not None and not self._stop_event.wait(self._duration):
             self._end()
 
     def _end(self) -> None:
         """End the capture; one thread at a time."""
-        with self._turn:
+        with self._end_lock:
             self._end_once()
 
     def _end_once(self) -> None:
@@ -151,24 +151,24 @@ class Capture:
         recording, self._recording = self._recording, None
         try:
             if recording is not None and recording.active:
-                ended = time.perf_counter()
+                end_s = time.perf_counter()
                 samples = self._sampler.stop() if self._sampler is not None else None
-                self.run = recording.stop(finish=lambda saved: self._note(saved, ended, samples)).run
-                print_message(f"captured {ended - self._began:.1f} s; profile in {self.run}")
+                self.run = recording.stop(finish=lambda saved: self._write_record(saved, end_s, samples)).run
+                print_message(f"captured {end_s - self._begin_s:.1f} s; profile in {self.run}")
             elif self.run is None and self.reason is None:
-                self._lost(f"The program ended the capture before its delay of {self._delay:g} s was over")
+                self._fail(f"The program ended the capture before its delay of {self._delay:g} s was over")
         except OutpaceError as error:
-            self._lost(str(error))
+            self._fail(str(error))
         finally:
             _release(self)
 
-    def _note(self, saved: SavedProfile, ended: float, samples: PythonSamples | None) -> None:
-        """Write the record next to the saved profile. `ended` is in `perf_counter` seconds."""
-        window, overhead = CapturedSteps(0, 0, 0, ended - self._began), pop_overhead(self._began, ended)
+    def _write_record(self, saved: SavedProfile, end_s: float, samples: PythonSamples | None) -> None:
+        """Write the record next to the saved profile. `end_s` is in `perf_counter` seconds."""
+        window, overhead = CapturedSteps(0, 0, 0, end_s - self._begin_s), pop_overhead(self._begin_s, end_s)
         notes = WindowSummary("program", window, overhead=overhead, calibration=self._calibration)
         write_capture_record(saved, notes, sys.argv[0], sys.argv[1:], samples=samples)
 
-    def _lost(self, reason: str) -> None:
+    def _fail(self, reason: str) -> None:
         """Store and print why there is no profile."""
         self.reason = reason
         print_message(f"{reason.rstrip('.')}; the program runs on without a profile")
@@ -231,7 +231,7 @@ def capture(
                 with outpace.step(n):
                     train_step(next(batches))
     """
-    problem = _problem(delay, duration, framework)
+    problem = _find_problem(delay, duration, framework)
     if problem:
         raise UsageError(problem)
     options = CaptureOptions(host_level=host_level, python_level=python_level, device_level=device_level)
@@ -249,9 +249,9 @@ def start(
     """Start a capture that `outpace.stop()` ends; see `outpace.capture` for the arguments and
     errors.
     """
-    begun = capture(logdir, host_level=host_level, python_level=python_level, device_level=device_level, framework=framework)
-    begun.start()
-    return begun
+    current = capture(logdir, host_level=host_level, python_level=python_level, device_level=device_level, framework=framework)
+    current.start()
+    return current
 
 
 def stop() -> Capture:
@@ -265,7 +265,7 @@ def stop() -> Capture:
     return current
 
 
-def _problem(delay: float, duration: float | None, framework: str | None) -> str | None:
+def _find_problem(delay: float, duration: float | None, framework: str | None) -> str | None:
     """Return a sentence on what makes these arguments impossible, or None."""
     if delay < 0:
         return f"A delay of {delay:g} s is impossible: give 0 or more."

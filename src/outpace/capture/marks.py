@@ -38,24 +38,24 @@ class step:
     Example: `with outpace.step(n): train_step(next(batches))`.
     """
 
-    __slots__ = ("_began", "_marks", "_name", "_number")
+    __slots__ = ("_begin_ns", "_marks", "_name", "_number")
 
     def __init__(self, number: int, name: str = "train") -> None:
         self._number, self._name = number, name
 
     def __enter__(self) -> step:
-        _watch.begins()
-        self._marks = [make(self._name, self._number) for make in _makers()]
+        _input_watch.on_step_begin()
+        self._marks = [make(self._name, self._number) for make in _mark_factories()]
         for mark in self._marks:
             mark.__enter__()
-        self._began = time.perf_counter_ns()
+        self._begin_ns = time.perf_counter_ns()
         return self
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
-        _durations.append((self._began, time.perf_counter_ns() - self._began))
+        _durations.append((self._begin_ns, time.perf_counter_ns() - self._begin_ns))
         for mark in reversed(self._marks):
             mark.__exit__(kind, error, trace)
-        _watch.ends()
+        _input_watch.on_step_end()
 
 
 _durations: deque[tuple[int, int]] = deque(maxlen=MAX_DURATIONS)
@@ -70,13 +70,13 @@ def pop_overhead(begin_s: float, end_s: float) -> StepDurations:
     They are cleared so that steps which one capture slowed down are no baseline of the next
     capture.
     """
-    steps, first, last = tuple(_durations), begin_s * 1e9, end_s * 1e9
+    steps, first_ns, last_ns = tuple(_durations), begin_s * 1e9, end_s * 1e9
     _durations.clear()
-    before = [took for at, took in steps if at + took <= first]
-    return StepDurations(tuple(before), tuple(took for at, took in steps if at >= first and at + took <= last))
+    before = [ns for begin, ns in steps if begin + ns <= first_ns]
+    return StepDurations(tuple(before), tuple(ns for begin, ns in steps if begin >= first_ns and begin + ns <= last_ns))
 
 
-def _makers() -> list[Any]:
+def _mark_factories() -> list[Any]:
     """Return functions that make a mark, one for each imported framework, the training one first
     (an `outpace profile` counts its marks).
     """
@@ -84,17 +84,17 @@ def _makers() -> list[Any]:
     return [MARK_FACTORIES[name] for name in names if getattr(sys.modules.get(name), "profiler", None) is not None]
 
 
-def _tensorflow_mark(name: str, number: int) -> Any:
+def _make_tensorflow_mark(name: str, number: int) -> Any:
     """Return TensorFlow's mark of a step."""
     return sys.modules["tensorflow"].profiler.experimental.Trace(name, step_num=number, _r=1)
 
 
-def _jax_mark(name: str, number: int) -> Any:
+def _make_jax_mark(name: str, number: int) -> Any:
     """Return JAX's mark of a step."""
     return sys.modules["jax"].profiler.StepTraceAnnotation(name, step_num=number)
 
 
-MARK_FACTORIES = {"tensorflow": _tensorflow_mark, "jax": _jax_mark}
+MARK_FACTORIES = {"tensorflow": _make_tensorflow_mark, "jax": _make_jax_mark}
 """Functions that make a mark of a name and a step number, by framework."""
 
 
@@ -102,30 +102,30 @@ class _InputWatch:
     """Counts reads of tf.data iterators inside and between the steps of one thread."""
 
     def __init__(self) -> None:
-        self._hooked = False
-        self._said = False
-        self._thread = 0
-        self._inside = False
+        self._is_hooked = False
+        self._advice_printed = False
+        self._thread_id = 0
+        self._is_inside = False
         self._reads = {True: 0, False: 0}
-        self._in_a_row = 0
+        self._outside_count = 0
 
-    def begins(self) -> None:
+    def on_step_begin(self) -> None:
         """A step begins on this thread."""
-        if not self._hooked:
-            self._hooked = self._hook()
-        self._thread = threading.get_ident()
-        self._inside = True
+        if not self._is_hooked:
+            self._is_hooked = self._hook()
+        self._thread_id = threading.get_ident()
+        self._is_inside = True
 
-    def ends(self) -> None:
+    def on_step_end(self) -> None:
         """A step ends: count the steps in a row that were fed from outside, and print the advice
         once.
         """
-        self._inside = False
-        outside = self._reads[False] and not self._reads[True]
-        self._in_a_row = self._in_a_row + 1 if outside else 0
+        self._is_inside = False
+        is_outside = self._reads[False] and not self._reads[True]
+        self._outside_count = self._outside_count + 1 if is_outside else 0
         self._reads[True] = self._reads[False] = 0
-        if self._in_a_row == OUTSIDE_IN_A_ROW and not self._said:
-            self._said = True
+        if self._outside_count == OUTSIDE_IN_A_ROW and not self._advice_printed:
+            self._advice_printed = True
             print_message(INPUT_ADVICE)
 
     def _hook(self) -> bool:
@@ -136,12 +136,12 @@ class _InputWatch:
         original, watch = kind.__next__, self
 
         def __next__(self: Any) -> Any:
-            if threading.get_ident() == watch._thread:
-                watch._reads[watch._inside] += 1
+            if threading.get_ident() == watch._thread_id:
+                watch._reads[watch._is_inside] += 1
             return original(self)
 
         kind.__next__ = __next__
         return True
 
 
-_watch = _InputWatch()
+_input_watch = _InputWatch()

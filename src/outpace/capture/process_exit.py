@@ -62,14 +62,14 @@ def remove_graph_sources() -> None:
                 os.remove(str(module.__file__))
 
 
-_last: list[tuple[str, ScriptOutcome, int]] = []
+_final_outcomes: list[tuple[str, ScriptOutcome, int]] = []
 
 
 def register_final_hook() -> None:
     """Register the exit handler that runs after all of the script's: after it, only the
     interpreter's own shutdown is left. Must be called before the script registers any.
     """
-    atexit.register(_at_the_end)
+    atexit.register(_write_ending_outcomes)
 
 
 def write_final_outcome(path: str, outcome: ScriptOutcome) -> None:
@@ -77,12 +77,12 @@ def write_final_outcome(path: str, outcome: ScriptOutcome) -> None:
     write it again as `ending`.
     """
     write_outcome(path, outcome)
-    _last.append((path, replace(outcome, ending=True), os.getpid()))
+    _final_outcomes.append((path, replace(outcome, ending=True), os.getpid()))
 
 
-def _at_the_end() -> None:
+def _write_ending_outcomes() -> None:
     """Last exit handler: write the outcome as `ending`."""
-    for path, outcome, process in _last:
+    for path, outcome, process in _final_outcomes:
         if os.getpid() == process:
             flush_files()  # nothing is lost when the parent kills an interpreter that hangs
             write_outcome(path, outcome)

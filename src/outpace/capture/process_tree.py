@@ -21,16 +21,16 @@ import time
 from collections.abc import Iterator
 
 FAMILY_VARIABLE = "OUTPACE_FAMILY"
-_MADE = "made"
-_WELL = b"."  # message to the guard that nothing is left to do
+_FOLDERS_FILE = "made"
+_DONE_MESSAGE = b"."  # message to the guard that nothing is left to do
 # number of looks before Python's resource tracker is killed: it removes shared memory that the
 # others had, and then ends by itself
-_GRACE = 25
+_TRACKER_TRIES = 25
 # successive looks without a member, after which the family counts as ended: a process that has just
 # been started shows no environment for a moment
-_LOOKS = 2
+_EMPTY_LOOKS = 2
 # maximum number of looks at the system's processes, and seconds between two looks
-_TRIES, _REST = 100, 0.02
+_MAX_TRIES, _PAUSE_S = 100, 0.02
 
 
 class ProcessTree:
@@ -49,7 +49,7 @@ class ProcessTree:
         """
         self.folder = ""
         self._released = detached
-        self._outer: str | None = None
+        self._outer_family: str | None = None
         self._guard: subprocess.Popen[bytes] | None = None
 
     def __enter__(self) -> ProcessTree:
@@ -57,7 +57,7 @@ class ProcessTree:
         if self._released:
             return self
         # removed, so that the guard is no member
-        self._outer = os.environ.pop(FAMILY_VARIABLE, None)
+        self._outer_family = os.environ.pop(FAMILY_VARIABLE, None)
         # without a guard, `kill -9` of this process leaves its members running
         with contextlib.suppress(OSError):
             self._guard = subprocess.Popen(
@@ -83,11 +83,11 @@ class ProcessTree:
         self._released = True
         if os.environ.get(FAMILY_VARIABLE) == self.folder:
             del os.environ[FAMILY_VARIABLE]
-            if self._outer is not None:
-                os.environ[FAMILY_VARIABLE] = self._outer
+            if self._outer_family is not None:
+                os.environ[FAMILY_VARIABLE] = self._outer_family
         if self._guard is not None and self._guard.stdin is not None:
             with contextlib.suppress(OSError):
-                self._guard.stdin.write(_WELL)
+                self._guard.stdin.write(_DONE_MESSAGE)
                 self._guard.stdin.close()
             self._guard.wait()
             self._guard = None
@@ -99,49 +99,49 @@ def register_folder(folder: str) -> str:
     """
     family = os.environ.get(FAMILY_VARIABLE)
     if family:
-        with contextlib.suppress(OSError), open(os.path.join(family, _MADE), "ab") as file:
+        with contextlib.suppress(OSError), open(os.path.join(family, _FOLDERS_FILE), "ab") as file:
             file.write(os.fsencode(os.path.abspath(folder)) + b"\0")
     return folder
 
 
 def kill_tree(family: str) -> None:
     """Kill the members of a family until none is left, then remove their registered folders."""
-    missed = 0
-    for tries in range(_TRIES):
-        found = list(_members(family))
-        for process in found:
+    empty_looks = 0
+    for tries in range(_MAX_TRIES):
+        members = list(_iter_members(family))
+        for process in members:
             with contextlib.suppress(OSError):
-                if tries > _GRACE or not _tracks(process):
+                if tries > _TRACKER_TRIES or not _is_resource_tracker(process):
                     os.kill(process, signal.SIGKILL)
-        missed = 0 if found else missed + 1
-        if missed == _LOOKS:
+        empty_looks = 0 if members else empty_looks + 1
+        if empty_looks == _EMPTY_LOOKS:
             break
-        time.sleep(_REST)
-    with contextlib.suppress(OSError), open(os.path.join(family, _MADE), "rb") as file:
+        time.sleep(_PAUSE_S)
+    with contextlib.suppress(OSError), open(os.path.join(family, _FOLDERS_FILE), "rb") as file:
         for path in filter(None, file.read().split(b"\0")):
             shutil.rmtree(path, ignore_errors=True)
 
 
-def _members(family: str) -> Iterator[int]:
+def _iter_members(family: str) -> Iterator[int]:
     """Yield the ids of running processes, without this one, whose environment at their start names
     the family.
     """
-    wanted = f"\0{FAMILY_VARIABLE}={family}\0".encode()
+    variable = f"\0{FAMILY_VARIABLE}={family}\0".encode()
     for name in os.listdir("/proc") if os.path.isdir("/proc") else ():
         if name.isdigit() and int(name) != os.getpid():
             with contextlib.suppress(OSError), open(f"/proc/{name}/environ", "rb") as file:
                 # empty for a process that has ended and was not waited for
-                if wanted in b"\0" + file.read():
+                if variable in b"\0" + file.read():
                     yield int(name)
 
 
-def _tracks(process: int) -> bool:
+def _is_resource_tracker(process: int) -> bool:
     """Whether a process is Python's resource tracker."""
     with open(f"/proc/{process}/cmdline", "rb") as file:
         return b"resource_tracker" in file.read()
 
 
 if __name__ == "__main__":
-    if sys.stdin.buffer.read() != _WELL:
+    if sys.stdin.buffer.read() != _DONE_MESSAGE:
         kill_tree(sys.argv[1])
         shutil.rmtree(sys.argv[1], ignore_errors=True)

@@ -13,7 +13,7 @@ from outpace.capture.options import CaptureOptions
 
 # tracer levels of host, Python and device that are TensorFlow's defaults
 DEFAULT_LEVELS = (2, 0, 1)
-_ALREADY = "ALREADY_EXISTS"  # part of XLA's error message: another session runs
+_ALREADY_EXISTS = "ALREADY_EXISTS"  # part of XLA's error message: another session runs
 # versions that reject integer options ("host_tracer_level expects an i value") and accept no others
 IGNORES_LEVELS = ("2.21.",)
 
@@ -52,11 +52,11 @@ class TensorFlowProfiler:
         """Store the original functions of the imported TensorFlow."""
         self._tf = tf
         experimental = tf.profiler.experimental
-        self._start, self._stop, self._trace = experimental.start, experimental.stop, experimental.Trace
-        asked = (options.host_level, options.python_level, options.device_level)
+        self._start, self._stop, self._mark_class = experimental.start, experimental.stop, experimental.Trace
+        levels = (options.host_level, options.python_level, options.device_level)
         # Default levels are not passed: TensorFlow 2.21 warns on stderr about every option that it
         # gets.
-        self._options = None if asked == DEFAULT_LEVELS else experimental.ProfilerOptions(*asked)
+        self._options = None if levels == DEFAULT_LEVELS else experimental.ProfilerOptions(*levels)
         version = str(getattr(tf, "__version__", ""))
         self.ignores_levels = self._options is not None and version.startswith(IGNORES_LEVELS)
 
@@ -72,7 +72,7 @@ class TensorFlowProfiler:
         try:
             self._start(logdir, options=self._options)
         except self._tf.errors.AlreadyExistsError:
-            self._forget()
+            self._stop_dead_session()
             raise ProfilerBusy from None
 
     def stop(self, save: bool) -> None:
@@ -83,7 +83,7 @@ class TensorFlowProfiler:
 
     def begin_mark(self, name: str, number: int) -> Callable[[], None]:
         """Begin a step mark and return the function that ends it. Both must run on one thread."""
-        trace = self._trace(name, step_num=number, _r=1)
+        trace = self._mark_class(name, step_num=number, _r=1)
         trace.__enter__()
         return lambda: trace.__exit__(None, None, None)
 
@@ -99,7 +99,7 @@ class TensorFlowProfiler:
         """Return True: TensorFlow's lock is reentrant."""
         return True
 
-    def _forget(self) -> None:
+    def _stop_dead_session(self) -> None:
         """Stop the dead session that a rejected start leaves behind while a server is running; it
         would block all later ones.
         """
@@ -114,15 +114,15 @@ class JaxProfiler:
         """Store the original functions of the imported JAX."""
         self._jax = jax
         self._start, self._stop = jax.profiler.start_trace, jax.profiler.stop_trace
-        self._mark = jax.profiler.StepTraceAnnotation
+        self._mark_class = jax.profiler.StepTraceAnnotation
         self._options = options
 
     def start(self, logdir: str) -> None:
         """Start a session. Raises ProfilerBusy while one is running."""
-        kind = getattr(self._jax.profiler, "ProfileOptions", None)
+        options_class = getattr(self._jax.profiler, "ProfileOptions", None)
         arguments: dict[str, Any] = {}
-        if kind is not None:  # since JAX 0.6
-            options = kind()
+        if options_class is not None:  # since JAX 0.6
+            options = options_class()
             options.host_tracer_level = self._options.host_level
             options.python_tracer_level = self._options.python_level
             arguments["profiler_options"] = options
@@ -141,16 +141,16 @@ class JaxProfiler:
         try:
             self._stop()
         except RuntimeError as error:
-            if _ALREADY not in str(error):
+            if _ALREADY_EXISTS not in str(error):
                 raise
-            reset = getattr(_state(), "reset", None)
+            reset = getattr(_profile_state(), "reset", None)
             if reset is not None:  # otherwise JAX would consider the session still running
                 reset()
             raise ProfilerBusy(str(error)) from None
 
     def is_ready(self) -> bool:
         """Whether the lock of JAX's profiler is free; it is not reentrant."""
-        lock = getattr(_state(), "lock", None)
+        lock = getattr(_profile_state(), "lock", None)
         return lock is None or not lock.locked()
 
     def begin_host_session(self) -> HostSession:
@@ -159,12 +159,12 @@ class JaxProfiler:
         Raises ProfilerBusy while another session runs, NotImplementedError where this JAX has no
         such session.
         """
-        behind = sys.modules.get("jax._src.profiler")
-        for module in (getattr(behind, "_profiler", None), getattr(getattr(behind, "xla_client", None), "profiler", None)):
+        private = sys.modules.get("jax._src.profiler")
+        for module in (getattr(private, "_profiler", None), getattr(getattr(private, "xla_client", None), "profiler", None)):
             session = getattr(module, "ProfilerSession", None)
             options = getattr(self._jax.profiler, "ProfileOptions", None) or getattr(module, "ProfileOptions", None)
             if session is not None and options is not None:
-                return HostSession(session, options, _state())
+                return HostSession(session, options, _profile_state())
         raise NotImplementedError
 
     def is_device_busy(self) -> bool:
@@ -177,7 +177,7 @@ class JaxProfiler:
 
     def begin_mark(self, name: str, number: int) -> Callable[[], None]:
         """Begin a step mark and return the function that ends it. Both must run on one thread."""
-        trace = self._mark(name, step_num=number)
+        trace = self._mark_class(name, step_num=number)
         trace.__enter__()
         return lambda: trace.__exit__(None, None, None)
 
@@ -205,11 +205,11 @@ class HostSession:
         """
         if getattr(state, "profile_session", None) is not None:
             raise ProfilerBusy
-        chosen = options()
-        chosen.host_tracer_level, chosen.python_tracer_level = 1, 0
-        if hasattr(chosen, "device_tracer_level"):  # JAX 0.10 has no such option
-            chosen.device_tracer_level = 0
-        self._session = kind(chosen)
+        session_options = options()
+        session_options.host_tracer_level, session_options.python_tracer_level = 1, 0
+        if hasattr(session_options, "device_tracer_level"):  # JAX 0.10 has no such option
+            session_options.device_tracer_level = 0
+        self._session = kind(session_options)
 
     def stop(self) -> bytes:
         """Stop the session and return the profile. Raises ProfilerBusy where another session, for
@@ -222,7 +222,7 @@ class HostSession:
         return data
 
 
-def _state() -> Any:
+def _profile_state() -> Any:
     """Return JAX's object with the last session; None where this JAX stores it elsewhere."""
     return getattr(sys.modules.get("jax._src.profiler"), "_profile_state", None)
 
@@ -233,5 +233,5 @@ PROFILER_CLASSES: dict[str, Callable[[Any, CaptureOptions], Profiler]] = {"tenso
 def framework_versions() -> dict[str, str]:
     """Return the versions of the frameworks that the script has imported, by module name."""
     names = ("tensorflow", "keras", "tf_keras", "jax", "jaxlib", "numpy")
-    found = {name: getattr(sys.modules.get(name), "__version__", None) for name in names}
-    return {name: str(version) for name, version in found.items() if version}
+    versions = {name: getattr(sys.modules.get(name), "__version__", None) for name in names}
+    return {name: str(version) for name, version in versions.items() if version}

@@ -21,7 +21,7 @@ from outpace.model.errors import CaptureError, OutputError
 from outpace.store.staging import Staging
 
 XPLANE_SUFFIX = ".xplane.pb"
-_LONGEST_REPORT = 120  # time limit in seconds; profiles of gigabytes take long
+_REPORT_TIMEOUT_S = 120  # time limit in seconds; profiles of gigabytes take long
 
 
 def print_run_report(run: str) -> None:
@@ -37,7 +37,7 @@ def print_run_report(run: str) -> None:
     command = [sys.executable, "-m", "outpace", "report", run]
     with contextlib.suppress(OSError, ValueError, subprocess.SubprocessError):
         stream.flush()
-        subprocess.run(command, stdin=subprocess.DEVNULL, stdout=stream, stderr=stream, timeout=_LONGEST_REPORT, check=False)
+        subprocess.run(command, stdin=subprocess.DEVNULL, stdout=stream, stderr=stream, timeout=_REPORT_TIMEOUT_S, check=False)
 
 
 @dataclass(frozen=True)
@@ -78,11 +78,11 @@ class Recording:
         """
         self.pid = os.getpid()
         self._profiler = profiler
-        self._trains = training_thread
+        self._training_thread = training_thread
         self._logdir = logdir
         self._staging: Staging | None = None
-        self._aside: tuple[Staging, str] | None = None
-        self._termination = TerminationHandler(self._terminated)
+        self._rejected: tuple[Staging, str] | None = None
+        self._termination = TerminationHandler(self._on_termination)
         self._lock = threading.Lock()
 
     @property
@@ -101,13 +101,13 @@ class Recording:
         """
         staging = Staging(self._logdir)
         try:
-            self._between_calls(lambda: self._started(staging.folder))
+            self._run_between_calls(lambda: self._start_profiler(staging.folder))
         except BaseException:
             staging.discard()
             raise
         self._staging = staging
         self._at_exit = at_exit or self.discard
-        atexit.register(self._exiting)
+        atexit.register(self._on_exit)
         self._termination.install()
 
     def stop(self, finish: Callable[[SavedProfile], None] | None = None) -> SavedProfile:
@@ -117,78 +117,78 @@ class Recording:
         Raises CaptureError when nothing can be saved, OutputError when the run cannot be uploaded,
         and UnwantedProfile where `finish` raises it. The profiler is stopped in every case.
         """
-        staging = self._take()
+        staging = self._take_staging()
         try:
             if staging is None:
                 raise CaptureError("Nothing is being recorded.")
             try:
-                self._between_calls(self._stopped)
+                self._run_between_calls(self._stop_profiler)
             except Exception as error:
                 raise CaptureError(
-                    f"The profile could not be saved in {self._logdir}: {_reason(error, staging.folder)}."
+                    f"The profile could not be saved in {self._logdir}: {_format_reason(error, staging.folder)}."
                 ) from error
-            host = self._host(staging)
+            host = self._find_host(staging)
             if finish is not None:
                 try:
                     finish(SavedProfile(staging.run_folder(), host))
                 except (OSError, OutputError) as error:
                     print_message(f"the profile is saved without a record beside it: {error}")
                 except UnwantedProfile:
-                    self._aside, staging = (staging, host), None
-                    self._end_watch()
+                    self._rejected, staging = (staging, host), None
+                    self._remove_handlers()
                     raise
             return SavedProfile(staging.publish(), host)
         finally:
             self._release(staging)
 
-    def _started(self, folder: str) -> None:
+    def _start_profiler(self, folder: str) -> None:
         """Start the profiler when the devices are idle; the profile is written below `folder`."""
         self._profiler.sync()
         self._profiler.start(folder)
 
-    def _stopped(self) -> None:
+    def _stop_profiler(self) -> None:
         """Stop the profiler when the devices are idle, and save the profile."""
         self._profiler.sync()
         self._profiler.stop(save=True)
 
     def discard(self) -> None:
         """Stop the profiler and delete what it recorded."""
-        staging = self._take()
+        staging = self._take_staging()
         if staging is not None:
             with contextlib.suppress(Exception):
-                self._between_calls(lambda: self._profiler.stop(save=False))
+                self._run_between_calls(lambda: self._profiler.stop(save=False))
         self._release(staging)
 
-    def _between_calls(self, function: Callable[[], None]) -> None:
+    def _run_between_calls(self, function: Callable[[], None]) -> None:
         """Call `function`, which starts or stops the profiler, between two calls of the training
         where the framework needs that.
         """
-        run_between_calls(function, self._trains, self._profiler.is_ready)
+        run_between_calls(function, self._training_thread, self._profiler.is_ready)
 
     def publish_rejected(self) -> SavedProfile:
         """Publish the rejected profile, for want of a better one. Raises OutputError when it cannot
         be uploaded.
         """
-        assert self._aside is not None
-        staging, host = self._aside
+        assert self._rejected is not None
+        staging, host = self._rejected
         return SavedProfile(staging.publish(), host)
 
     def discard_rejected(self) -> None:
         """Delete the rejected profile, if there is one."""
-        if self._aside is not None:
-            self._aside[0].discard()
+        if self._rejected is not None:
+            self._rejected[0].discard()
 
     @staticmethod
-    def _host(staging: Staging) -> str:
+    def _find_host(staging: Staging) -> str:
         """Return the host's name from the file that the profiler wrote. Raises CaptureError when
         there is none, or an empty one.
         """
-        found = sorted(glob.glob(os.path.join(glob.escape(staging.run_folder()), f"*{XPLANE_SUFFIX}")))
-        if not found or not os.path.getsize(found[0]):
+        paths = sorted(glob.glob(os.path.join(glob.escape(staging.run_folder()), f"*{XPLANE_SUFFIX}")))
+        if not paths or not os.path.getsize(paths[0]):
             raise CaptureError("The profiler wrote no file, so there is no profile to save.")
-        return os.path.basename(found[0])[: -len(XPLANE_SUFFIX)]
+        return os.path.basename(paths[0])[: -len(XPLANE_SUFFIX)]
 
-    def _take(self) -> Staging | None:
+    def _take_staging(self) -> Staging | None:
         """Return the staging folder to the first caller, None to every later one and in a forked
         child.
 
@@ -202,16 +202,16 @@ class Recording:
         """Delete the staging folder and stop watching for the end of the process."""
         if staging is not None:
             staging.discard()
-            self._end_watch()
+            self._remove_handlers()
 
-    def _end_watch(self) -> None:
+    def _remove_handlers(self) -> None:
         """Remove the handlers of signals and of the process's exit, when there is nothing left to
         lose.
         """
         self._termination.remove()
-        atexit.unregister(self._exiting)
+        atexit.unregister(self._on_exit)
 
-    def _exiting(self) -> None:
+    def _on_exit(self) -> None:
         """Exit handler: call `at_exit`, then delete what is left."""
         if self.active:
             with contextlib.suppress(BaseException):
@@ -219,7 +219,7 @@ class Recording:
         # a recording that `at_exit` did not save, for example one interrupted during its start
         self.discard()
 
-    def _terminated(self, name: str) -> None:
+    def _on_termination(self, name: str) -> None:
         """Delete the unfinished recording before the signal `name` ends the process, and say so."""
         staging = self._staging
         if staging is not None and os.getpid() == self.pid:
@@ -227,7 +227,7 @@ class Recording:
             print_message(f"{name} ended the process during a capture; nothing was saved")
 
 
-def _reason(error: Exception, hidden: str) -> str:
+def _format_reason(error: Exception, hidden: str) -> str:
     """Return the first line of an error, without its full stop.
 
     TensorFlow puts the path of a file before a semicolon; a path that contains `hidden` (the

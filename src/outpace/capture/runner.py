@@ -36,7 +36,7 @@ from outpace.store.tree import is_url
 EXIT_GRACE_S = 3.0
 POLL_S = 0.1
 _NO_COMMAND_BUFFERS = "--xla_gpu_enable_command_buffer="
-_CRASHES = ("SIGSEGV", "SIGABRT", "SIGBUS")
+_CRASH_SIGNALS = ("SIGSEGV", "SIGABRT", "SIGBUS")
 FORWARDED_SIGNALS = ("SIGTERM", "SIGHUP", "SIGUSR1", "SIGUSR2", "SIGQUIT")
 
 
@@ -79,38 +79,38 @@ def run_script(
     if problem:
         raise UsageError(problem)
     require_script(script, options.module)
-    shown = options.logdir or DEFAULT_LOGDIR
-    Staging(shown).discard()  # raises before the script runs when the log directory is not writable
+    shown_logdir = options.logdir or DEFAULT_LOGDIR
+    Staging(shown_logdir).discard()  # raises before the script runs when the log directory is not writable
     with ProcessTree(detached=not options.stop) as family:
         folder = family.folder
-        local = os.path.join(folder, "logs") if is_url(shown) else os.path.abspath(os.path.expanduser(shown))
-        plan = Plan(script, tuple(argv), local, shown, os.path.join(folder, "outcome.json"), options, folder)
+        local = os.path.join(folder, "logs") if is_url(shown_logdir) else os.path.abspath(os.path.expanduser(shown_logdir))
+        plan = Plan(script, tuple(argv), local, shown_logdir, os.path.join(folder, "outcome.json"), options, folder)
         path = os.path.join(folder, "plan.json")
         with open(path, "w", encoding="utf-8") as file:
             file.write(plan.to_json())
         code, outcome = run_process(
             python_command("outpace.capture.launch", path),
             plan.outcome,
-            variables={**_flags(options), **(variables or {})},
+            variables={**_script_variables(options), **(variables or {})},
             output=output,
-            poll=lambda: _answer(folder),
+            poll=lambda: _answer_request(folder),
         )
         if outcome is not None and outcome.ending:
             # the script came to its own end; processes that it left running are not killed
             family.release()
-        if outcome is None and not is_url(shown):
+        if outcome is None and not is_url(shown_logdir):
             with contextlib.suppress(OSError):  # the script may have removed the log directory
                 remove_stale_folders(local)  # unfinished files of a process that died
-        result = _result(code, outcome)
-        if result.run and is_url(shown):
-            result = replace(result, run=upload_run(result.run, shown))
+        result = _build_result(code, outcome)
+        if result.run and is_url(shown_logdir):
+            result = replace(result, run=upload_run(result.run, shown_logdir))
     return result
 
 
-def _flags(options: CaptureOptions) -> dict[str, str]:
+def _script_variables(options: CaptureOptions) -> dict[str, str]:
     """Return the environment variables that the options set."""
-    given = os.environ.get("XLA_FLAGS", "")
-    return {} if options.command_buffers else {"XLA_FLAGS": f"{given} {_NO_COMMAND_BUFFERS}".strip()}
+    flags = os.environ.get("XLA_FLAGS", "")
+    return {} if options.command_buffers else {"XLA_FLAGS": f"{flags} {_NO_COMMAND_BUFFERS}".strip()}
 
 
 def run_process(
@@ -137,47 +137,47 @@ def run_process(
     CaptureError when the process cannot be started.
     """
     flush_output()
-    out, err = (subprocess.DEVNULL if each else output for each in (hide_stdout, hide_stderr))
-    alone = output is not None
+    out, err = (subprocess.DEVNULL if hidden else output for hidden in (hide_stdout, hide_stderr))
+    own_session = output is not None
     try:
         process = subprocess.Popen(
             command,
-            stdin=subprocess.DEVNULL if alone else None,
+            stdin=subprocess.DEVNULL if own_session else None,
             stdout=out,
             stderr=err,
             env={**os.environ, **(variables or {})},
-            start_new_session=alone,
+            start_new_session=own_session,
         )
     except OSError as error:
         raise CaptureError(f"Python could not be started for the script: {error}.") from error
-    with _ended_with_us(process) if alone else _forwarding(process):
-        code = _wait(process, outcome_path, timeout, poll)
-    return code, _read(outcome_path)
+    with _kill_on_exception(process) if own_session else _forward_signals(process):
+        code = _wait_for_exit(process, outcome_path, timeout, poll)
+    return code, _read_outcome(outcome_path)
 
 
-def _wait(process: subprocess.Popen[bytes], path: str, limit: float | None, meanwhile: Callable[[], object]) -> int:
+def _wait_for_exit(process: subprocess.Popen[bytes], path: str, timeout: float | None, poll: Callable[[], object]) -> int:
     """Return the script's exit code; kill a process that hangs in the interpreter's shutdown or
     exceeds the time limit.
     """
-    left, end = EXIT_GRACE_S, math.inf if limit is None else time.monotonic() + limit
+    grace_s, deadline = EXIT_GRACE_S, math.inf if timeout is None else time.monotonic() + timeout
     while True:
         try:
             code = process.wait(POLL_S)
             return code if code >= 0 else 128 - code
         except subprocess.TimeoutExpired:
-            outcome = _read(path)
-        meanwhile()
-        if time.monotonic() > end:
+            outcome = _read_outcome(path)
+        poll()
+        if time.monotonic() > deadline:
             process.kill()
         if outcome is not None and outcome.ending:
-            left -= POLL_S
-            if left <= 0:
+            grace_s -= POLL_S
+            if grace_s <= 0:
                 process.kill()
                 process.wait()
                 return outcome.exit_code or 0
 
 
-def _answer(folder: str) -> None:
+def _answer_request(folder: str) -> None:
     """Answer the analysis request of the script's process, if there is one."""
     if os.path.exists(os.path.join(folder, REQUEST_FILE)):
         # imported late, so that the script does not wait for the import
@@ -186,7 +186,7 @@ def _answer(folder: str) -> None:
         answer_request(folder)
 
 
-def _read(path: str) -> ScriptOutcome | None:
+def _read_outcome(path: str) -> ScriptOutcome | None:
     """Return the outcome at a path; None while there is none."""
     try:
         with open(path, encoding="utf-8") as file:
@@ -196,7 +196,7 @@ def _read(path: str) -> ScriptOutcome | None:
 
 
 @contextlib.contextmanager
-def _forwarding(process: subprocess.Popen[bytes]) -> Iterator[None]:
+def _forward_signals(process: subprocess.Popen[bytes]) -> Iterator[None]:
     """Pass signals on to a process. Ctrl-C in a terminal reaches the process directly; passed on as
     well, it would arrive twice.
     """
@@ -220,7 +220,7 @@ def _forwarding(process: subprocess.Popen[bytes]) -> Iterator[None]:
 
 
 @contextlib.contextmanager
-def _ended_with_us(process: subprocess.Popen[bytes]) -> Iterator[None]:
+def _kill_on_exception(process: subprocess.Popen[bytes]) -> Iterator[None]:
     """Kill a process, and its session, where the block ends by an exception: Ctrl-C, or a signal
     that ends this process.
     """
@@ -247,10 +247,10 @@ def _in_terminal_foreground() -> bool:
         os.close(terminal)
 
 
-def _result(code: int, outcome: ScriptOutcome | None) -> CaptureResult:
+def _build_result(code: int, outcome: ScriptOutcome | None) -> CaptureResult:
     """Return the result of a capture, with the process's exit code in the record."""
     if outcome is None:
-        return CaptureResult(None, _died(code), code, None)
+        return CaptureResult(None, _explain_death(code), code, None)
     if outcome.run is None or outcome.host is None:
         return CaptureResult(None, outcome.reason, code, None, outcome.stopped)
     record, _ = read_capture_record(outcome.run, outcome.host)
@@ -276,7 +276,7 @@ def explain_crash(code: int) -> str:
     """Return sentences on a known cause of a crash, for the exit code of a process in which a
     capture ran; "" for any other end.
     """
-    if signal_name(code) not in _CRASHES:
+    if signal_name(code) not in _CRASH_SIGNALS:
         return ""
     return (
         "The script need not be at fault: on NVIDIA GPUs, JAX can crash when a profiler ends while CUDA graphs are launched. "
@@ -284,9 +284,9 @@ def explain_crash(code: int) -> str:
     )
 
 
-def _died(code: int) -> str:
+def _explain_death(code: int) -> str:
     """Return a sentence on a process that ended without an outcome."""
     if name := signal_name(code):
-        told = f"The script's process was ended by {name} before the capture was complete; nothing was saved."
-        return f"{told} {explain_crash(code)}".strip()
+        text = f"The script's process was ended by {name} before the capture was complete; nothing was saved."
+        return f"{text} {explain_crash(code)}".strip()
     return f"The script's process ended at once with code {code}, so nothing was saved."

@@ -13,7 +13,7 @@ from types import CodeType, ModuleType, TracebackType
 from typing import Any
 
 # folder of the whole package
-_OWN = os.path.dirname(os.path.dirname(os.path.abspath(__file__))) + os.sep
+_ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__))) + os.sep
 
 
 def run_as_main(
@@ -52,7 +52,7 @@ def _plain_code(text: bytes, path: str) -> CodeType:
     return compile(text, path, "exec", dont_inherit=True)
 
 
-def _script_code(script: str, main: ModuleType, compiled: Callable[[bytes, str], CodeType]) -> CodeType:
+def _script_code(script: str, main: ModuleType, compile_source: Callable[[bytes, str], CodeType]) -> CodeType:
     """Return the code of a script, or of a folder's `__main__.py`, and set the module's attributes
     as the interpreter would.
     """
@@ -64,7 +64,7 @@ def _script_code(script: str, main: ModuleType, compiled: Callable[[bytes, str],
     main.__loader__ = loader
     main.__spec__ = None
     main.__file__ = path
-    return compiled(loader.get_data(path), path)
+    return compile_source(loader.get_data(path), path)
 
 
 def _module_code(name: str, main: ModuleType) -> CodeType:
@@ -76,7 +76,7 @@ def _module_code(name: str, main: ModuleType) -> CodeType:
         spec = importlib.util.find_spec(f"{name}.__main__")
     if spec is None or not hasattr(spec.loader, "get_code"):
         raise ImportError(f"No module named {name}")
-    _adopt(spec, main)
+    _set_spec(spec, main)
     loader: Any = spec.loader
     code: CodeType | None = loader.get_code(spec.name)
     if code is None:
@@ -84,7 +84,7 @@ def _module_code(name: str, main: ModuleType) -> CodeType:
     return code
 
 
-def _adopt(spec: ModuleSpec, main: ModuleType) -> None:
+def _set_spec(spec: ModuleSpec, main: ModuleType) -> None:
     """Set the attributes of `main` from a module's spec."""
     main.__spec__, main.__loader__ = spec, spec.loader
     main.__file__, main.__package__ = spec.origin, spec.parent
@@ -94,37 +94,37 @@ def hide_own_frames() -> None:
     """Print an uncaught exception as plain Python would, whatever excepthook the script has set."""
     hook: Callable[..., Any] = sys.excepthook
 
-    def clean(kind: type[BaseException], error: BaseException, trace: TracebackType | None) -> Any:
-        _strip(error, set())
+    def print_clean(kind: type[BaseException], error: BaseException, trace: TracebackType | None) -> Any:
+        _strip_own_frames(error, set())
         return hook(kind, error, error.__traceback__)
 
-    sys.excepthook = clean
+    sys.excepthook = print_clean
 
 
-def _strip(error: BaseException | None, seen: set[int]) -> None:
+def _strip_own_frames(error: BaseException | None, visited: set[int]) -> None:
     """Remove Outpace's frames from an exception, its causes and contexts."""
-    if error is None or id(error) in seen:
+    if error is None or id(error) in visited:
         return
-    seen.add(id(error))
-    error.__traceback__ = _without_own(error.__traceback__)
-    _strip(error.__cause__, seen)
-    _strip(error.__context__, seen)
+    visited.add(id(error))
+    error.__traceback__ = _remove_own_frames(error.__traceback__)
+    _strip_own_frames(error.__cause__, visited)
+    _strip_own_frames(error.__context__, visited)
 
 
-def _without_own(trace: TracebackType | None) -> TracebackType | None:
+def _remove_own_frames(trace: TracebackType | None) -> TracebackType | None:
     """Return the traceback without Outpace's frames, and without runpy's above them."""
     frames = []
     while trace is not None:
         frames.append(trace)
         trace = trace.tb_next
     last = max((index for index, item in enumerate(frames) if _is_launcher(item)), default=-1)
-    kept = None
-    for item in reversed([item for item in frames[last + 1 :] if not item.tb_frame.f_code.co_filename.startswith(_OWN)]):
-        kept = TracebackType(kept, item.tb_frame, item.tb_lasti, item.tb_lineno)
-    return kept
+    cleaned = None
+    for item in reversed([item for item in frames[last + 1 :] if not item.tb_frame.f_code.co_filename.startswith(_ROOT)]):
+        cleaned = TracebackType(cleaned, item.tb_frame, item.tb_lasti, item.tb_lineno)
+    return cleaned
 
 
 def _is_launcher(item: TracebackType) -> bool:
     """Whether a traceback entry belongs to the functions that run the script."""
     code = item.tb_frame.f_code
-    return code.co_filename.startswith(_OWN) and code.co_name in ("run_as_main", "_script_code", "_module_code", "_plain_code")
+    return code.co_filename.startswith(_ROOT) and code.co_name in ("run_as_main", "_script_code", "_module_code", "_plain_code")

@@ -36,7 +36,7 @@ class ProfilerServer:
     address: address for `outpace capture`.
     """
 
-    def __init__(self, server: Any, sampler: ProcessCapture, calls: _Calls, address: str) -> None:
+    def __init__(self, server: Any, sampler: ProcessCapture, calls: _CallCounter, address: str) -> None:
         self.address = address
         self._server: Any = server
         self._sampler = sampler
@@ -56,7 +56,7 @@ class ProfilerServer:
         self._sampler.shut_down()
         # gRPC's own grace period needs a thread, and from Python 3.12 on none can be started when
         # the interpreter ends.
-        wait_and_serve(self._calls.open, EXIT_GRACE_S)
+        wait_and_serve(self._calls.is_open, EXIT_GRACE_S)
         server.stop(None)
 
     def __enter__(self) -> ProfilerServer:
@@ -84,29 +84,29 @@ def serve(port: int = DEFAULT_PORT, host: str = "127.0.0.1") -> ProfilerServer:
             train()
     """
     if not 0 <= port < 65536:
-        raise _no_port(port)
+        raise _port_error(port)
     grpc = load_grpc()
     sampler = ProcessCapture(threading.current_thread())
     # Without the first option a second server on the same port would be no error, and would get
     # every other request.
     options = [("grpc.so_reuseport", 0), ("grpc.max_send_message_length", -1)]
-    server = grpc.server(_Threads(), options=options, maximum_concurrent_rpcs=8)
-    calls = _Calls()
-    methods = {PROFILE_METHOD: _profile_method(grpc, sampler, calls), VERSION_METHOD: _version}
+    server = grpc.server(_DaemonThreadExecutor(), options=options, maximum_concurrent_rpcs=8)
+    calls = _CallCounter()
+    methods = {PROFILE_METHOD: _make_profile_handler(grpc, sampler, calls), VERSION_METHOD: _handle_version}
     for name, function in methods.items():
         service, method = name.strip("/").split("/")
         handler = grpc.unary_unary_rpc_method_handler(function)
         server.add_generic_rpc_handlers((grpc.method_handlers_generic_handler(service, {method: handler}),))
     try:
-        bound = server.add_insecure_port(_join(host, port))
+        bound_port = server.add_insecure_port(_format_address(host, port))
     except RuntimeError:
-        bound = 0
-    if not bound:
-        raise _cannot_listen(host, port)
+        bound_port = 0
+    if not bound_port:
+        raise _listen_error(host, port)
     if not is_loopback(host):
-        print_message(f"the profiler server on port {bound} is open to the network, and asks nobody for a password")
+        print_message(f"the profiler server on port {bound_port} is open to the network, and asks nobody for a password")
     server.start()
-    return ProfilerServer(server, sampler, calls, _join(_reachable(host), bound))
+    return ProfilerServer(server, sampler, calls, _format_address(_client_host(host), bound_port))
 
 
 def require_port(port: int, host: str) -> None:
@@ -115,15 +115,15 @@ def require_port(port: int, host: str) -> None:
     """
     load_grpc()
     if not 0 <= port < 65536:
-        raise _no_port(port)
+        raise _port_error(port)
     try:
-        family, kind, protocol, _, place = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)[0]
+        family, kind, protocol, _, address = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)[0]
         with socket.socket(family, kind, protocol) as probe:
             # as gRPC does; a listening socket still makes the bind fail
             probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-            probe.bind(place)
+            probe.bind(address)
     except OSError:
-        raise _cannot_listen(host, port) from None
+        raise _listen_error(host, port) from None
 
 
 def is_loopback(host: str) -> bool:
@@ -134,26 +134,26 @@ def is_loopback(host: str) -> bool:
         return host == "localhost"
 
 
-def _version(_: bytes, context: Any) -> bytes:
+def _handle_version(_: bytes, context: Any) -> bytes:
     """Return Outpace's version; clients recognise Outpace's servers by this method."""
     return __version__.encode("ascii")
 
 
-def _profile_method(grpc: Any, sampler: ProcessCapture, calls: _Calls) -> Callable[[bytes, Any], bytes]:
+def _make_profile_handler(grpc: Any, sampler: ProcessCapture, calls: _CallCounter) -> Callable[[bytes, Any], bytes]:
     """Return the handler of a profile request."""
 
     def profile(data: bytes, context: Any) -> bytes:
         cancel = threading.Event()
 
-        def over() -> None:
+        def finish() -> None:
             """The answer was sent, or the caller is gone."""
             cancel.set()
             sampler.notify()
-            calls.ended()
+            calls.remove()
 
-        calls.began()
-        if not context.add_callback(over):
-            over()
+        calls.add()
+        if not context.add_callback(finish):
+            finish()
         try:
             request = ProfileRequest.decode(data)
             response, note = sampler.capture(request, cancel)
@@ -174,54 +174,54 @@ def _abort(context: Any, code: Any, text: str) -> bytes:
     return b""  # not reached: abort raises
 
 
-def _no_port(port: int) -> UsageError:
+def _port_error(port: int) -> UsageError:
     """Return the error for an impossible port."""
     return UsageError(f"{port} is no port: give 0 (any free one) to 65535.")
 
 
-def _cannot_listen(host: str, port: int) -> CaptureError:
+def _listen_error(host: str, port: int) -> CaptureError:
     """Return the error for a port that cannot be opened."""
     return CaptureError(
-        f"The profiler server cannot listen on {_join(host, port)}: the port is taken, or the address is not this machine's. "
+        f"The profiler server cannot listen on {_format_address(host, port)}: the port is taken, or the address is not this machine's. "
         "Give another port; 0 takes a free one."
     )
 
 
-def _join(host: str, port: int) -> str:
+def _format_address(host: str, port: int) -> str:
     """Return `host:port`, with an IPv6 address in brackets."""
     return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
 
 
-def _reachable(host: str) -> str:
+def _client_host(host: str) -> str:
     """Return a name that a client can use: 0.0.0.0 and :: mean every interface of this machine."""
     return socket.gethostname() if host in ("0.0.0.0", "::") else host
 
 
-class _Calls:
+class _CallCounter:
     """Counts the calls that were accepted and are not answered yet."""
 
     def __init__(self) -> None:
         self._count = 0
-        self._changed = threading.Condition()
+        self._condition = threading.Condition()
 
-    def began(self) -> None:
+    def add(self) -> None:
         """Count a call that was accepted."""
-        with self._changed:
+        with self._condition:
             self._count += 1
 
-    def ended(self) -> None:
+    def remove(self) -> None:
         """Count a call whose answer was sent."""
-        with self._changed:
+        with self._condition:
             self._count -= 1
-            self._changed.notify_all()
+            self._condition.notify_all()
 
-    def open(self, seconds: float) -> bool:
+    def is_open(self, seconds: float) -> bool:
         """Wait until no call is open, `seconds` at most, and return whether one still is."""
-        with self._changed:
-            return not self._changed.wait_for(lambda: self._count <= 0, seconds)
+        with self._condition:
+            return not self._condition.wait_for(lambda: self._count <= 0, seconds)
 
 
-class _Threads(Executor):
+class _DaemonThreadExecutor(Executor):
     """Executor with a daemon thread per call; the thread pool of the standard library would make
     the training process wait for a capture at its end.
     """

@@ -21,9 +21,9 @@ OWN, PYTHON = "outpace", "python"
 Frame = tuple[str, str, int, str]  # (file, function, first line, owner)
 # frames of a stack, outermost first, as (index of the frame, line)
 StackKey = tuple[tuple[int, int], ...]
-_TYPED = ("<stdin>", "<ipython-input", "<cell", "<python-input")
-_HERE = os.path.dirname(os.path.dirname(os.path.abspath(__file__))) + os.sep
-_STDLIB = os.path.dirname(os.path.abspath(os.__file__)) + os.sep
+_TYPED_CODE_PREFIXES = ("<stdin>", "<ipython-input", "<cell", "<python-input")
+_OWN_FOLDER = os.path.dirname(os.path.dirname(os.path.abspath(__file__))) + os.sep
+_STDLIB_FOLDER = os.path.dirname(os.path.abspath(os.__file__)) + os.sep
 _COMPREHENSION = re.compile(r"(?:(?:^|\.<locals>\.)<(?:list|set|dict)comp>)+$")
 
 
@@ -41,20 +41,20 @@ class StackTable:
         than `MAX_STACKS`.
         """
         key: list[int] = []
-        append, at = key.append, frame
-        while at is not None and len(key) < 2 * MAX_WALKED_FRAMES:
+        append, current = key.append, frame
+        while current is not None and len(key) < 2 * MAX_WALKED_FRAMES:
             # the id, because hashing a code object would hash all its contents
-            append(id(at.f_code))
-            append(at.f_lasti)
-            at = at.f_back
+            append(id(current.f_code))
+            append(current.f_lasti)
+            current = current.f_back
         stack = tuple(key)
         index = self._numbers.get(stack)
         if index is None and len(self._numbers) < MAX_STACKS:
-            self._keep_codes(frame)
+            self._store_codes(frame)
             index = self._numbers[stack] = len(self._numbers)
         return index
 
-    def _keep_codes(self, frame: FrameType | None) -> None:
+    def _store_codes(self, frame: FrameType | None) -> None:
         """Store the code objects of all frames, so that their ids stay valid."""
         while frame is not None:
             self._codes[id(frame.f_code)] = frame.f_code
@@ -64,35 +64,35 @@ class StackTable:
         """Add all stacks to `frames` and `stacks` of a record, outermost frame first, and return
         the index in `stacks` of each number.
         """
-        places = {number: _Place(code, frames) for number, code in self._codes.items()}
+        lines = {number: _FrameLines(code, frames) for number, code in self._codes.items()}
         owners = [owner for *_, owner in frames]
-        found = []
+        indices = []
         for key in self._numbers:
-            walked = [(places[key[at]].index, places[key[at]].line(key[at + 1])) for at in range(0, len(key), 2)]
-            kept = [place for at, place in enumerate(walked) if at < MAX_FRAMES or not owners[place[0]]]
-            found.append(stacks.setdefault(tuple(reversed(kept)), len(stacks)))
-        return found
+            walked = [(lines[key[i]].index, lines[key[i]].line(key[i + 1])) for i in range(0, len(key), 2)]
+            stored = [place for i, place in enumerate(walked) if i < MAX_FRAMES or not owners[place[0]]]
+            indices.append(stacks.setdefault(tuple(reversed(stored)), len(stacks)))
+        return indices
 
 
-class _Place:
+class _FrameLines:
     """Index of a code object among the frames of a record, and its lines."""
 
     def __init__(self, code: CodeType, frames: dict[tuple[str, str, int, str], int]) -> None:
         name = code.co_filename
         file = name if name.startswith("<") else os.path.abspath(name)
-        self.index = frames.setdefault((file, _function(code), code.co_firstlineno, owner_of(file)), len(frames))
+        self.index = frames.setdefault((file, _function_name(code), code.co_firstlineno, owner_of(file)), len(frames))
         self._lines = list(code.co_lines())
-        self._first = code.co_firstlineno
+        self._first_line = code.co_firstlineno
 
     def line(self, offset: int) -> int:
         """Return the line of an instruction offset."""
         for start, end, line in self._lines:
             if start <= offset < end and line is not None:
                 return line
-        return self._first
+        return self._first_line
 
 
-def _function(code: CodeType) -> str:
+def _function_name(code: CodeType) -> str:
     """Return the qualified name of the function that a frame's time belongs to. A comprehension is
     a frame of its own before Python 3.12, and part of its function since.
     """
@@ -105,7 +105,7 @@ def owner_of(file: str) -> str:
     """Return whose code a file holds: `""` for the user's own, `outpace`, `python` for the standard
     library, else the name of the package.
     """
-    if file.startswith(_HERE):
+    if file.startswith(_OWN_FOLDER):
         return OWN
     if file.startswith("<"):
         return _owner_of_text(file)
@@ -113,7 +113,7 @@ def owner_of(file: str) -> str:
         return "" if package == _main_package() else package
     if "__autograph_generated_file" in file:
         return "tensorflow"
-    return PYTHON if file.startswith(_STDLIB) else ""
+    return PYTHON if file.startswith(_STDLIB_FOLDER) else ""
 
 
 def _owner_of_text(name: str) -> str:
@@ -122,7 +122,7 @@ def _owner_of_text(name: str) -> str:
     """
     if name.startswith("<__array_function__"):
         return "numpy"
-    return "" if name.startswith(_TYPED) else PYTHON
+    return "" if name.startswith(_TYPED_CODE_PREFIXES) else PYTHON
 
 
 def _main_package() -> str:

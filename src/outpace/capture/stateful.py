@@ -14,10 +14,10 @@ from typing import Any
 HARMLESS_OPS = {"Assert", "Print", "PrintV2", "If", "While", "Case", "StatefulPartitionedCall", "ReadVariableOp"}
 DATASET = re.compile(r"Dataset(V\d+)?$")
 CAPTURED_VARIABLE = "captured variable"
-_PYTHON = ("PyFunc", "EagerPyFunc")
+_PYTHON_OPS = ("PyFunc", "EagerPyFunc")
 # prefixes of ops that are declared stateful but return the same in every epoch
-_LOOKUPS = ("ReadFile", "LookupTableFind", "LookupTableSize")
-_READS = ("ReadVariableOp", "ResourceGather")
+_LOOKUP_PREFIXES = ("ReadFile", "LookupTableFind", "LookupTableSize")
+_READ_PREFIXES = ("ReadVariableOp", "ResourceGather")
 
 
 def find_function(dataset: Any) -> Any:
@@ -41,12 +41,12 @@ def stateful_ops(wrapper: Any) -> tuple[str, ...]:
     """
     try:
         graph = wrapper.function.graph
-        found = {kind for kind in _types(graph) if kind not in HARMLESS_OPS and not DATASET.search(kind) and _is_stateful(kind)}
+        kinds = {kind for kind in _types(graph) if kind not in HARMLESS_OPS and not DATASET.search(kind) and _is_stateful(kind)}
         if any(getattr(tensor.dtype, "name", "") == "resource" for tensor, _ in graph.captures):
-            found.add(CAPTURED_VARIABLE)
+            kinds.add(CAPTURED_VARIABLE)
     except Exception:
         return ()
-    return tuple(sorted(found))
+    return tuple(sorted(kinds))
 
 
 def varying_ops(wrapper: Any) -> tuple[str, ...]:
@@ -57,25 +57,25 @@ def varying_ops(wrapper: Any) -> tuple[str, ...]:
     try:
         graph = wrapper.function.graph
         bodies = {name for name, kinds in _bodies(graph) if any(map(_varies, kinds))}
-        found: dict[str, None] = {}
+        names: dict[str, None] = {}
         for operation in graph.get_operations():  # operations come after their inputs
-            behind = any(tensor.op.name in found for tensor in operation.inputs)
-            if behind or _varies(operation.type) or (bodies and not bodies.isdisjoint(_called(operation))):
-                found[operation.name] = None
+            depends = any(tensor.op.name in names for tensor in operation.inputs)
+            if depends or _varies(operation.type) or (bodies and not bodies.isdisjoint(_called_functions(operation))):
+                names[operation.name] = None
     except Exception:
         return ()
-    return tuple(found)
+    return tuple(names)
 
 
-def _called(operation: Any) -> Iterator[str]:
+def _called_functions(operation: Any) -> Iterator[str]:
     """Yield the names of the functions that an operation calls."""
     return (str(value.func.name) for value in operation.node_def.attr.values() if value.HasField("func"))
 
 
 def _varies(kind: str) -> bool:
     """Whether operations of a type return something else in every epoch."""
-    harmless = kind in HARMLESS_OPS or kind in _PYTHON or kind.startswith(_LOOKUPS) or DATASET.search(kind)
-    return kind.startswith(_READS) or (not harmless and _is_stateful(kind))
+    harmless = kind in HARMLESS_OPS or kind in _PYTHON_OPS or kind.startswith(_LOOKUP_PREFIXES) or DATASET.search(kind)
+    return kind.startswith(_READ_PREFIXES) or (not harmless and _is_stateful(kind))
 
 
 def _types(graph: Any) -> Iterator[str]:

@@ -46,8 +46,8 @@ class KerasSteps:
             captured, too.
         """
         self._window = session.window
-        self._loops = find_loops
-        self._contiguous = backend != "tensorflow"
+        self._find_loops = find_loops
+        self._is_contiguous = backend != "tensorflow"
         framework = "jax" if backend == "jax" else "tensorflow"
         self._steps = {
             kind: StepCandidate(
@@ -55,7 +55,7 @@ class KerasSteps:
             )
             for kind, mode in KINDS.items()
         }
-        self._active: str | None = None
+        self._active_kind: str | None = None
 
     def install(self, callback_list: Any) -> None:
         """Wrap the batch and phase methods of Keras' callback list."""
@@ -71,9 +71,9 @@ class KerasSteps:
         self._window.in_keras_fit = True  # set before the first batch, which compiles
         if kind == "train":
             self._window.on_training_begin()
-        if kind == "train" or self._active != "train":
+        if kind == "train" or self._active_kind != "train":
             self._window.abandon(self._steps[kind])  # left open by a fit that an exception ended
-            self._active = kind
+            self._active_kind = kind
             return
         step = self._steps["train"]
         step.interrupted = step.begin_ns is not None
@@ -82,31 +82,31 @@ class KerasSteps:
         """Keras ends a phase; return True for the one whose batches are counted, False for a
         validation inside it.
         """
-        if kind != self._active:
+        if kind != self._active_kind:
             return False
-        self._active = None
+        self._active_kind = None
         self._window.in_keras_fit = False
         self._window.abandon(self._steps[kind])
         return True
 
     def on_batch_begin(self, kind: str, callbacks: Any) -> None:
         """Keras begins a batch, or a call of several batches."""
-        loops = self._loops()
+        loops = self._find_loops()
         if loops is not None:
             loops.busy = True
         step = self._steps[kind]
-        if kind == self._active and not (self._contiguous and step.begin_ns is not None):
+        if kind == self._active_kind and not (self._is_contiguous and step.begin_ns is not None):
             step.steps_per_execution = steps_per_execution(getattr(callbacks, "model", None))
             self._window.begin(step)
 
     def on_batch_end(self, kind: str, callbacks: Any) -> None:
         """Keras ends a batch, or a call of several batches."""
-        loops = self._loops()
+        loops = self._find_loops()
         if loops is not None:
             loops.busy = False
-        if kind == self._active:
+        if kind == self._active_kind:
             self._window.end(self._steps[kind])
-            if self._contiguous:
+            if self._is_contiguous:
                 self._window.begin(self._steps[kind])
 
 
@@ -134,8 +134,8 @@ def steps_per_execution(model: Any) -> int:
     """
     try:
         # the private attribute is Keras 2's
-        said = getattr(model, "steps_per_execution", None) or model._steps_per_execution.numpy()
-        return max(1, int(said))
+        count = getattr(model, "steps_per_execution", None) or model._steps_per_execution.numpy()
+        return max(1, int(count))
     except (AttributeError, TypeError, ValueError):
         return 1
 

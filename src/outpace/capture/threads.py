@@ -23,7 +23,7 @@ from outpace.store.record import ThreadSamples
 
 MAX_THREADS = 64
 _PERIODS_S = (0.029, 0.037, 0.041)
-_OWN = "outpace-"  # prefix of the names of Outpace's threads
+_OWN_PREFIX = "outpace-"  # prefix of the names of Outpace's threads
 
 
 class ThreadSampler:
@@ -35,18 +35,18 @@ class ThreadSampler:
 
     def __init__(self, training_id: int | None, stacks: StackTable) -> None:
         """Create a sampler of all threads but `training_id`, whose stacks go into `stacks`."""
-        self._training = training_id
+        self._training_id = training_id
         self._stacks = stacks
-        self._over = threading.Event()
+        self._stop_event = threading.Event()
         self._thread: threading.Thread | None = None
         # by thread: observed time, processor time used in it, and the last readings of both clocks;
         # ns
-        self._clocks: dict[int, tuple[int, int, int, int]] = {}
+        self._clock_readings: dict[int, tuple[int, int, int, int]] = {}
         # by thread and stack: number of samples, processor time in ns
-        self._met: dict[int, dict[int, list[int]]] = defaultdict(lambda: defaultdict(lambda: [0, 0]))
+        self._stack_sums: dict[int, dict[int, list[int]]] = defaultdict(lambda: defaultdict(lambda: [0, 0]))
         self._names: dict[int, str] = {}
         # looked up once per thread: the look-up may crash for a thread that has ended
-        self._clock_of: dict[int, int] = {}
+        self._clock_ids: dict[int, int] = {}
 
     def start(self) -> None:
         """Start sampling. On systems without clocks per thread (macOS, Windows) nothing is
@@ -54,25 +54,25 @@ class ThreadSampler:
         """
         if not hasattr(time, "pthread_getcpuclockid"):
             return
-        self._thread = threading.Thread(target=self._run, name=f"{_OWN}threads", daemon=True)
+        self._thread = threading.Thread(target=self._run, name=f"{_OWN_PREFIX}threads", daemon=True)
         self._thread.start()
 
     def stop(self) -> None:
         """Stop sampling; wait one period at most for the sampling thread."""
-        self._over.set()
+        self._stop_event.set()
         if self._thread is not None and self._thread is not threading.current_thread():
             self._thread.join(1.0)
 
     def _run(self) -> None:
         """Sample until `stop` is called, at alternating intervals."""
         # intervals of several lengths cannot all be in phase with steps of one duration
-        for wait, more in zip(cycle(_PERIODS_S), cycle(GIL_RELEASE_S)):
-            if self._over.wait(wait):
+        for wait_s, release_s in zip(cycle(_PERIODS_S), cycle(GIL_RELEASE_S)):
+            if self._stop_event.wait(wait_s):
                 return
             with suppress_faults():
                 before = self._processor_times(sys._current_frames())
-                release_gil(more)
-                self._look(before)
+                release_gil(release_s)
+                self._add_samples(before)
 
     def _processor_times(self, living: Collection[int]) -> dict[int, int]:
         """Return the processor time that each thread of `living` but the training thread and
@@ -80,47 +80,47 @@ class ThreadSampler:
         """
         times = {}
         for identity in living:
-            if identity != self._training and (identity in self._names or self._name(identity)):
+            if identity != self._training_id and (identity in self._names or self._register(identity)):
                 with suppress(OSError):  # the thread has ended
-                    times[identity] = self._used(identity)
+                    times[identity] = self._processor_time(identity)
         return times
 
-    def _used(self, identity: int) -> int:
+    def _processor_time(self, identity: int) -> int:
         """Return the processor time of a thread, ns.
 
         A clock belongs to one thread for good. Where its thread has ended, the identity was given
         to a new thread, whose clock is looked up.
         """
         with suppress(KeyError, OSError):
-            return time.clock_gettime_ns(self._clock_of[identity])
-        self._clock_of[identity] = time.pthread_getcpuclockid(identity)
-        return time.clock_gettime_ns(self._clock_of[identity])
+            return time.clock_gettime_ns(self._clock_ids[identity])
+        self._clock_ids[identity] = time.pthread_getcpuclockid(identity)
+        return time.clock_gettime_ns(self._clock_ids[identity])
 
-    def _look(self, sooner: dict[int, int]) -> None:
+    def _add_samples(self, earlier_times: dict[int, int]) -> None:
         """Add a sample of every thread: its stack, and the processor time it used since the reading
-        `sooner` (ns by thread).
+        `earlier_times` (ns by thread).
         """
         now, frames = time.monotonic_ns(), sys._current_frames()
-        for identity, used in self._processor_times(frames).items():
-            watched, worked, then, before = self._clocks.get(identity, (0, 0, now, used))
-            if used < before:  # the identity was reused by a new thread
-                before = 0
-            self._clocks[identity] = (watched + now - then, worked + used - before, now, used)
+        for identity, cpu_ns in self._processor_times(frames).items():
+            span_ns, used_ns, last_ns, last_cpu_ns = self._clock_readings.get(identity, (0, 0, now, cpu_ns))
+            if cpu_ns < last_cpu_ns:  # the identity was reused by a new thread
+                last_cpu_ns = 0
+            self._clock_readings[identity] = (span_ns + now - last_ns, used_ns + cpu_ns - last_cpu_ns, now, cpu_ns)
             stack = self._stacks.index(frames[identity])
             if stack is not None:
-                met = self._met[identity][stack]
-                met[0], met[1] = met[0] + 1, met[1] + max(0, used - sooner.get(identity, before))
+                sums = self._stack_sums[identity][stack]
+                sums[0], sums[1] = sums[0] + 1, sums[1] + max(0, cpu_ns - earlier_times.get(identity, last_cpu_ns))
 
-    def _name(self, identity: int) -> bool:
+    def _register(self, identity: int) -> bool:
         """Store a thread's name and return True; return False for Outpace's own threads, and beyond
         `MAX_THREADS`.
         """
-        known = next((thread for thread in threading.enumerate() if thread.ident == identity), None)
+        thread = next((thread for thread in threading.enumerate() if thread.ident == identity), None)
         # a `_DummyThread` is Python's stand-in for a thread that it did not start
-        ours = known is not None and not isinstance(known, threading._DummyThread)
+        is_python_thread = thread is not None and not isinstance(thread, threading._DummyThread)
         # the name that metrics/views/thread_lines.py uses
-        name = known.name if known is not None and ours else "native"
-        if name.startswith(_OWN) or len(self._names) >= MAX_THREADS:
+        name = thread.name if thread is not None and is_python_thread else "native"
+        if name.startswith(_OWN_PREFIX) or len(self._names) >= MAX_THREADS:
             return False
         self._names[identity] = name
         return True
@@ -130,11 +130,13 @@ class ThreadSampler:
         `frames` and `stacks` of a record.
         """
         index_of, threads = self._stacks.merge_into(frames, stacks), []
-        for identity, (watched, worked, _, _) in self._clocks.items():
+        for identity, (span_ns, used_ns, _, _) in self._clock_readings.items():
             sums: dict[int, list[int]] = defaultdict(lambda: [0, 0])
-            for stack, (looks, used) in self._met[identity].items():
-                known = sums[index_of[stack]]
-                known[0], known[1] = known[0] + looks, known[1] + used
-            met = tuple((stack, looks) for stack, (looks, _) in sums.items())
-            threads.append(ThreadSamples(self._names[identity], worked, watched, met, tuple(used for _, used in sums.values())))
+            for stack, (samples, cpu_ns) in self._stack_sums[identity].items():
+                total = sums[index_of[stack]]
+                total[0], total[1] = total[0] + samples, total[1] + cpu_ns
+            counts = tuple((stack, samples) for stack, (samples, _) in sums.items())
+            threads.append(
+                ThreadSamples(self._names[identity], used_ns, span_ns, counts, tuple(cpu_ns for _, cpu_ns in sums.values()))
+            )
         return tuple(sorted(threads, key=lambda thread: -thread.cpu_ns))

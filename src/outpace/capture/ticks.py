@@ -54,7 +54,7 @@ _SWITCH_S = 0.00005
 _MICROSECOND = 1e-6
 MAX_POINTS = 32  # maximum number of moments per sample; more are thinned out and get more weight
 # files whose functions run on the thread by themselves and belong to no line of the program
-_OURS = (__file__, os.path.join(os.path.dirname(__file__), "pauses.py"))
+_OWN_FILES = (__file__, os.path.join(os.path.dirname(__file__), "pauses.py"))
 _SS_DISABLE, _STACK_BYTES = 2, 1 << 18
 _CLOCK_MONOTONIC, _TIMER_ABSTIME, _SIGEV_THREAD_ID = 1, 1, 4
 
@@ -92,12 +92,12 @@ class _Claim:
     """The real-time signal that this process uses, and the callback of its handler.
 
     number: number of the signal; None while none is claimed.
-    told: function that gets the frame of each tick.
+    callback: function that gets the frame of each tick.
     """
 
     def __init__(self) -> None:
         self.number: int | None = None
-        self.told: Callable[[FrameType], None] | None = None
+        self.callback: Callable[[FrameType], None] | None = None
 
     def handle(self, number: int, frame: FrameType | None) -> None:
         """Handler of the signal. A late tick finds no callback.
@@ -106,13 +106,13 @@ class _Claim:
         but signals do.
         """
         run_requests(frame)
-        told = self.told
-        if told is not None and frame is not None:
-            told(frame)
+        callback = self.callback
+        if callback is not None and frame is not None:
+            callback(frame)
 
     def drop(self) -> None:
         """Restore the signal's default; only the main thread can."""
-        if self.number is not None and _in_main():
+        if self.number is not None and _is_main_thread():
             # ignored first, which drops a pending signal: by default it would end the process
             signal.signal(self.number, signal.SIG_IGN)
             signal.signal(self.number, signal.SIG_DFL)
@@ -130,7 +130,7 @@ def claim_signal() -> bool:
     """
     if _claim.number is not None:
         return True
-    if sys.platform != "linux" or not _in_main() or not _has_own_stack():
+    if sys.platform != "linux" or not _is_main_thread() or not _has_own_stack():
         return False
     for number in range(signal.SIGRTMAX - 3, signal.SIGRTMIN + 3, -1):
         if signal.getsignal(number) is signal.SIG_DFL:
@@ -147,20 +147,20 @@ def _has_own_stack() -> bool:
     """
     global _stack
     libc = ctypes.CDLL(None)
-    known = _Stack()
-    if libc.sigaltstack(None, ctypes.byref(known)):
+    current = _Stack()
+    if libc.sigaltstack(None, ctypes.byref(current)):
         return False
-    if not known.flags & _SS_DISABLE:
+    if not current.flags & _SS_DISABLE:
         return True
     memory = ctypes.create_string_buffer(_STACK_BYTES)
-    given = _Stack(ctypes.addressof(memory), 0, _STACK_BYTES)
-    if libc.sigaltstack(ctypes.byref(given), None):
+    new_stack = _Stack(ctypes.addressof(memory), 0, _STACK_BYTES)
+    if libc.sigaltstack(ctypes.byref(new_stack), None):
         return False
     _stack = memory  # must live as long as the process
     return True
 
 
-def _in_main() -> bool:
+def _is_main_thread() -> bool:
     """Whether this is the main thread."""
     return threading.current_thread() is threading.main_thread()
 
@@ -172,35 +172,35 @@ class SignalTicks:
         # (timer, [period, next moment]), ns
         self._timers: list[tuple[ctypes.c_void_p, list[int]]] = []
         self._libc: Any = None
-        self._busy = False
-        self._take: SampleCallback | None = None
-        self._gap = 0  # time that one moment represents, ns
-        self._slower_at: int | None = None
+        self._is_busy = False
+        self._callback: SampleCallback | None = None
+        self._moment_ns = 0  # time that one moment represents, ns
+        self._slower_at_ns: int | None = None
 
     def start(self, callback: SampleCallback) -> bool:
         """Start the timers; `callback` gets the frame and the moments of each sample. Returns False
         where the system has no such timers.
         """
         main = threading.main_thread()
-        if _claim.number is None or _claim.told is not None or main.native_id is None:
+        if _claim.number is None or _claim.callback is not None or main.native_id is None:
             return False
         self._libc = ctypes.CDLL(None)
         if not hasattr(self._libc, "timer_create"):  # in the GNU C library before 2.34
             self._libc = ctypes.CDLL("librt.so.1")
-        self._take = callback
+        self._callback = callback
         now = time.monotonic_ns()
         shift = now % 1_009  # other periods in every capture
         periods = [period + 500 * shift for period in SIGNAL_PERIODS_NS]
-        self._slower_at = now + SLOWER_AFTER_NS
-        self._gap = round(1 / sum(1 / period for period in periods))
+        self._slower_at_ns = now + SLOWER_AFTER_NS
+        self._moment_ns = round(1 / sum(1 / period for period in periods))
         for period in periods:
-            if not self._add(main.native_id, period, now):
+            if not self._add_timer(main.native_id, period, now):
                 self.stop()
                 return False
-        _claim.told = self._tick
+        _claim.callback = self._tick
         return True
 
-    def _add(self, thread: int, period: int, now: int) -> bool:
+    def _add_timer(self, thread: int, period: int, now: int) -> bool:
         """Create and start a timer that signals the thread; False where that fails."""
         timer = ctypes.c_void_p()
         event = _Event(signo=_claim.number or 0, notify=_SIGEV_THREAD_ID, thread=thread)
@@ -208,9 +208,9 @@ class SignalTicks:
             return False
         plan = [period, now + period]
         self._timers.append((timer, plan))
-        return self._set(timer, plan)
+        return self._set_timer(timer, plan)
 
-    def _set(self, timer: ctypes.c_void_p, plan: list[int]) -> bool:
+    def _set_timer(self, timer: ctypes.c_void_p, plan: list[int]) -> bool:
         """Start a timer at its next moment; False where that fails."""
         period, first = plan
         times = _Times(*divmod(period, 10**9), *divmod(first, 10**9))
@@ -218,21 +218,21 @@ class SignalTicks:
 
     def _slow_down(self, now: int) -> None:
         """Double the periods of the timers."""
-        self._slower_at = None
-        self._gap *= 2
+        self._slower_at_ns = None
+        self._moment_ns *= 2
         for timer, plan in self._timers:
             plan[:] = 2 * plan[0], now + 2 * plan[0]
-            self._set(timer, plan)
+            self._set_timer(timer, plan)
 
     def stop(self) -> None:
         """Stop the timers. Moments that a long call has delayed are counted for the current frame
         of the thread.
         """
-        if _claim.told == self._tick:
-            _claim.told = None
+        if _claim.callback == self._tick:
+            _claim.callback = None
         for timer, _ in self._timers:
             self._libc.timer_delete(timer)
-        if not _in_main():
+        if not _is_main_thread():
             frame = sys._current_frames().get(threading.main_thread().ident or 0)
             if frame is not None:
                 self._tick(frame)
@@ -243,31 +243,31 @@ class SignalTicks:
         """Sample the frame for all moments that have passed. A signal may arrive in the middle of
         this very function.
         """
-        if self._busy or self._take is None:
+        if self._is_busy or self._callback is None:
             return
-        self._busy = True
+        self._is_busy = True
         try:
             # the signal arrived as one of Outpace's own calls began
-            while frame.f_code.co_filename in _OURS and frame.f_back is not None:
+            while frame.f_code.co_filename in _OWN_FILES and frame.f_back is not None:
                 frame = frame.f_back
             now = time.monotonic_ns()
             points: list[SamplePoint] = []
             for _, plan in self._timers:
-                points += _due(plan, now, self._gap)
+                points += _pop_due_points(plan, now, self._moment_ns)
             if points:
-                self._take(frame, points)
-            if self._slower_at is not None and now >= self._slower_at:
+                self._callback(frame, points)
+            if self._slower_at_ns is not None and now >= self._slower_at_ns:
                 self._slow_down(now)
         except Exception as error:
             count_fault(error)
             # the profile has no further Python lines, and the program is not disturbed
-            _claim.told = None
+            _claim.callback = None
         finally:
-            self._busy = False
+            self._is_busy = False
 
 
-def _due(plan: list[int], now: int, each: int) -> list[SamplePoint]:
-    """Return the moments of one timer that have passed, with `each` ns of weight, and advance
+def _pop_due_points(plan: list[int], now: int, weight: int) -> list[SamplePoint]:
+    """Return the moments of one timer that have passed, with `weight` ns of weight, and advance
     `plan` ([period, next moment]).
     """
     period, first = plan
@@ -276,51 +276,51 @@ def _due(plan: list[int], now: int, each: int) -> list[SamplePoint]:
         return []
     plan[1] = first + count * period
     if count <= MAX_POINTS:
-        return [(first + index * period, each) for index in range(count)]
-    return [(first + index * count * period // MAX_POINTS, each * count // MAX_POINTS) for index in range(MAX_POINTS)]
+        return [(first + index * period, weight) for index in range(count)]
+    return [(first + index * count * period // MAX_POINTS, weight * count // MAX_POINTS) for index in range(MAX_POINTS)]
 
 
-class _Switches:
+class _ShortSwitchInterval:
     """Python's switch interval, short while any thread is inside this context, and restored
     afterwards.
     """
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
-        self._wanted, self._before = 0, 0.0
+        self._user_count, self._original_s = 0, 0.0
         if sys.platform != "win32":
-            os.register_at_fork(after_in_child=self._forget)
+            os.register_at_fork(after_in_child=self._restore_after_fork)
 
     def __enter__(self) -> None:
         with self._lock:
-            self._wanted += 1
-            if self._wanted == 1:
-                self._before = sys.getswitchinterval()
+            self._user_count += 1
+            if self._user_count == 1:
+                self._original_s = sys.getswitchinterval()
                 sys.setswitchinterval(_SWITCH_S)
 
     def __exit__(self, *_: object) -> None:
         with self._lock:
-            self._wanted -= 1
-            if not self._wanted:
-                self._give_back()
+            self._user_count -= 1
+            if not self._user_count:
+                self._restore()
 
-    def _give_back(self) -> None:
+    def _restore(self) -> None:
         """Restore the interval."""
         # not where the program has set another interval meanwhile
         if abs(sys.getswitchinterval() - _SWITCH_S) < _MICROSECOND:
             # Python truncates to whole microseconds
-            sys.setswitchinterval(self._before + _MICROSECOND / 2)
+            sys.setswitchinterval(self._original_s + _MICROSECOND / 2)
 
-    def _forget(self) -> None:
+    def _restore_after_fork(self) -> None:
         """Restore the interval in a forked child, which has none of the threads that would do
         it.
         """
-        if self._wanted:
-            self._give_back()
-        self._lock, self._wanted = threading.Lock(), 0
+        if self._user_count:
+            self._restore()
+        self._lock, self._user_count = threading.Lock(), 0
 
 
-_switches = _Switches()
+_short_switch_interval = _ShortSwitchInterval()
 
 
 def release_gil(seconds: float) -> None:
@@ -331,7 +331,7 @@ def release_gil(seconds: float) -> None:
     from C, at whose end the GIL is free, would never be sampled. A thread that wants the GIL
     meanwhile gets it within a twentieth of a millisecond.
     """
-    with _switches:
+    with _short_switch_interval:
         time.sleep(seconds)
 
 
@@ -342,8 +342,8 @@ class ThreadTicks:
 
     def __init__(self, thread_id: int) -> None:
         """Create it for the thread with this identity."""
-        self._watched = thread_id
-        self._over = threading.Event()
+        self._thread_id = thread_id
+        self._stop_event = threading.Event()
         self._thread: threading.Thread | None = None
 
     def start(self, callback: SampleCallback) -> bool:
@@ -356,37 +356,37 @@ class ThreadTicks:
 
     def stop(self) -> None:
         """Stop sampling; wait one period at most for the sampling thread."""
-        self._over.set()
+        self._stop_event.set()
         if self._thread is not None and self._thread is not threading.current_thread():
             self._thread.join(1.0)
 
-    def _run(self, take: SampleCallback) -> None:
+    def _run(self, callback: SampleCallback) -> None:
         """Sample at random intervals until `stop` is called or the watched thread ends."""
-        last = time.monotonic_ns()
-        seed = last
+        last_ns = time.monotonic_ns()
+        seed = last_ns
         with suppress_faults():
             while True:
                 # a generator of its own, because `random` belongs to the program
                 seed = (seed * 6364136223846793005 + 1442695040888963407) % 2**64
-                more = GIL_RELEASE_S[seed % len(GIL_RELEASE_S)]
-                wait = THREAD_PERIOD_NS // 2 + (seed >> 33) % THREAD_PERIOD_NS
-                wanted = time.monotonic_ns() + wait
-                if self._over.wait(max(0.0, wait / 1e9 - more)):
+                release_s = GIL_RELEASE_S[seed % len(GIL_RELEASE_S)]
+                wait_ns = THREAD_PERIOD_NS // 2 + (seed >> 33) % THREAD_PERIOD_NS
+                wanted_ns = time.monotonic_ns() + wait_ns
+                if self._stop_event.wait(max(0.0, wait_ns / 1e9 - release_s)):
                     return
-                release_gil(more)
-                now = time.monotonic_ns()
-                frame = sys._current_frames().get(self._watched)
+                release_gil(release_s)
+                now_ns = time.monotonic_ns()
+                frame = sys._current_frames().get(self._thread_id)
                 if frame is None:  # the thread has ended
                     return
-                take(frame, _spread(last, wanted, now))
-                last = now
+                callback(frame, _spread_points(last_ns, wanted_ns, now_ns))
+                last_ns = now_ns
 
 
-def _spread(last: int, wanted: int, now: int) -> list[SamplePoint]:
+def _spread_points(last_ns: int, wanted_ns: int, now_ns: int) -> list[SamplePoint]:
     """Return the moments of one sample: the wanted one, and more where the GIL came late, because
     the watched thread held it then.
 
-    last, wanted, now: moments of the last sample, of the wanted one and of this one, ns.
+    last_ns, wanted_ns, now_ns: moments of the last sample, of the wanted one and of this one.
     """
-    count = min(MAX_POINTS, 1 + max(0, now - wanted) // THREAD_PERIOD_NS)
-    return [(wanted + index * (now - wanted) // count, (now - last) // count) for index in range(count)]
+    count = min(MAX_POINTS, 1 + max(0, now_ns - wanted_ns) // THREAD_PERIOD_NS)
+    return [(wanted_ns + index * (now_ns - wanted_ns) // count, (now_ns - last_ns) // count) for index in range(count)]

@@ -151,35 +151,35 @@ class StepWindow:
         self.top_candidate: StepCandidate | None = None
         self.first_step = 0
         self.opened_ns = 0
-        self._cpu_opened = 0.0
+        self._cpu_open_s = 0.0
         self.seconds = 0.0
         self.cpu_seconds = 0.0
         self.machine_busy = 0.0
-        self._load_opened: tuple[int, int] | None = None
+        self._open_ticks: tuple[int, int] | None = None
         self.calibration: dict[str, int] = {}
         self.during_ns: list[int] = []
-        self._ends: list[int] = []  # ends of captured steps
+        self._end_times_ns: list[int] = []  # ends of captured steps
         # time until which the window waits for a second rare step
-        self._waits_until: int | None = None
-        self._seldom = 0
+        self._wait_deadline_ns: int | None = None
+        self._rare_ns = 0
         self.after_ns: list[int] = []
         self.interrupted: list[int] = []
         self.cycle_overhead: StepDurations | None = None
         self.max_window_s: Callable[[StepCandidate], float] = lambda _: math.inf
-        self._longest_s = math.inf
+        self._max_length_s = math.inf
         self._profiling = profiling
         self._clock = clock
         self._end_mark: Callable[[], None] | None = None
-        self._settle = SETTLING_STEPS
+        self._settling_left = SETTLING_STEPS
         self.stopping = False
-        self._turn = threading.RLock()
+        self._lock = threading.RLock()
         self.in_keras_fit = False
-        self._last_begin: int | None = None
-        self._last_trained: int | None = None
+        self._last_begin_ns: int | None = None
+        self._last_trained_ns: int | None = None
         # time since which steps that are not of a training are seen
-        self._untrained: int | None = None
+        self._untrained_since_ns: int | None = None
         # such steps were captured, for want of a training, and rejected
-        self._has_untrained = False
+        self._has_rejected_untrained = False
 
     @property
     def is_decided(self) -> bool:
@@ -189,7 +189,7 @@ class StepWindow:
     @property
     def expects_steps(self) -> bool:
         """Whether steps are being counted, or are about to come."""
-        return self.in_keras_fit or (self._last_begin is not None and self._clock() - self._last_begin < STEP_EXPIRY_NS)
+        return self.in_keras_fit or (self._last_begin_ns is not None and self._clock() - self._last_begin_ns < STEP_EXPIRY_NS)
 
     @property
     def is_off(self) -> bool:
@@ -200,7 +200,7 @@ class StepWindow:
         """Whether a function that computes gradients was called recently: calls of another function
         are then an evaluation, however many.
         """
-        return self._last_trained is not None and self._clock() - self._last_trained < STEP_EXPIRY_NS
+        return self._last_trained_ns is not None and self._clock() - self._last_trained_ns < STEP_EXPIRY_NS
 
     def begin(self, step: StepCandidate, may_open: bool = True) -> None:
         """A step begins. Opens the window when this candidate has finished its warm-up and
@@ -213,16 +213,16 @@ class StepWindow:
         if self.chosen_candidate not in (None, step):
             return
         if step.trains:
-            self._last_trained = self._clock()
-        if step.is_not_training and self._untrained is None:
-            self._untrained = self._clock()
-        may_open = may_open and not (self._has_untrained and self._too_early(step))
-        if self.state is WindowState.WAITING and may_open and self._is_warm(step) and self._open(step):
+            self._last_trained_ns = self._clock()
+        if step.is_not_training and self._untrained_since_ns is None:
+            self._untrained_since_ns = self._clock()
+        may_open = may_open and not (self._has_rejected_untrained and self._may_precede_training(step))
+        if self.state is WindowState.WAITING and may_open and self._is_warm(step) and self._try_open(step):
             self.first_step = step.count
         if self.state is WindowState.OPEN and step is self.chosen_candidate and step.mark:
             self._end_mark = self._profiling.begin_mark(step.mark, step.count)
         step.interrupted = False
-        step.begin_ns = self._last_begin = self._clock()
+        step.begin_ns = self._last_begin_ns = self._clock()
 
     def _is_warm(self, step: StepCandidate) -> bool:
         """Whether a candidate has finished its warm-up, during which the maximum duration of its
@@ -230,7 +230,7 @@ class StepWindow:
         """
         if step.count < min(DROPPED_STEPS, self.options.warmup):
             return False
-        self._longest_s = self.max_window_s(step)
+        self._max_length_s = self.max_window_s(step)
         return step.count >= self.options.warmup
 
     def end(self, step: StepCandidate) -> None:
@@ -248,16 +248,16 @@ class StepWindow:
         if self.state is WindowState.WAITING and duration is not None and step.count > DROPPED_STEPS:
             step.recent_ns.append(duration)
         elif self.state is WindowState.OPEN and duration is not None:
-            self._end_captured(step, now, duration)
+            self._end_captured_step(step, now, duration)
         elif self.state is WindowState.AFTER:
-            self._end_after(duration)
+            self._end_step_after(duration)
 
     def abandon(self, step: StepCandidate) -> None:
         """Forget a step that began and will not end, because the loop is over; its mark is ended,
         and it is listed as interrupted.
         """
         if step.begin_ns is not None and self._end_mark is not None and step is self.chosen_candidate:
-            self._finish_mark()
+            self._end_open_mark()
             self.interrupted.append(step.count)
         step.begin_ns = None
 
@@ -267,15 +267,15 @@ class StepWindow:
         """
         chosen = self.chosen_candidate
         if chosen is not None and chosen.is_not_training:
-            self.close(_for_want)
+            self.close(_untrained_reason)
 
-    def _too_early(self, step: StepCandidate) -> bool:
+    def _may_precede_training(self, step: StepCandidate) -> bool:
         """Whether a candidate is not a training, and one may follow."""
-        since = self._untrained
+        since_ns = self._untrained_since_ns
         return (
             step.is_not_training
-            and since is not None
-            and self._clock() - since < UNTRAINED_TIMEOUT_S * 1e9
+            and since_ns is not None
+            and self._clock() - since_ns < UNTRAINED_TIMEOUT_S * 1e9
             and self._profiling.may_train()
         )
 
@@ -285,13 +285,13 @@ class StepWindow:
 
         It opens only if no steps were seen, unless `ignore_steps`.
         """
-        return (ignore_steps or self.top_candidate is None) and self._open(step)
+        return (ignore_steps or self.top_candidate is None) and self._try_open(step)
 
-    def _open(self, step: StepCandidate) -> bool:
+    def _try_open(self, step: StepCandidate) -> bool:
         """Start the profiler for a candidate; False where the window is not waiting or the profiler
         cannot start.
         """
-        with hold_lock(self._turn):
+        with hold_lock(self._lock):
             if self.state is not WindowState.WAITING:
                 return False
             # once, before the profiler starts, so that it is no part of a step
@@ -300,26 +300,26 @@ class StepWindow:
             if not self._profiling.open(step):
                 return False
             self.state, self.chosen_candidate = WindowState.OPEN, step
-            self.opened_ns, self._cpu_opened = self._clock(), time.process_time()
-            self._load_opened = machine_load.read_cpu_ticks()
+            self.opened_ns, self._cpu_open_s = self._clock(), time.process_time()
+            self._open_ticks = machine_load.read_cpu_ticks()
             return True
 
     def yield_to_user(self) -> None:
         """Forget an open window, as if it had not been opened, because the script starts a profiler
         itself.
         """
-        with hold_lock(self._turn):
+        with hold_lock(self._lock):
             if self.state is WindowState.OPEN:
                 self._forget()
 
     def _forget(self) -> None:
         """Return to the state before the window was opened."""
-        self._finish_mark()
+        self._end_open_mark()
         self.calibration = {}
         self.state, self.chosen_candidate = WindowState.WAITING, None
         self.during_ns.clear()
-        self._ends.clear()
-        self._waits_until = None
+        self._end_times_ns.clear()
+        self._wait_deadline_ns = None
         self.interrupted.clear()
 
     def close(self, rejection_reason: Callable[[str], str] | None = None, defer_stop: bool = False) -> None:
@@ -329,18 +329,18 @@ class StepWindow:
             a rejection the window is as if it had not been opened.
         defer_stop: `record_overhead` follows, before which the script is not stopped.
         """
-        with hold_lock(self._turn):
+        with hold_lock(self._lock):
             if self.state is not WindowState.OPEN:
                 return
-            self._finish_mark()
-            self.seconds, self.cpu_seconds = (self._clock() - self.opened_ns) / 1e9, time.process_time() - self._cpu_opened
-            self.machine_busy = machine_load.compute_machine_load(self._load_opened)
+            self._end_open_mark()
+            self.seconds, self.cpu_seconds = (self._clock() - self.opened_ns) / 1e9, time.process_time() - self._cpu_open_s
+            self.machine_busy = machine_load.compute_machine_load(self._open_ticks)
             self.state = WindowState.AFTER
             if self._profiling.close(rejection_reason):
                 if not defer_stop:
-                    self._maybe_stop()
+                    self._stop_if_measured()
             elif self.state is WindowState.AFTER:
-                self._has_untrained = self._has_untrained or rejection_reason is _for_want
+                self._has_rejected_untrained = self._has_rejected_untrained or rejection_reason is _untrained_reason
                 self._forget()
 
     def record_overhead(self, overhead: StepDurations) -> None:
@@ -349,71 +349,75 @@ class StepWindow:
         """
         self.cycle_overhead = overhead
         self._profiling.update_record()
-        self._maybe_stop()
+        self._stop_if_measured()
 
     def disable(self) -> None:
         """Stop counting for good."""
         self.state = WindowState.OFF
 
-    def _end_captured(self, step: StepCandidate, now: int, duration: int) -> None:
+    def _end_captured_step(self, step: StepCandidate, now: int, duration: int) -> None:
         """Count a captured step, and close the window when it is full."""
-        self._finish_mark()
+        self._end_open_mark()
         self.during_ns.append(duration)
-        self._ends.append(now)
+        self._end_times_ns.append(now)
         if step.interrupted:
             self.interrupted.append(step.count - 1)
         options = self.options
-        lasted = now - self.opened_ns >= options.lasting * 1e9 or len(self.during_ns) >= MAX_STEPS
-        lasted = lasted and not self._awaits_seldom(now)
-        full = options.steps is not None and len(self.during_ns) >= options.steps and lasted
-        if full or self._holds_too_much(now) or (options.seconds is not None and now - self.opened_ns >= options.seconds * 1e9):
-            self.close(_for_want if self._too_early(step) else None)
+        is_long_enough = now - self.opened_ns >= options.lasting * 1e9 or len(self.during_ns) >= MAX_STEPS
+        is_long_enough = is_long_enough and not self._waits_for_rare_step(now)
+        full = options.steps is not None and len(self.during_ns) >= options.steps and is_long_enough
+        if (
+            full
+            or self._has_too_many_events(now)
+            or (options.seconds is not None and now - self.opened_ns >= options.seconds * 1e9)
+        ):
+            self.close(_untrained_reason if self._may_precede_training(step) else None)
 
-    def _holds_too_much(self, now: int) -> bool:
+    def _has_too_many_events(self, now: int) -> bool:
         """Whether the window has lasted as long as it may, because stopping the profiler takes time
         for each event. Only where the user gave no number of steps.
         """
-        if not self.options.lasting or len(self.during_ns) < MIN_STEPS or now - self.opened_ns < self._longest_s * 1e9:
+        if not self.options.lasting or len(self.during_ns) < MIN_STEPS or now - self.opened_ns < self._max_length_s * 1e9:
             return False
         self._profiling.print_message(
             f"the capture ends after {format_count(len(self.during_ns), 'step')}: they make very many events"
         )
         return True
 
-    def _awaits_seldom(self, now: int) -> bool:
+    def _waits_for_rare_step(self, now: int) -> bool:
         """Whether the window stays open for a second rare step, which came once and took a large
         part of it (an evaluation, a checkpoint): its frequency is part of a step's cost. Only where
         the user gave no number of steps.
         """
         if not self.options.lasting or len(self.during_ns) >= MAX_STEPS:
             return False
-        if self._waits_until is None:
-            cycles, lasted = sorted(later - sooner for sooner, later in pairwise(self._ends)), now - self.opened_ns
+        if self._wait_deadline_ns is None:
+            cycles, lasted_ns = sorted(end - start for start, end in pairwise(self._end_times_ns)), now - self.opened_ns
             if len(cycles) < 2:
                 return False
-            seldom = cycles[-1]
-            if seldom < max(RARE_FACTOR * median(cycles), RARE_SHARE * lasted, 2 * cycles[-2]):
+            rare_ns = cycles[-1]
+            if rare_ns < max(RARE_FACTOR * median(cycles), RARE_SHARE * lasted_ns, 2 * cycles[-2]):
                 return False
-            longest = min(MAX_WAIT_FACTOR * lasted, self._longest_s * 1e9 - lasted)
-            if longest <= 0:
+            longest_ns = min(MAX_WAIT_FACTOR * lasted_ns, self._max_length_s * 1e9 - lasted_ns)
+            if longest_ns <= 0:
                 return False
-            self._seldom, self._waits_until = seldom, now + round(longest)
-            took = f"{seldom / 1e9:.2g} s of {lasted / 1e9:.2g} s"
+            self._rare_ns, self._wait_deadline_ns = rare_ns, now + round(longest_ns)
+            text = f"{rare_ns / 1e9:.2g} s of {lasted_ns / 1e9:.2g} s"
             self._profiling.print_message(
-                f"one step took {took}: the capture goes on until another one does, for {longest / 1e9:.2g} s at most"
+                f"one step took {text}: the capture goes on until another one does, for {longest_ns / 1e9:.2g} s at most"
             )
             return True
-        return now - self._ends[-2] < self._seldom / 2 and now < self._waits_until
+        return now - self._end_times_ns[-2] < self._rare_ns / 2 and now < self._wait_deadline_ns
 
-    def _end_after(self, duration: int | None) -> None:
+    def _end_step_after(self, duration: int | None) -> None:
         """Count a step after the window."""
-        if self._settle > 0:
-            self._settle -= 1
+        if self._settling_left > 0:
+            self._settling_left -= 1
         elif duration is not None:
             self.after_ns.append(duration)
-        self._maybe_stop()
+        self._stop_if_measured()
 
-    def _maybe_stop(self) -> None:
+    def _stop_if_measured(self) -> None:
         """Stop the script, or the counting, when enough steps were measured after the window."""
         if not self.options.stop:
             if len(self.after_ns) >= MAX_AFTER:
@@ -423,14 +427,14 @@ class StepWindow:
             self.disable()
             self._profiling.stop_script()
 
-    def _finish_mark(self) -> None:
+    def _end_open_mark(self) -> None:
         """End the open mark, if there is one."""
         if self._end_mark is not None:
             self._end_mark()
             self._end_mark = None
 
 
-def _for_want(_: str) -> str:
+def _untrained_reason(_: str) -> str:
     """Return why a window of steps that are not of a training is rejected."""
     return "it computes no gradients, and the program may train yet"
 

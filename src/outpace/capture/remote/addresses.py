@@ -17,8 +17,8 @@ from outpace.model.input_files import format_error
 
 _UNSAFE = re.compile(r"[^A-Za-z0-9._-]")
 _ADDRESS = re.compile(r"(?:\[([0-9A-Fa-f:.]+(?:%[A-Za-z0-9._-]+)?)\]|([A-Za-z0-9_][A-Za-z0-9._-]*))(?::([0-9]{1,5}))?")
-_LONGEST = 1 << 20  # maximum number of characters in a file of addresses
-_TRAINS = ("chief", "master", "worker")  # kinds of tasks in a cluster that run training steps
+_MAX_FILE_CHARS = 1 << 20  # maximum number of characters in a file of addresses
+_TRAINING_TASKS = ("chief", "master", "worker")  # kinds of tasks in a cluster that run training steps
 
 
 @dataclass(frozen=True)
@@ -66,13 +66,13 @@ def read_addresses(addresses: str | Iterable[str], port: int = DEFAULT_PORT, run
     texts = [text.strip() for item in items for text in item.split(",")]
     if run and not any(text.startswith(SCHEME) for text in texts):
         raise UsageError("A run is chosen among those of a Ray cluster. Give ray://auto as the address, or leave --run out.")
-    found: list[Address] = []
+    parsed: list[Address] = []
     for text in texts:
-        found += _from(text, port, run) if text else []
-    if not found:
+        parsed += _expand_item(text, port, run) if text else []
+    if not parsed:
         raise UsageError("No address is given. Give HOST:PORT of each worker's profiler server, or @FILE with one per line.")
-    once = tuple(dict.fromkeys(found))
-    return Addresses(once, tuple(address for address in once if found.count(address) > 1))
+    distinct = tuple(dict.fromkeys(parsed))
+    return Addresses(distinct, tuple(address for address in distinct if parsed.count(address) > 1))
 
 
 def read_cluster_addresses(environ: Mapping[str, str] | None = None, port: int = DEFAULT_PORT) -> Addresses:
@@ -86,11 +86,11 @@ def read_cluster_addresses(environ: Mapping[str, str] | None = None, port: int =
         raise UsageError("The environment variable TF_CONFIG is not set here. Give the addresses, or @FILE with one per line.")
     try:
         cluster = parse_json(text)["cluster"]
-        tasks = [str(task) for kind in _TRAINS for task in cluster.get(kind, ())]
+        tasks = [str(task) for kind in _TRAINING_TASKS for task in cluster.get(kind, ())]
     except (ValueError, KeyError, TypeError, AttributeError) as error:
         raise UsageError(f"TF_CONFIG cannot be read: it has no cluster of task addresses ({error!r}).") from None
     if not tasks:
-        raise UsageError(f"TF_CONFIG names no training task; {', '.join(_TRAINS)} are those that are looked for.")
+        raise UsageError(f"TF_CONFIG names no training task; {', '.join(_TRAINING_TASKS)} are those that are looked for.")
     return read_addresses([str(Address(parse_address(task, port).host, port)) for task in tasks])
 
 
@@ -106,26 +106,26 @@ def parse_address(text: str, port: int = DEFAULT_PORT) -> Address:
     raise UsageError(f"{text} is no address. Write HOST:PORT, like 10.0.0.2:{port}; without :PORT it is {port}.")
 
 
-def _from(text: str, port: int, run: str) -> list[Address]:
+def _expand_item(text: str, port: int, run: str) -> list[Address]:
     """Return the addresses that an item stands for."""
     if text.startswith("@"):
-        return _from_file(text[1:], port)
+        return _read_file(text[1:], port)
     if not text.startswith(SCHEME):
         return [parse_address(text, port)]
     place = text.removeprefix(SCHEME)
     return [
-        parse_address(each) for each in find_workers(place if place == "auto" else str(parse_address(place, CLIENT_PORT)), run)
+        parse_address(item) for item in find_workers(place if place == "auto" else str(parse_address(place, CLIENT_PORT)), run)
     ]
 
 
-def _from_file(path: str, port: int) -> list[Address]:
+def _read_file(path: str, port: int) -> list[Address]:
     """Return the addresses in a file."""
     try:
         with open(os.path.expanduser(path), encoding="utf-8") as file:
-            text = file.read(_LONGEST + 1)  # works for a pipe, too: `@<(...)`
+            text = file.read(_MAX_FILE_CHARS + 1)  # works for a pipe, too: `@<(...)`
     except (OSError, UnicodeDecodeError) as error:
         raise NotFoundError(f"The list of addresses {path} cannot be read: {format_error(error)}.") from None
-    if len(text) > _LONGEST:
-        raise UsageError(f"{path} has more than {_LONGEST:,} characters, as no list of addresses has.")
+    if len(text) > _MAX_FILE_CHARS:
+        raise UsageError(f"{path} has more than {_MAX_FILE_CHARS:,} characters, as no list of addresses has.")
     lines = [line.partition("#")[0].strip() for line in text.splitlines()]
     return [parse_address(part, port) for line in lines for part in line.split(",") if part.strip()]

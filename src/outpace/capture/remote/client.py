@@ -16,8 +16,8 @@ from outpace.capture.remote.wire import NOTE_KEY, PROFILE_METHOD, VERSION_METHOD
 from outpace.model.text import clean
 
 CONNECT_TIMEOUT_S = 10.0  # seconds; a running worker accepts at once, even when it is busy
-_LONGEST_QUESTION = 2.0  # seconds for the question whether the server is Outpace's
-_BUSY = ("another profiling session", "another profiler", "another capture")
+_VERSION_TIMEOUT_S = 2.0  # seconds for the question whether the server is Outpace's
+_BUSY_TEXTS = ("another profiling session", "another profiler", "another capture")
 _OPTIONS = (
     # no limit: a profile has many megabytes, and the default limit is four
     ("grpc.max_receive_message_length", -1),
@@ -89,10 +89,10 @@ class WorkerConnection:
             channel.close()
             return Failure(f"the connection is accepted, but within {timeout:g} s no profiler server answers on it")
         self._channel = channel
-        self.is_outpace = self._knows_us(min(timeout, _LONGEST_QUESTION))
+        self.is_outpace = self._is_outpace_server(min(timeout, _VERSION_TIMEOUT_S))
         return None
 
-    def _knows_us(self, timeout: float) -> bool:
+    def _is_outpace_server(self, timeout: float) -> bool:
         """Whether the server is Outpace's."""
         try:
             self._channel.unary_unary(VERSION_METHOD)(b"", timeout=timeout)
@@ -114,13 +114,13 @@ class WorkerConnection:
         except self._grpc.FutureCancelledError:
             return Failure("the capture was given up")
         except self._grpc.RpcError as error:
-            return self._failure(error.code(), clean(str(error.details() or "")))
+            return self._build_failure(error.code(), clean(str(error.details() or "")))
         try:
             response = ProfileResponse.decode(data)
-            nothing = response.empty or (response.xspace is not None and not has_events(response.xspace))
+            is_empty = response.empty or (response.xspace is not None and not has_events(response.xspace))
         except ValueError as error:
             return Failure(f"the answer cannot be read: {error}")
-        if nothing:
+        if is_empty:
             return Failure("no event was recorded: the process did nothing that is traced", retryable=True)
         notes = [str(value) for key, value in self._call.trailing_metadata() or () if key == NOTE_KEY]
         return WorkerProfile(response.xspace, "; ".join(notes), response.record)
@@ -134,21 +134,21 @@ class WorkerConnection:
         if channel is not None:
             channel.close()
 
-    def _failure(self, code: Any, details: str) -> Failure:
+    def _build_failure(self, code: Any, details: str) -> Failure:
         """Return the failure that a gRPC status code stands for."""
         codes = self._grpc.StatusCode
-        if code is codes.ALREADY_EXISTS or any(text in details.lower() for text in _BUSY):
+        if code is codes.ALREADY_EXISTS or any(text in details.lower() for text in _BUSY_TEXTS):
             return Failure("another profiler is running in that process", retryable=True)
         if code is codes.FAILED_PRECONDITION:
-            return Failure(f"not ready: {_end(details)}", retryable=True)
+            return Failure(f"not ready: {_end_sentence(details)}", retryable=True)
         reasons = {
             codes.UNAVAILABLE: "the connection broke during the capture: the worker ended, or the network did",
             codes.DEADLINE_EXCEEDED: "the worker did not answer in time: it hangs, or needs more time than --timeout to send its profile",
             codes.UNIMPLEMENTED: "the server there has no profiler service: give the profiler's port, not that of the training cluster",
         }
-        return Failure(reasons.get(code) or f"the worker refuses, {code.name}: {_end(details)}")
+        return Failure(reasons.get(code) or f"the worker refuses, {code.name}: {_end_sentence(details)}")
 
 
-def _end(text: str) -> str:
+def _end_sentence(text: str) -> str:
     """Return a worker's text as the end of a sentence."""
     return text.strip().rstrip(".") or "no reason given"

@@ -42,10 +42,10 @@ class ProcessCapture:
 
     def __init__(self, training_thread: threading.Thread) -> None:
         """Create it for the process in which `training_thread` trains."""
-        self._trains = training_thread
-        self._one = threading.Lock()
-        self._ending = False
-        self._changed = threading.Condition()
+        self._training_thread = training_thread
+        self._lock = threading.Lock()
+        self._is_ending = False
+        self._condition = threading.Condition()
 
     def capture(self, request: ProfileRequest, cancel: threading.Event) -> tuple[ProfileResponse, str]:
         """Return the profile of the requested time, and a remark on it ("" for none). Raises
@@ -56,26 +56,26 @@ class ProcessCapture:
         """
         if not 0 < request.duration_ms <= MAX_DURATION_MS:
             raise CaptureRefused("INVALID_ARGUMENT", f"{request.duration_ms} ms cannot be captured: ask for 1 ms to 1 hour.")
-        ahead = request.start_ns / 1e9 - time.time()
-        if ahead > MAX_DURATION_MS / 1e3:
+        delay = request.start_ns / 1e9 - time.time()
+        if delay > MAX_DURATION_MS / 1e3:
             raise CaptureRefused(
-                "INVALID_ARGUMENT", f"A capture that begins in {ahead:,.0f} s cannot be waited for: ask for one within an hour."
+                "INVALID_ARGUMENT", f"A capture that begins in {delay:,.0f} s cannot be waited for: ask for one within an hour."
             )
-        if self._ending:
+        if self._is_ending:
             raise CaptureRefused("UNAVAILABLE", "The process is ending.")
         # before the lock is acquired, so that a waiting request blocks no other
-        self._pause(ahead, cancel)
-        if not self._one.acquire(blocking=False):
+        self._pause(delay, cancel)
+        if not self._lock.acquire(blocking=False):
             raise CaptureRefused("ALREADY_EXISTS", "Another capture of this process is running.")
         folder = ""
         try:
-            name, profiler = _profiler(request)
+            name, profiler = _find_profiler(request)
             folder = tempfile.mkdtemp(prefix="outpace-")
-            window = _SampleWindow(profiler, folder, self._trains)
+            window = _SampleWindow(profiler, folder, self._training_thread)
             window.open()
             self._pause(request.duration_ms / 1e3, cancel)
             window.close(save=not cancel.is_set())
-            xspace = b"" if cancel.is_set() else _read(folder)
+            xspace = b"" if cancel.is_set() else _read_profile(folder)
             note = (
                 f"{name} here takes no tracer levels: its defaults were used"
                 if getattr(profiler, "ignores_levels", False)
@@ -84,25 +84,25 @@ class ProcessCapture:
             return ProfileResponse(xspace, not has_events(xspace), window.record()), note
         finally:
             shutil.rmtree(folder, ignore_errors=True)
-            self._one.release()
+            self._lock.release()
 
     def notify(self) -> None:
         """Let waiting captures check their `cancel` again."""
-        with self._changed:
-            self._changed.notify_all()
+        with self._condition:
+            self._condition.notify_all()
 
     def shut_down(self) -> None:
         """End the running capture early because the process is about to end."""
-        self._ending = True
+        self._is_ending = True
         self.notify()
 
     def _pause(self, seconds: float, cancel: threading.Event) -> None:
         """Wait for `seconds`, or until the process ends or the request is cancelled."""
-        with self._changed:
-            self._changed.wait_for(lambda: self._ending or cancel.is_set(), max(0.0, seconds))
+        with self._condition:
+            self._condition.wait_for(lambda: self._is_ending or cancel.is_set(), max(0.0, seconds))
 
 
-def _profiler(request: ProfileRequest) -> tuple[str, Profiler]:
+def _find_profiler(request: ProfileRequest) -> tuple[str, Profiler]:
     """Return the name of the framework that trains here, and its profiler. Raises CaptureRefused
     where none is imported.
     """
@@ -118,55 +118,55 @@ def _profiler(request: ProfileRequest) -> tuple[str, Profiler]:
 class _SampleWindow:
     """Time span of one capture: the profiler, Python's samples, and the values for the record."""
 
-    def __init__(self, profiler: Profiler, folder: str, trains: threading.Thread) -> None:
+    def __init__(self, profiler: Profiler, folder: str, training_thread: threading.Thread) -> None:
         """Create a window that is not open; the profile is written into `folder`."""
-        self._profiler, self._folder, self._trains = profiler, folder, trains
+        self._profiler, self._folder, self._training_thread = profiler, folder, training_thread
         self._calibration: dict[str, int] = {}
         self._samples: PythonSamples | None = None
         self._sampler: FrameSampler | None = None
-        self._began = self._ended = 0.0  # perf_counter seconds
+        self._begin_s = self._end_s = 0.0  # perf_counter seconds
 
     def open(self) -> None:
         """Start the profiler. Raises CaptureRefused where it cannot start."""
         self._calibration = calibrate()
         try:
-            run_between_calls(lambda: self._profiler.start(self._folder), self._trains, self._profiler.is_ready)
+            run_between_calls(lambda: self._profiler.start(self._folder), self._training_thread, self._profiler.is_ready)
         except ProfilerBusy:
             raise CaptureRefused("ALREADY_EXISTS", "Another profiler is running in this process.") from None
         except Exception as error:
             raise CaptureRefused("INTERNAL", f"The profiler could not be started: {error}") from error
-        self._began = time.perf_counter()
-        self._sampler = FrameSampler(self._trains)
+        self._begin_s = time.perf_counter()
+        self._sampler = FrameSampler(self._training_thread)
         self._sampler.start()
 
     def close(self, save: bool) -> None:
         """Stop the profiler when dispatched work is done. Raises CaptureRefused where there is
         nothing to save.
         """
-        self._ended = time.perf_counter()
+        self._end_s = time.perf_counter()
         if self._sampler is not None:
             self._samples = self._sampler.stop()
         try:
-            run_between_calls(lambda: self._stop(save), self._trains, self._profiler.is_ready)
+            run_between_calls(lambda: self._stop_profiler(save), self._training_thread, self._profiler.is_ready)
         except Exception as error:  # for example, the script has stopped it
             raise CaptureRefused("ABORTED", f"The profiler was stopped by somebody else, or could not save: {error}") from error
 
-    def _stop(self, save: bool) -> None:
+    def _stop_profiler(self, save: bool) -> None:
         """Stop the profiler when the devices are idle."""
         self._profiler.sync()
         self._profiler.stop(save=save)
 
     def record(self) -> bytes:
         """Return the capture's record, as the bytes of its JSON."""
-        window, overhead = CapturedSteps(0, 0, 0, self._ended - self._began), pop_overhead(self._began, self._ended)
+        window, overhead = CapturedSteps(0, 0, 0, self._end_s - self._begin_s), pop_overhead(self._begin_s, self._end_s)
         notes = WindowSummary("server", window, overhead=overhead, calibration=self._calibration)
         return build_record(notes, sys.argv[0], sys.argv[1:], samples=self._samples).to_json().encode("utf-8")
 
 
-def _read(folder: str) -> bytes:
+def _read_profile(folder: str) -> bytes:
     """Return the profile in a folder. Raises CaptureRefused where there is none."""
-    found = glob.glob(os.path.join(folder, "plugins", "profile", "*", "*.xplane.pb"))
-    if not found:
+    paths = glob.glob(os.path.join(folder, "plugins", "profile", "*", "*.xplane.pb"))
+    if not paths:
         raise CaptureRefused("INTERNAL", "The profiler wrote no file.")
-    with open(found[0], "rb") as file:
+    with open(paths[0], "rb") as file:
         return file.read()

@@ -20,7 +20,7 @@ from outpace.model.errors import CaptureError, NotFoundError, UsageError
 SCHEME = "ray://"
 CLIENT_PORT = 10001  # default port of a head node's Ray client server
 _NAMESPACE = b"outpace"
-_REACHED = 10.0  # time limit of a connection in seconds
+_CONNECT_TIMEOUT_S = 10.0  # time limit of a connection in seconds
 
 
 def load_ray() -> Any:
@@ -45,17 +45,17 @@ def connect_ray(address: str = "auto") -> Iterator[Any]:
     if address == "auto" and ray.is_initialized():
         yield ray
         return
-    named = (os.environ.get("RAY_ADDRESS", "") if address == "auto" else address).removeprefix(SCHEME)
+    server = (os.environ.get("RAY_ADDRESS", "") if address == "auto" else address).removeprefix(SCHEME)
     try:
-        if ":" in named:
-            _reach(named)
-        _init(ray, address if address == "auto" else SCHEME + address)
+        if ":" in server:
+            _require_listener(server)
+        _connect(ray, address if address == "auto" else SCHEME + address)
     except (OSError, RuntimeError, ValueError, ray.exceptions.RayError) as error:
         # the last line, because a server's own errors are tracebacks
         lines = str(getattr(error, "strerror", None) or error).strip().splitlines()
-        said = lines[-1] if lines else type(error).__name__
+        message = lines[-1] if lines else type(error).__name__
         raise CaptureError(
-            f"No Ray cluster is to be reached{named and f' at {named}'}: {said.rstrip('.')}. Give ray://auto on a node of the cluster, or "
+            f"No Ray cluster is to be reached{server and f' at {server}'}: {message.rstrip('.')}. Give ray://auto on a node of the cluster, or "
             f"ray://HOST:PORT of its Ray client server, which is port {CLIENT_PORT} of the head node by default."
         ) from None
     try:
@@ -95,46 +95,46 @@ def find_workers(address: str, run: str = "") -> list[str]:
     UsageError where there are several runs.
     """
     with connect_ray(address) as ray:
-        entries = _anywhere(ray, _entries)
+        entries = _run_on_cluster(ray, _read_entries)
     runs = sorted({entry["run"] for entry in entries})
     if not runs:
         raise NotFoundError(
             "No worker of that Ray cluster can be captured: call outpace.ray.worker() in the function that it trains with."
         )
-    known = f"Workers of {', '.join(runs)} are registered in that Ray cluster"
+    registered = f"Workers of {', '.join(runs)} are registered in that Ray cluster"
     if run and run not in runs:
-        raise NotFoundError(f"{known}, none of {run}.")
+        raise NotFoundError(f"{registered}, none of {run}.")
     if not run and len(runs) > 1:
-        raise UsageError(f"{known}. Choose one: --run {runs[-1]}")
+        raise UsageError(f"{registered}. Choose one: --run {runs[-1]}")
     return sorted(entry["address"] for entry in entries if entry["run"] == (run or runs[0]))
 
 
-def _entries() -> list[dict[str, str]]:
+def _read_entries() -> list[dict[str, str]]:
     """Return the entries of living workers, and delete those of workers that were killed and could
     not do it themselves.
     """
     ray = load_ray()
     store, processes = ray.experimental.internal_kv, ray._private.state.workers()
     nodes = {node["NodeID"] for node in ray.nodes() if node["Alive"]}
-    found = []
+    entries = []
     for key in store._internal_kv_list(b"", namespace=_NAMESPACE):
         value = store._internal_kv_get(key, namespace=_NAMESPACE)
         entry = json.loads(value or b"{}")
         if entry and entry["node"] in nodes and key.decode().partition("/")[0] in processes:
-            found.append(entry)
+            entries.append(entry)
         else:
             store._internal_kv_del(key, namespace=_NAMESPACE)
-    return found
+    return entries
 
 
-def _anywhere(ray: Any, function: Callable[[], Any]) -> Any:
+def _run_on_cluster(ray: Any, function: Callable[[], Any]) -> Any:
     """Return what a function returns on the cluster. Ray's client is no part of the cluster, and
     sends the function there.
     """
     return ray.get(ray.remote(num_cpus=0)(function).remote()) if ray.util.client.ray.is_connected() else function()
 
 
-def _init(ray: Any, address: str) -> None:
+def _connect(ray: Any, address: str) -> None:
     """Connect to a cluster; a failed connection through a Ray client server is tried a second time.
 
     The server starts a process for each client, which may die at its start on a busy node, and this
@@ -148,9 +148,9 @@ def _init(ray: Any, address: str) -> None:
         ray.init(address, log_to_driver=False, configure_logging=False)
 
 
-def _reach(place: str) -> None:
+def _require_listener(server: str) -> None:
     """Raise OSError at once where nothing listens: Ray itself tries it for half a minute, and
     longer.
     """
-    host, _, port = place.rpartition(":")
-    socket.create_connection((host.strip("[]"), port), _REACHED).close()
+    host, _, port = server.rpartition(":")
+    socket.create_connection((host.strip("[]"), port), _CONNECT_TIMEOUT_S).close()

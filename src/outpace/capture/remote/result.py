@@ -8,7 +8,7 @@ from outpace.model.units import format_count
 
 # usual time in seconds for profiles to arrive; printed lines that cannot be updated say nothing
 # before
-_USUAL = 2.0
+_USUAL_TRANSFER_S = 2.0
 
 
 @dataclass(frozen=True)
@@ -47,8 +47,8 @@ class HostOutcome:
         """Why the profile is missing; of a saved one the number of attempts and the worker's
         remark.
         """
-        again = f"at attempt {self.attempts}" if self.attempts > 1 else ""
-        return "; ".join(filter(None, (again, self.note))) if self.saved else self.reason
+        attempt = f"at attempt {self.attempts}" if self.attempts > 1 else ""
+        return "; ".join(filter(None, (attempt, self.note))) if self.saved else self.reason
 
 
 @dataclass(frozen=True)
@@ -70,11 +70,11 @@ class RemoteResult:
         missing = [host for host in self.hosts if not host.saved]
         if not missing:
             return None
-        why = "".join(f" {host.address}: {host.reason}." for host in missing) if reasons else ""
+        reason_text = "".join(f" {host.address}: {host.reason}." for host in missing) if reasons else ""
         if self.run is None:
-            return CaptureError(f"No profile was captured.{why}")
-        which = f"{len(missing)} of {format_count(len(self.hosts), 'worker')} {'is' if len(missing) == 1 else 'are'} missing"
-        return PartialCaptureError(f"{which} from {self.run}.{why}")
+            return CaptureError(f"No profile was captured.{reason_text}")
+        summary = f"{len(missing)} of {format_count(len(self.hosts), 'worker')} {'is' if len(missing) == 1 else 'are'} missing"
+        return PartialCaptureError(f"{summary} from {self.run}.{reason_text}")
 
 
 @dataclass(frozen=True)
@@ -101,17 +101,17 @@ class CaptureProgress:
 
 def format_progress(progress: CaptureProgress, duration: float, live: bool) -> str:
     """Return the progress in words; `live` adds the remaining seconds."""
-    through = len(progress.outcomes)
+    finished = len(progress.outcomes)
     count = f"{format_count(progress.total, 'worker')}"
-    left = f", {max(0.0, progress.expected - progress.elapsed):.0f} s left" if live else ""
+    remaining = f", {max(0.0, progress.expected - progress.elapsed):.0f} s left" if live else ""
     if progress.phase == "delay":
-        return f"waiting {progress.expected:g} s before the capture{left}"
+        return f"waiting {progress.expected:g} s before the capture{remaining}"
     if progress.phase == "pause":
         return f"asking again those that gave no profile: attempt {progress.attempt}"
     if progress.phase == "connect":
         return f"connecting to {count}"
     if progress.asked < progress.total:
         count = f"{progress.asked} of {count}"
-    if progress.elapsed <= progress.expected + (0.0 if live else _USUAL):
-        return f"capturing {duration:g} s on {count}{left}"
-    return f"waiting for profiles; {through} of {format_count(progress.total, 'worker')} through"
+    if progress.elapsed <= progress.expected + (0.0 if live else _USUAL_TRANSFER_S):
+        return f"capturing {duration:g} s on {count}{remaining}"
+    return f"waiting for profiles; {finished} of {format_count(progress.total, 'worker')} through"

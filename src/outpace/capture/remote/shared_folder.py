@@ -28,10 +28,10 @@ class SharedFolder:
     """
 
     def __init__(self, staging: Staging) -> None:
-        remote = is_url(staging.logdir)
-        self.root = f"{staging.logdir.rstrip('/')}/.outpace-{uuid.uuid4().hex}" if remote else f"{staging.folder}/collected"
-        self._remote = remote
-        self._used = False
+        is_remote = is_url(staging.logdir)
+        self.root = f"{staging.logdir.rstrip('/')}/.outpace-{uuid.uuid4().hex}" if is_remote else f"{staging.folder}/collected"
+        self._is_remote = is_remote
+        self._is_used = False
 
     def path(self, address: Address) -> str:
         """Return the path of a worker's profile."""
@@ -41,13 +41,13 @@ class SharedFolder:
         """Move a worker's profile to the local path `target` and return its size in bytes; 0 when
         it is not visible from here.
         """
-        self._used = True
-        end = time.monotonic() + APPEAR_TIMEOUT_S
+        self._is_used = True
+        deadline = time.monotonic() + APPEAR_TIMEOUT_S
         while True:
             with contextlib.suppress(OSError):
                 self._move(self.path(address), target)
                 return os.path.getsize(target)
-            if time.monotonic() > end:
+            if time.monotonic() > deadline:
                 return 0
             time.sleep(0.25)
 
@@ -55,7 +55,7 @@ class SharedFolder:
         """Remove the folder, where it is remote and was used; a local one is removed with the
         folder that it is in.
         """
-        if self._remote and self._used:
+        if self._is_remote and self._is_used:
             import fsspec
 
             # a store that refuses keeps a hidden folder, which is no reason to lose the profiles
@@ -65,7 +65,7 @@ class SharedFolder:
 
     def _move(self, path: str, target: str) -> None:
         """Move or download a file."""
-        if self._remote:
+        if self._is_remote:
             tree = open_tree(path)
             tree.download(tree.root, target)
         else:

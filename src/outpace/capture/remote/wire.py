@@ -45,45 +45,45 @@ class ProfileRequest:
     def encode(self) -> bytes:
         """Return the message as bytes."""
         options = (
-            _given(5, 1)  # version; without it servers replace the levels by their defaults
-            + _given(1, 1)  # include tf.data operations, as TensorFlow's own client asks
-            + _given(2, self.host_level)
-            + _given(3, self.device_level)
-            + _given(4, self.python_level)
+            _encode_number(5, 1)  # version; without it servers replace the levels by their defaults
+            + _encode_number(1, 1)  # include tf.data operations, as TensorFlow's own client asks
+            + _encode_number(2, self.host_level)
+            + _encode_number(3, self.device_level)
+            + _encode_number(4, self.python_level)
             # include the compiled programs (HLO), which is the default where the field is absent
-            + _given(7, 1)
-            + _given(8, self.start_ns)
-            + _given(9, self.duration_ms)
+            + _encode_number(7, 1)
+            + _encode_number(8, self.start_ns)
+            + _encode_number(9, self.duration_ms)
         )
         return (
-            _given(1, self.duration_ms)
-            + _given(2, MAX_EVENTS)
+            _encode_number(1, self.duration_ms)
+            + _encode_number(2, MAX_EVENTS)
             + encode_bytes(3, XPLANE_TOOL)
             + encode_bytes(4, options)
             + encode_bytes(5, self.root)
             + encode_bytes(6, self.session)
             + encode_bytes(7, self.host)
-            + _given(9, int(self.emit))
+            + _encode_number(9, int(self.emit))
         )
 
     @classmethod
     def decode(cls, data: bytes) -> ProfileRequest:
         """Return the request in a message. Raises ValueError when it is none."""
         outer = dict(iter_fields(data))
-        options = dict(iter_fields(_bytes(outer.get(4, b""))))
-        levels = {name: _int(options.get(field, 0)) for field, name in ((2, "host"), (4, "python"), (3, "device"))}
+        options = dict(iter_fields(_as_bytes(outer.get(4, b""))))
+        levels = {name: _as_int(options.get(field, 0)) for field, name in ((2, "host"), (4, "python"), (3, "device"))}
         if not options.get(5):  # version 0: the levels were not set
             levels = {"host": 2, "python": 0, "device": 1}
         return cls(
-            duration_ms=_int(options.get(9, 0)) or _int(outer.get(1, 0)),
+            duration_ms=_as_int(options.get(9, 0)) or _as_int(outer.get(1, 0)),
             host_level=levels["host"],
             python_level=levels["python"],
             device_level=levels["device"],
-            root=_text(outer.get(5, b"")),
-            session=_text(outer.get(6, b"")),
-            host=_text(outer.get(7, b"")),
+            root=_as_text(outer.get(5, b"")),
+            session=_as_text(outer.get(6, b"")),
+            host=_as_text(outer.get(7, b"")),
             emit=bool(outer.get(9, 0)),
-            start_ns=_int(options.get(8, 0)),
+            start_ns=_as_int(options.get(8, 0)),
         )
 
 
@@ -107,7 +107,7 @@ class ProfileResponse:
         data = b"" if self.xspace is None else bytes(self.xspace)
         body = encode_bytes(8, data) if emit else encode_bytes(6, encode_bytes(1, XPLANE_TOOL) + encode_bytes(2, data))
         record = encode_bytes(6, encode_bytes(1, RECORD_TOOL) + encode_bytes(2, bytes(self.record))) if self.record else b""
-        return body + _given(7, int(self.empty)) + record
+        return body + _encode_number(7, int(self.empty)) + record
 
     @classmethod
     def decode(cls, data: bytes) -> ProfileResponse:
@@ -121,14 +121,14 @@ class ProfileResponse:
             if field == 7:
                 empty = bool(value)
             elif field == 8:
-                xspace = _bytes(value)
+                xspace = _as_bytes(value)
             elif field == 6:
-                tool = dict(iter_fields(_bytes(value)))
-                name = _text(tool.get(1, b""))
+                tool = dict(iter_fields(_as_bytes(value)))
+                name = _as_text(tool.get(1, b""))
                 if name == RECORD_TOOL:
-                    record = _bytes(tool.get(2, b""))
+                    record = _as_bytes(tool.get(2, b""))
                 elif name.endswith(XPLANE_TOOL) and xspace is None:
-                    xspace = _bytes(tool.get(2, b""))
+                    xspace = _as_bytes(tool.get(2, b""))
         return cls(xspace, empty, record)
 
 
@@ -137,29 +137,29 @@ def has_events(xspace: memoryview | bytes) -> bool:
     `events` of those (4).
     """
     planes = (plane for field, plane in iter_fields(memoryview(xspace)) if field == 1)
-    lines = (line for plane in planes for field, line in iter_fields(_bytes(plane)) if field == 3)
-    return any(field == 4 for line in lines for field, _ in iter_fields(_bytes(line)))
+    lines = (line for plane in planes for field, line in iter_fields(_as_bytes(plane)) if field == 3)
+    return any(field == 4 for line in lines for field, _ in iter_fields(_as_bytes(line)))
 
 
-def _given(field: int, value: int) -> bytes:
+def _encode_number(field: int, value: int) -> bytes:
     """Return a number field; nothing for 0, which is what an absent field means."""
     return encode_integer(field, value) if value else b""
 
 
-def _int(value: int | memoryview | bytes) -> int:
+def _as_int(value: int | memoryview | bytes) -> int:
     """Return a field's number. Raises ValueError where it has bytes."""
     if not isinstance(value, int):
         raise ValueError("a number was expected, and bytes were found")
     return value
 
 
-def _bytes(value: int | memoryview | bytes) -> memoryview:
+def _as_bytes(value: int | memoryview | bytes) -> memoryview:
     """Return a field's bytes. Raises ValueError where it has a number."""
     if isinstance(value, int):
         raise ValueError("bytes were expected, and a number was found")
     return memoryview(value)
 
 
-def _text(value: int | memoryview | bytes) -> str:
+def _as_text(value: int | memoryview | bytes) -> str:
     """Return a field's text."""
-    return bytes(_bytes(value)).decode("utf-8", "replace")
+    return bytes(_as_bytes(value)).decode("utf-8", "replace")
