@@ -91,13 +91,13 @@ class _Snapshot(NamedTuple):
     """A profile of the host alone.
 
     profile: bytes of the profile.
-    began_ns: its start on the monotonic clock, ns.
+    begin_ns: its start on the monotonic clock, ns.
     is_busy: whether a device worked meanwhile.
     has_gradients: whether a gradient was computed op by op meanwhile.
     """
 
     profile: bytes
-    began_ns: int
+    begin_ns: int
     is_busy: bool
     has_gradients: bool
 
@@ -141,7 +141,7 @@ class HostSnapshots:
             second = self._record(profiler, seconds, stop_event)
             # analysed only now, because the analysis uses a core
             earlier, later = (self._analyze(snapshot) or Repetition() for snapshot in (first, second))
-            overhead = compute_overhead(repetition, earlier.runs, later.runs, second.began_ns - first.began_ns)
+            overhead = compute_overhead(repetition, earlier.runs, later.runs, second.begin_ns - first.begin_ns)
             if overhead.after_ns:
                 return overhead
         return StepDurations()
@@ -153,7 +153,7 @@ class HostSnapshots:
         is_busy, has_gradients = False, False
         with self._lock:
             session = run_between_calls(lambda: self._begin_session(profiler), is_ready=profiler.is_ready)
-            began_ns, deadline = time.monotonic_ns(), time.monotonic() + duration_s
+            begin_ns, deadline = time.monotonic_ns(), time.monotonic() + duration_s
             try:
                 while (remaining := deadline - time.monotonic()) > 0 and not self._paused.is_set():
                     if stop_event.wait(min(remaining, duration_s / 8)):
@@ -162,7 +162,7 @@ class HostSnapshots:
                     has_gradients = has_gradients or _is_computing_gradient()
             finally:
                 profile = run_between_calls(session.stop, is_ready=profiler.is_ready)
-        return _Snapshot(profile, began_ns, is_busy, has_gradients)
+        return _Snapshot(profile, begin_ns, is_busy, has_gradients)
 
     def _analyze(self, snapshot: _Snapshot) -> Repetition | None:
         """Return the repeated work in a snapshot; None where no response comes or the file cannot

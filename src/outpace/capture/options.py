@@ -238,8 +238,8 @@ class Repetition:
     @classmethod
     def from_json(cls, text: str) -> Repetition:
         """Return the repetition from the text that `to_json` returned."""
-        found: dict[str, Any] = json.loads(text)
-        return cls(**{**found, "runs": tuple(ProgramRuns(**each) for each in found["runs"])})
+        data: dict[str, Any] = json.loads(text)
+        return cls(**{**data, "runs": tuple(ProgramRuns(**runs) for runs in data["runs"])})
 
 
 @dataclass(frozen=True)

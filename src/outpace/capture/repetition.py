@@ -96,8 +96,8 @@ def _find_calls(timeline: Timeline) -> _FunctionEvents:
     """Return the calls of jitted functions."""
     trace = timeline.trace
     rows, step = _select_in_steps(timeline, event_names(trace).rows(EventFlag.JIT_CALL))
-    names, code = np.unique(trace.name[rows], return_inverse=True)
-    return _FunctionEvents(rows, step, code, [parse_jitted_function(trace.names[name]) for name in names.tolist()])
+    indices, code = np.unique(trace.name[rows], return_inverse=True)
+    return _FunctionEvents(rows, step, code, [parse_jitted_function(trace.names[index]) for index in indices.tolist()])
 
 
 def _find_op_runs(timeline: Timeline) -> _FunctionEvents:
@@ -141,7 +141,7 @@ def _find_next_training(timeline: Timeline) -> str:
     rows = event_names(trace).rows(EventFlag.JIT_CALL)
     is_after = trace.start[rows] >= int(steps.end[steps.complete].max())
     before, after = (
-        Counter(parse_jitted_function(trace.names[name]) for name in trace.name[group].tolist())
+        Counter(parse_jitted_function(trace.names[index]) for index in trace.name[group].tolist())
         for group in (rows[~is_after], rows[is_after])
     )
     candidates = [name for name in (after.keys() - before.keys()) & find_training_functions(trace) if after[name] >= MIN_ROUNDS]

@@ -84,11 +84,11 @@ class LoopSteps:
         A recently read data set is preferred to one that was only read before the training, to
         count its examples for instance.
         """
-        recent_ids = {id(step()) for step in self._recent_datasets}
+        recent_ids = {id(ref()) for ref in self._recent_datasets}
         candidates = [
             (id(dataset) in recent_ids, step.count, dataset) for dataset, step in self._reads.items() if 2 * step.count >= count
         ]
-        return max(candidates, key=lambda step: step[:2], default=(False, 0, None))[2]
+        return max(candidates, key=lambda item: item[:2], default=(False, 0, None))[2]
 
     def find_reader(self, dataset: Any) -> ReadSite | None:
         """Return the code and line that read a data set last; None where it was not read."""

@@ -366,14 +366,10 @@ class StepWindow:
         is_long_enough = now - self.opened_ns >= options.lasting * 1e9 or len(self.during_ns) >= MAX_STEPS
         is_long_enough = is_long_enough and not self._waits_for_rare_step(now)
         full = options.steps is not None and len(self.during_ns) >= options.steps and is_long_enough
-        if (
-            full
-            or self._has_too_many_events(now)
-            or (options.seconds is not None and now - self.opened_ns >= options.seconds * 1e9)
-        ):
+        if full or self._has_max_events(now) or (options.seconds is not None and now - self.opened_ns >= options.seconds * 1e9):
             self.close(_untrained_reason if self._may_precede_training(step) else None)
 
-    def _has_too_many_events(self, now: int) -> bool:
+    def _has_max_events(self, now: int) -> bool:
         """Whether the window has lasted as long as it may, because stopping the profiler takes time
         for each event. Only where the user gave no number of steps.
         """

@@ -44,7 +44,7 @@ class RemoteOptions:
             return f"A timeout of {self.timeout:g} seconds is not possible: give more than 0, and less than a day."
         if not 0 <= self.retries <= 1000:
             return f"{self.retries} retries are not possible: give 0 to 1000."
-        wrong = next(((name, most) for name, most in _LEVELS if not 0 <= getattr(self, name) <= most), None)
+        wrong = next(((name, limit) for name, limit in _LEVELS if not 0 <= getattr(self, name) <= limit), None)
         return f"{wrong[0]} must be from 0 to {wrong[1]}." if wrong else None
 
 
