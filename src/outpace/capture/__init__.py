@@ -1,8 +1,8 @@
-"""Getting a profile: from a running program (`outpace.capture(...)`), from an unmodified script, or
-from workers elsewhere.
+"""Ways to a profile: from a running program (`outpace.capture(...)`), from an unmodified script, or
+from workers on other machines.
 
-The public names load on first use: this package is also imported inside the user's training
-process, which must not see any other module than its script would have loaded (see `launch`).
+The public names load on first use. This package is also imported inside the user's training
+process, which must not see any module that its script would not have loaded (see `launch`).
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """`outpace.ProfilerCallback`: captures a range of batches of Keras `fit`, `evaluate` or `predict`,
 with marked steps.
 
-Loaded by the user's access to that name only, because a callback class needs Keras.
+The module is loaded when that name is first used, because a callback class needs Keras.
 """
 
 from __future__ import annotations
@@ -40,21 +40,22 @@ class ProfilerCallback(Callback):  # type: ignore[misc]  # Keras is not followed
     """Captures batches `first` to `last` (counted from 1 over all epochs, both included) into a log
     directory.
 
-    The training never fails because of a capture. When nothing can be captured (training that ends
-    before the first batch, a log directory that is read-only) a line on stderr says why; when it
-    ends inside the range, the batches until then are saved.
+    The training never fails because of a capture. When nothing can be captured (the training ends
+    before the first batch, or the log directory is read-only), a line on stderr says why; when the
+    training ends inside the range, the batches until then are saved.
 
     Args:
-        logdir: in TensorBoard's layout; a path, or a URL that fsspec understands. Open it with
-            `outpace report`, TensorBoard or XProf.
-        batches: first and last batch; what runs before the first one is warm-up. With
+        logdir: log directory in TensorBoard's layout; a path, or a URL that fsspec understands.
+            Open it with `outpace report`, TensorBoard or XProf.
+        batches: first and last batch; the batches before the first one are warm-up. With
             `steps_per_execution` whole calls are captured.
-        seconds: the capture ends after this time at the latest, because a profiler keeps every
-            event in memory.
+        seconds: maximum duration of the capture, because a profiler holds every event in memory.
         host_level: the profiler's tracer level of the host, 0 to 3.
-        python_level: 1 also records Python calls, where the framework's version takes it.
+        python_level: 1 also records Python calls, where the framework's version supports it.
         device_level: 0 leaves devices out.
         report: when the training ends, print the first screen of `outpace report` to stderr.
+
+    Example: `model.fit(dataset, callbacks=[outpace.ProfilerCallback("logs", batches=(10, 25))])`.
     """
 
     def __init__(
@@ -82,19 +83,21 @@ class ProfilerCallback(Callback):  # type: ignore[misc]  # Keras is not followed
         self._session: CaptureSession | None = None
         self._sources = SourceRecorder()
         self._steps: KerasSteps | None = None
-        self._unreported = report
+        self._report_pending = report
 
     @property
     def run(self) -> str | None:
-        """The run folder (path or URL) of the profile, or None as long as there is none."""
+        """Run folder (path or URL) of the profile; None while there is none."""
         saved = self._session.saved_profile if self._session else None
         return saved.run if saved else None
 
     def attach(self, model: Any) -> ProfilerCallback:
-        """Watch the model's `train_on_batch`, which calls no callbacks; a step then runs from the
-        end of one call to the end of the next.
+        """Capture a model that is trained with `train_on_batch`, which calls no callbacks; returns
+        this callback.
+
+        A step runs from the end of one call to the end of the next.
         """
-        session, original = self._begin(model), model.train_on_batch
+        session, original = self._ensure_session(model), model.train_on_batch
         step = StepCandidate("keras train_on_batch", framework=keras_framework(), count=1)
 
         @functools.wraps(original)
@@ -105,16 +108,20 @@ class ProfilerCallback(Callback):  # type: ignore[misc]  # Keras is not followed
             return result
 
         model.train_on_batch = train_on_batch
-        atexit.register(self._ended)
+        atexit.register(self._finish_training)
         return self
 
-    def _begin(self, model: Any) -> CaptureSession:
-        """The session, made when the model (and so the number of batches per call) is known."""
+    def _ensure_session(self, model: Any) -> CaptureSession:
+        """Return the session. The first call creates it, because only the model knows the number of
+        batches per call.
+        """
         if self._session is None:
             per_call = steps_per_execution(model)
             first, last = ((batch - 1) // per_call + 1 for batch in self.batches)
             options = replace(self._options, warmup=first, steps=last - first + 1)
-            self._session = CaptureSession(options, self._logdir, self._logdir, self._note, lambda saved: None, lambda: None)
+            self._session = CaptureSession(
+                options, self._logdir, self._logdir, self._write_record, lambda saved: None, lambda: None
+            )
             framework = keras_framework()
             if framework in sys.modules:
                 self._session.profilers[framework] = PROFILER_CLASSES[framework](sys.modules[framework], options)
@@ -122,11 +129,14 @@ class ProfilerCallback(Callback):  # type: ignore[misc]  # Keras is not followed
                 self._session, lambda: None, keras_backend(), first=1, mark=not is_keras_2(model), explicit=True
             )
             if framework == "tensorflow" and not is_keras_2(model):
-                self._sources.install(sys.modules["keras"])  # layers exist by now: their names are noted, not their lines
+                # the layers exist already, so that their names are recorded, but not the lines that
+                # made them
+                self._sources.install(sys.modules["keras"])
                 FunctionTraceRecorder(self._sources.add_graph).install(sys.modules[framework])
         return self._session
 
-    def _note(self, session: CaptureSession, saved: SavedProfile) -> None:
+    def _write_record(self, session: CaptureSession, saved: SavedProfile) -> None:
+        """Write the record next to a saved profile."""
         write_capture_record(
             saved,
             build_window_summary(session.window),
@@ -136,59 +146,64 @@ class ProfilerCallback(Callback):  # type: ignore[misc]  # Keras is not followed
             sources=self._sources.build_sources(),
         )
 
-    def _phase_begins(self, kind: str, logs: Any = None) -> None:
-        self._begin(self.model)
+    def _on_phase_begin(self, kind: str, logs: Any = None) -> None:
+        """Keras begins `fit`, `evaluate` or `predict` (`kind`: train, test, predict)."""
+        self._ensure_session(self.model)
         if self._steps is not None:
             self._steps.on_phase_begin(kind, self)
 
-    def _phase_ends(self, kind: str, logs: Any = None) -> None:
+    def _on_phase_end(self, kind: str, logs: Any = None) -> None:
+        """Keras ends `fit`, `evaluate` or `predict`."""
         if self._steps is not None and self._steps.on_phase_end(kind, self):
-            self._ended()
+            self._finish_training()
 
-    def _batch_begins(self, kind: str, batch: int, logs: Any = None) -> None:
+    def _on_batch_begin(self, kind: str, batch: int, logs: Any = None) -> None:
+        """Keras begins a batch."""
         if self._steps is not None:
             self._steps.on_batch_begin(kind, self)
 
-    def _batch_ends(self, kind: str, batch: int, logs: Any = None) -> None:
+    def _on_batch_end(self, kind: str, batch: int, logs: Any = None) -> None:
+        """Keras ends a batch."""
         if self._steps is not None:
             self._steps.on_batch_end(kind, self)
 
-    on_train_begin = functools.partialmethod(_phase_begins, "train")
-    on_train_end = functools.partialmethod(_phase_ends, "train")
-    on_train_batch_begin = functools.partialmethod(_batch_begins, "train")
-    on_train_batch_end = functools.partialmethod(_batch_ends, "train")
-    on_test_begin = functools.partialmethod(_phase_begins, "test")
-    on_test_end = functools.partialmethod(_phase_ends, "test")
-    on_test_batch_begin = functools.partialmethod(_batch_begins, "test")
-    on_test_batch_end = functools.partialmethod(_batch_ends, "test")
-    on_predict_begin = functools.partialmethod(_phase_begins, "predict")
-    on_predict_end = functools.partialmethod(_phase_ends, "predict")
-    on_predict_batch_begin = functools.partialmethod(_batch_begins, "predict")
-    on_predict_batch_end = functools.partialmethod(_batch_ends, "predict")
+    on_train_begin = functools.partialmethod(_on_phase_begin, "train")
+    on_train_end = functools.partialmethod(_on_phase_end, "train")
+    on_train_batch_begin = functools.partialmethod(_on_batch_begin, "train")
+    on_train_batch_end = functools.partialmethod(_on_batch_end, "train")
+    on_test_begin = functools.partialmethod(_on_phase_begin, "test")
+    on_test_end = functools.partialmethod(_on_phase_end, "test")
+    on_test_batch_begin = functools.partialmethod(_on_batch_begin, "test")
+    on_test_batch_end = functools.partialmethod(_on_batch_end, "test")
+    on_predict_begin = functools.partialmethod(_on_phase_begin, "predict")
+    on_predict_end = functools.partialmethod(_on_phase_end, "predict")
+    on_predict_batch_begin = functools.partialmethod(_on_batch_begin, "predict")
+    on_predict_batch_end = functools.partialmethod(_on_batch_end, "predict")
 
-    def _ended(self) -> None:
-        """Training is over: save an open window, complete the record with the steps after it, or
-        say why there is nothing.
+    def _finish_training(self) -> None:
+        """Finish after the training: save an open window, add the steps after the window to the
+        record, or print why nothing was captured.
         """
         session = self._session
         if session is None or os.getpid() != session.pid:
             return
         window = session.window
-        wanted = self.batches[1] - self.batches[0] + 1
+        batch_count = self.batches[1] - self.batches[0] + 1
         if window.state is WindowState.OPEN:
             window.close()
             if session.saved_profile:
-                print_message(f"training ended inside the range of {wanted} batches: the profile holds those until then")
+                print_message(f"training ended inside the range of {batch_count} batches: the profile holds those until then")
         elif window.state is WindowState.WAITING:
-            self._say_nothing(window.top_candidate)
+            self._print_no_capture(window.top_candidate)
         elif session.saved_profile and window.after_ns and not is_url(session.saved_profile.run):
-            self._note(session, session.saved_profile)
-        if session.saved_profile and self._unreported:
-            self._unreported = False
+            self._write_record(session, session.saved_profile)
+        if session.saved_profile and self._report_pending:
+            self._report_pending = False
             print_run_report(session.saved_profile.run)
 
-    def _say_nothing(self, most: StepCandidate | None) -> None:
-        batches = (most.count - 1) * most.steps_per_execution if most else 0
+    def _print_no_capture(self, candidate: StepCandidate | None) -> None:
+        """Print why nothing was captured, with a range of batches that would work."""
+        batches = (candidate.count - 1) * candidate.steps_per_execution if candidate else 0
         first, last = self.batches
         text = f"training ended after {batches} batches, before batch {first}, so nothing was captured"
         if batches > 1:
@@ -201,8 +216,11 @@ def mark_tensorboard_steps() -> None:
     """Make the stock `TensorBoard(profile_batch=...)` callback of Keras 3 mark its steps, which it
     does not do by itself.
 
-    Without it, XProf and TensorBoard find no step in its profile ("No step time measured"). Call it
-    once before `fit`.
+    Without the marks, XProf and TensorBoard find no step in its profile ("No step time measured").
+    Call it once before `fit`::
+
+        outpace.mark_tensorboard_steps()
+        model.fit(dataset, callbacks=[keras.callbacks.TensorBoard("logs", profile_batch=(10, 20))])
     """
     from keras.src import backend
 

@@ -1,6 +1,4 @@
-"""The cells of a notebook, or of an IPython shell, in which code was typed. Standard
-library only.
-"""
+"""Cells of a notebook, or of an IPython shell, in which code was typed. Standard library only."""
 
 from __future__ import annotations
 
@@ -8,8 +6,8 @@ import sys
 
 
 def find_cells() -> dict[str, str]:
-    """`In [3]` of each file name under which IPython compiled a cell; empty where no shell of
-    IPython runs.
+    """Return the cell, such as `In [3]`, of each file name under which IPython compiled code; empty
+    where no IPython shell runs.
     """
     shell = getattr(sys.modules.get("IPython"), "get_ipython", lambda: None)()
     numbers = getattr(getattr(shell, "compile", None), "_filename_map", None)

@@ -1,5 +1,5 @@
-"""What JAX compiles: when, for how long, and for which line of the user's. Told by JAX's own
-monitoring; standard library only.
+"""Records what JAX compiles: when, for how long, and for which line of the user's, from the events
+of JAX's own monitoring. Standard library only.
 """
 
 from __future__ import annotations
@@ -15,57 +15,66 @@ from outpace.capture.jit_arguments import ArgumentChange, JitArguments
 from outpace.capture.stacks import owner_of
 from outpace.store.record import Compilation
 
-EVENT_PREFIX = "/jax/core/compile/"  # tracing, lowering to MLIR, and the compiler proper
-LOWERING_EVENT, COMPILE_EVENT = "jaxpr_to_mlir_module_duration", "backend_compile_duration"  # the last two
+# prefix of the events of tracing, of lowering to MLIR and of compiling
+EVENT_PREFIX = "/jax/core/compile/"
+# endings of the events of lowering and of compiling
+LOWERING_EVENT, COMPILE_EVENT = "jaxpr_to_mlir_module_duration", "backend_compile_duration"
 MAX_COMPILATIONS = 500
-MIN_DURATION_S = 1e-3  # tracing a small function is no news
+MIN_DURATION_S = 1e-3  # tracing a small function takes less, and is not recorded
 
 
 class CompilationRecorder:
-    """Listens to JAX's compile events. `is_recording` says whether an event is to be kept, as while
-    a profile is recorded.
+    """Records JAX's compile events while `is_recording()` is true, as while a profile is recorded.
+
+    compilations: recorded events, in order.
+    last_event_s: time of the last compile event, monotonic clock, seconds; None before the first.
+    is_pending: whether a program was lowered and is not compiled yet.
     """
 
     def __init__(self, is_recording: Callable[[], bool]) -> None:
         self.compilations: list[Compilation] = []
-        self.last_event_s: float | None = None  # when the last event came, on the monotonic clock
-        self.is_pending = False  # something was lowered, and is not compiled yet
-        self._wanted = is_recording
+        self.last_event_s: float | None = None
+        self.is_pending = False
+        self._is_recording = is_recording
         self._owners: dict[str, str] = {}
-        self._arguments = JitArguments()
+        self._jit_arguments = JitArguments()
 
     def install(self, jax: Any) -> None:
-        """Begin to listen; a JAX without monitoring is left alone."""
+        """Register with JAX's monitoring; does nothing where this JAX has none."""
         monitoring = getattr(jax, "monitoring", None) or sys.modules.get("jax._src.monitoring")
         listen = getattr(monitoring, "register_event_duration_secs_listener", None)
         if listen is not None:
             listen(self.on_event)
 
     def on_event(self, event: str, duration: float, **details: Any) -> None:
-        """JAX tells of something that took `duration` seconds and has just ended."""
+        """Listener of JAX's monitoring: something that took `duration` seconds has just ended."""
         if not event.startswith(EVENT_PREFIX):
             return
         with suppress_faults():
             self.last_event_s = time.monotonic()
             done = event.endswith(COMPILE_EVENT)
             self.is_pending = not done and (self.is_pending or event.endswith(LOWERING_EVENT))
-            change = self._changed(sys._getframe(1)) if done else None  # also before the capture: the next one differs from it
-            if self._wanted() and len(self.compilations) < MAX_COMPILATIONS and (done or duration >= MIN_DURATION_S):
-                self.compilations.append(self._noted(event, duration, str(details.get("fun_name", "")), change))
+            # also outside a capture, because the next compilation is compared with this one
+            change = self._find_change(sys._getframe(1)) if done else None
+            if self._is_recording() and len(self.compilations) < MAX_COMPILATIONS and (done or duration >= MIN_DURATION_S):
+                self.compilations.append(self._build_compilation(event, duration, str(details.get("fun_name", "")), change))
 
-    def _changed(self, frame: FrameType) -> ArgumentChange | None:
-        """Which arguments made JAX compile; None where JAX, or an argument of the user's own
-        making, does not tell.
+    def _find_change(self, frame: FrameType) -> ArgumentChange | None:
+        """Return which arguments made JAX compile; None where JAX, or an argument's own code,
+        raises.
         """
         try:
-            return self._arguments.find_change(frame)
+            return self._jit_arguments.find_change(frame)
         except Exception:
             return None
 
-    def _noted(self, event: str, duration: float, program: str, change: ArgumentChange | None) -> Compilation:
+    def _build_compilation(self, event: str, duration: float, program: str, change: ArgumentChange | None) -> Compilation:
+        """Return the record of a compilation that has just ended, with the innermost line of the
+        user on the stack.
+        """
         now = time.time_ns()
         frame: FrameType | None = sys._getframe(2)
-        while frame is not None and self._owner(frame.f_code.co_filename):
+        while frame is not None and self._find_owner(frame.f_code.co_filename):
             frame = frame.f_back
         file, line, function = "", 0, ""
         if frame is not None:
@@ -74,7 +83,8 @@ class CompilationRecorder:
         before, arguments = (change.before, change.now) if change else (None, None)
         return Compilation(now, round(duration * 1e9), event, file, line, function, program, before, arguments)
 
-    def _owner(self, file: str) -> str:
+    def _find_owner(self, file: str) -> str:
+        """Return the owner of a file (see `owner_of`), from a cache."""
         owner = self._owners.get(file)
         if owner is None:
             owner = self._owners[file] = owner_of(file)

@@ -1,4 +1,4 @@
-"""Whose code is calling: the user's line behind a call into a library.
+"""Finds the user's line behind a call into a library.
 
 AutoGraph runs a rewritten copy of the user's function from a temporary file; TensorFlow's own stack
 helper maps such a frame back to the line that the user wrote.
@@ -18,14 +18,17 @@ from outpace.capture.libraries import library_of
 
 LIBRARIES = ("tensorflow", "keras", "tf_keras", "tensorflow_datasets")
 AUTOGRAPH_PREFIX = "__autograph_generated_file"
-_OWN = os.path.dirname(os.path.dirname(os.path.abspath(__file__))) + os.sep
-_LIBRARY = os.path.dirname(os.path.abspath(os.__file__)) + os.sep
+_OWN_FOLDER = os.path.dirname(os.path.dirname(os.path.abspath(__file__))) + os.sep
+_STDLIB_FOLDER = os.path.dirname(os.path.abspath(os.__file__)) + os.sep
 
 
 @dataclass(frozen=True)
 class CallSite:
-    """A line of the user's code; `library` is the package between it and the call, None for a
-    direct call, and `entry` the name of its function that the line calls.
+    """A line of the user's code that leads to a call.
+
+    file, line: source file and line number.
+    library: package between the line and the call; None where the line makes the call itself.
+    entry: function of that package that the line calls.
     """
 
     file: str
@@ -35,13 +38,15 @@ class CallSite:
 
     @property
     def text(self) -> str:
-        """The source line, without its indentation; empty when the source is not at hand."""
+        """Source line without its indentation; "" where the source is not available."""
         return linecache.getline(self.file, self.line).strip()
 
 
 def find_call_site(depth: int = 2) -> CallSite | None:
-    """The place behind the function that calls this one; None when TensorFlow itself is the direct
-    caller.
+    """Return the user's line that leads to the function which calls this one; None when TensorFlow
+    itself is the direct caller.
+
+    `depth` is the number of frames to skip, as in `sys._getframe`.
     """
     frame: FrameType | None = sys._getframe(depth)
     library: str | None = None
@@ -50,20 +55,20 @@ def find_call_site(depth: int = 2) -> CallSite | None:
         name = frame.f_code.co_filename
         if AUTOGRAPH_PREFIX in name:
             return find_mapped_call_site(library)
-        package = _package(name)
+        package = _package_of(name)
         if package is None and not name.startswith("<frozen"):
             return CallSite(os.path.abspath(name) if not name.startswith("<") else name, frame.f_lineno, library, entry)
-        if library is None and package == "tensorflow" and not _autograph(name):
+        if library is None and package == "tensorflow" and not _is_autograph_file(name):
             return None
-        if package not in (None, "outpace") and not _autograph(name):
+        if package not in (None, "outpace") and not _is_autograph_file(name):
             library, entry = library or package, frame.f_code.co_name
         frame = frame.f_back
     return None
 
 
 def code_of(function: Any) -> CodeType | None:
-    """Of the Python function, or method, that a `tf.function` was made of; TensorFlow wraps a
-    method once more.
+    """Return the code of the Python function, or method, from which a `tf.function` was made; None
+    for anything else. TensorFlow wraps a method once more.
     """
     python = getattr(function, "python_function", None)
     code = getattr(inspect.unwrap(python), "__code__", None) if callable(python) else None
@@ -71,31 +76,36 @@ def code_of(function: Any) -> CodeType | None:
 
 
 def is_user_file(filename: str) -> bool:
-    """Whether a file is the user's own: no library's, not the interpreter's, not ours."""
-    return not (filename.startswith(("<", _OWN, _LIBRARY)) or AUTOGRAPH_PREFIX in filename or library_of(filename))
+    """Whether a file is the user's own: not of a library, the interpreter or Outpace."""
+    return not (filename.startswith(("<", _OWN_FOLDER, _STDLIB_FOLDER)) or AUTOGRAPH_PREFIX in filename or library_of(filename))
 
 
 def is_keras_code(code: CodeType) -> bool:
-    """Whether code is Keras' own."""
+    """Whether code belongs to Keras."""
     return "/keras/src/" in code.co_filename.replace("\\", "/")
 
 
-def _package(filename: str) -> str | None:
-    if filename.startswith(_OWN):
+def _package_of(filename: str) -> str | None:
+    """Return `outpace` or the name in `LIBRARIES` to which a file belongs; None for any other
+    file.
+    """
+    if filename.startswith(_OWN_FOLDER):
         return "outpace"
     package = library_of(filename)
     return package if package in LIBRARIES else None
 
 
-def _autograph(filename: str) -> bool:
-    """AutoGraph's call dispatch stands between the user's function and what it calls, and the
-    trace-back filter too.
+def _is_autograph_file(filename: str) -> bool:
+    """Whether a file holds AutoGraph's call dispatch or TensorFlow's traceback filter, which stand
+    between the user's function and what it calls.
     """
     return "autograph" in filename or "traceback_utils" in filename
 
 
 def find_mapped_call_site(library: str | None) -> CallSite | None:
-    """The user's line as TensorFlow maps it; private, so any surprise means no place."""
+    """Return the user's line as TensorFlow's private stack helper maps it; None where that
+    fails.
+    """
     try:
         from tensorflow.python.util import tf_stack
 
@@ -104,6 +114,6 @@ def find_mapped_call_site(library: str | None) -> CallSite | None:
         return None
     for frame in reversed(frames):
         name = str(frame.filename)
-        if AUTOGRAPH_PREFIX not in name and _package(name) is None and not name.startswith("<"):
+        if AUTOGRAPH_PREFIX not in name and _package_of(name) is None and not name.startswith("<"):
             return CallSite(os.path.abspath(name), int(frame.lineno), library)
     return None

@@ -1,4 +1,4 @@
-"""Which framework trains in this process, and its profiler. Nothing is imported: only what the
+"""Which framework trains in this process, and its profiler. Nothing is imported here: only what the
 script has loaded counts.
 """
 
@@ -16,27 +16,29 @@ _FRAMEWORKS = ("tensorflow", "jax")
 
 
 def framework_in_use() -> str | None:
-    """`tensorflow`, `jax`, or None when the script has imported neither.
+    """Return `tensorflow`, `jax`, or None when the script has imported neither.
 
-    With both imported (TensorFlow imports JAX where that is installed; a JAX program may read its
-    data with tf.data): JAX once it has touched a device, else the backend of Keras.
+    Both can be imported: TensorFlow imports JAX where that is installed, and a JAX program may read
+    its data with tf.data. Then it is JAX once that has touched a device, else the backend of Keras.
     """
-    loaded = [name for name in _FRAMEWORKS if _imported(name)]
+    loaded = [name for name in _FRAMEWORKS if _is_imported(name)]
     if len(loaded) < 2:
         return loaded[0] if loaded else None
     touched = getattr(sys.modules.get("jax._src.xla_bridge"), "_backends", None)
     return "jax" if touched or keras_backend() == "jax" else "tensorflow"
 
 
-def _imported(name: str) -> bool:
-    """Whether a framework is imported to its end: another thread may be in the middle of that."""
+def _is_imported(name: str) -> bool:
+    """Whether a framework is imported completely; another thread may be in the middle of the
+    import.
+    """
     profiler = getattr(sys.modules.get(name), "profiler", None)
     return hasattr(profiler, "experimental" if name == "tensorflow" else "start_trace")
 
 
 def uses_cuda_graphs() -> bool:
-    """Whether JAX trains here on NVIDIA GPUs with CUDA graphs: it can crash where a trace ends on
-    another thread meanwhile.
+    """Whether JAX trains here on NVIDIA GPUs with CUDA graphs. It can then crash when a trace ends
+    on another thread.
     """
     backends = getattr(sys.modules.get("jax._src.xla_bridge"), "_backends", None) or {}
     return "cuda" in backends and allows_cuda_graphs()
@@ -49,25 +51,28 @@ def allows_cuda_graphs() -> bool:
 
 
 def keras_backend() -> str:
-    """Keras' backend; `tensorflow` where Keras is not imported or has no choice of backends."""
+    """Return Keras' backend; `tensorflow` where Keras is not imported or has no choice of
+    backends.
+    """
     backend = getattr(getattr(sys.modules.get("keras"), "backend", None), "backend", None)
     return str(backend()) if callable(backend) else "tensorflow"
 
 
 def keras_framework() -> str:
-    """The framework whose profiler sees what Keras runs: `jax` on that backend, else `tensorflow`,
-    which reads data for the others too.
+    """Return the framework whose profiler sees what Keras runs: `jax` on that backend, else
+    `tensorflow`, which reads the data on the other backends too.
     """
     return "jax" if keras_backend() == "jax" else "tensorflow"
 
 
 def build_profiler(options: CaptureOptions, framework: str | None = None) -> Profiler:
-    """The profiler of the framework that trains here (or of the one asked for); CaptureError when
-    it is not imported.
+    """Return the profiler of `framework`; by default of the framework that trains here.
+
+    Raises CaptureError when the framework is not imported.
     """
     name = framework or framework_in_use()
     module = sys.modules.get(name or "")
     if name is None or module is None:
-        what = f"{name} is not" if name else "neither TensorFlow nor JAX is"
-        raise CaptureError(f"There is nothing to profile: {what} imported. Import the framework before the capture starts.")
+        missing = f"{name} is not" if name else "neither TensorFlow nor JAX is"
+        raise CaptureError(f"There is nothing to profile: {missing} imported. Import the framework before the capture starts.")
     return PROFILER_CLASSES[name](module, options)

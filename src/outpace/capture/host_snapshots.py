@@ -1,10 +1,10 @@
-"""Short looks at what a JAX program runs, until something comes round there as a training does.
-Standard library only.
+"""Takes short profiles ("snapshots") of the host while a JAX program runs, until it repeats its
+work as a training does. Standard library only.
 
 JAX's own calls are C++, and cannot be watched without changing what the script gets from `jax.jit`.
 So the profiler records the host alone for a twentieth of a second, every second, without a tracer
-of devices where this JAX can be told so; the command that waits for the script reads what was
-recorded (`judge.py`), with the rule that finds the steps of a finished profile.
+of devices where this version of JAX allows that. The command that waits for the script analyses the
+snapshots (`repetition.py`), with the rule that finds the steps of a finished profile.
 """
 
 from __future__ import annotations
@@ -26,145 +26,170 @@ from outpace.capture.profilers import HostSession, JaxProfiler, ProfilerBusy
 from outpace.capture.stacks import owner_of
 from outpace.store.record import StepDurations
 
-FIRST_DURATION_S, MAX_DURATION_S = 0.05, 3.0  # of a look
-MAX_EVENTS = 200_000  # of a look, unless it is shorter than LEAST_LONGEST_S
+FIRST_DURATION_S, MAX_DURATION_S = 0.05, 3.0  # shortest and longest duration of a snapshot
+# maximum number of events in a snapshot that is longer than MAX_DURATION_FLOOR_S
+MAX_EVENTS = 200_000
 MAX_DURATION_FLOOR_S = 1.0
-DURATION_GROWTH = 4  # times as long as the last one is the next look while JAX works and nothing comes round
-MIN_ROUNDS = 3  # whole times that something must come round
-MIN_GAP_S, MAX_GAP_S = 1.0, 5.0  # between two looks, for MANY_ROUNDS that no profiler notes
+# factor between the durations of two snapshots, while JAX works and nothing repeats
+DURATION_GROWTH = 4
+MIN_ROUNDS = 3  # minimum number of whole rounds
+# pause between two snapshots, in which MANY_ROUNDS rounds run without a profiler
+MIN_GAP_S, MAX_GAP_S = 1.0, 5.0
 MANY_ROUNDS = 10
-GAP_LIMIT_S = 10.0  # for ROUNDS of them at least
-MAX_PAIRS = 3  # of looks, of which one may fall into a pause between two epochs
-SNAPSHOT_ROUNDS, MIN_SNAPSHOT_S = 2, 0.02  # that such a look lasts
-MAX_LONG_SNAPSHOTS = 2  # of the longest, in which JAX worked and nothing came round: its steps are longer than a look
+GAP_LIMIT_S = 10.0  # longest pause that may be needed for MIN_ROUNDS rounds
+MAX_PAIRS = 3  # pairs of snapshots: one pair may fall into the pause between two epochs
+SNAPSHOT_ROUNDS, MIN_SNAPSHOT_S = 2, 0.02  # duration of a snapshot of such a pair
+# number of snapshots of the longest duration without repetition, after which the steps count as
+# longer than a snapshot
+MAX_LONG_SNAPSHOTS = 2
 REQUEST_FILE, RESPONSE_FILE = "question.json", "answer-{number}.json"
-RESPONSE_TIMEOUT_S = 10.0  # for the command that judges
+RESPONSE_TIMEOUT_S = 10.0  # time in which the waiting command must answer
 _POLL_S = 0.01
-_MAY_TRAIN = re.compile(r"grad|vjp|\bfit\b|train", re.IGNORECASE)
-_LARGEST_SOURCE = 4 << 20
-_DERIVATIVES = "jax/_src/interpreters/ad.py"  # where a gradient is computed op by op
+_TRAINING_WORDS = re.compile(r"grad|vjp|\bfit\b|train", re.IGNORECASE)
+_MAX_SOURCE_CHARS = 4 << 20
+_DERIVATIVES_FILE = "jax/_src/interpreters/ad.py"  # file whose functions compute a gradient op by op
 
 
 class AnalysisClient:
-    """Profiles that the command which waits for the script is to judge, one at a time; it answers
-    with what comes round in them.
+    """Requests the analysis of profiles from the command that waits for the script, one at a
+    time.
     """
 
     def __init__(self, folder: str, stop_event: threading.Event | None = None) -> None:
-        """`folder`: where questions and answers are left; "" where nobody answers. `stop_event`:
-        the script has ended, and waits for no answer.
+        """Create a client.
+
+        folder: folder for requests and responses; "" where no process answers.
+        stop_event: set when the script has ended and waits for no response.
         """
         self._folder = folder
-        self._over = stop_event or threading.Event()
-        self._number = 0
-        self._asking = threading.Lock()
+        self._stop_event = stop_event or threading.Event()
+        self._request_count = 0
+        self._lock = threading.Lock()
 
     def analyze(self, profile: str) -> Repetition | None:
-        """What comes round in the profile at this path; None where nobody answers in time."""
+        """Return the repeated work in the profile at this path; None where no response comes in
+        time.
+        """
         if not self._folder:
             return None
-        with self._asking, contextlib.suppress(OSError, ValueError, TypeError):
-            self._number += 1
-            question, answer = (
-                os.path.join(self._folder, name.format(number=self._number)) for name in (REQUEST_FILE, RESPONSE_FILE)
+        with self._lock, contextlib.suppress(OSError, ValueError, TypeError):
+            self._request_count += 1
+            request_path, response_path = (
+                os.path.join(self._folder, name.format(number=self._request_count)) for name in (REQUEST_FILE, RESPONSE_FILE)
             )
-            with open(f"{question}.part", "w", encoding="utf-8") as file:
-                file.write(AnalysisRequest(profile, self._number).to_json())
-            os.replace(f"{question}.part", question)
-            until = time.monotonic() + RESPONSE_TIMEOUT_S
-            while time.monotonic() < until and not self._over.wait(_POLL_S):
-                with contextlib.suppress(FileNotFoundError), open(answer, encoding="utf-8") as file:
+            with open(f"{request_path}.part", "w", encoding="utf-8") as file:
+                file.write(AnalysisRequest(profile, self._request_count).to_json())
+            os.replace(f"{request_path}.part", request_path)
+            deadline = time.monotonic() + RESPONSE_TIMEOUT_S
+            while time.monotonic() < deadline and not self._stop_event.wait(_POLL_S):
+                with contextlib.suppress(FileNotFoundError), open(response_path, encoding="utf-8") as file:
                     return Repetition.from_json(file.read())
         return None
 
 
-class _Look(NamedTuple):
-    """A profile of the host alone, when it began (monotonic ns), whether a device worked meanwhile,
-    and a gradient was computed op by op.
+class _Snapshot(NamedTuple):
+    """A profile of the host alone.
+
+    profile: bytes of the profile.
+    begin_ns: its start on the monotonic clock, ns.
+    is_busy: whether a device worked meanwhile.
+    has_gradients: whether a gradient was computed op by op meanwhile.
     """
 
     profile: bytes
-    began_ns: int
-    works: bool
-    derives: bool
+    begin_ns: int
+    is_busy: bool
+    has_gradients: bool
 
 
 class HostSnapshots:
-    """Takes looks of the host alone."""
+    """Takes snapshots and has them analysed."""
 
     def __init__(self, client: AnalysisClient, folder: str) -> None:
-        """`folder`: where a look is written for who judges it."""
-        self._questions = client
-        self._recording = threading.Lock()
+        """Create it with the `client` that analyses snapshots and the `folder` for their files."""
+        self._client = client
+        self._lock = threading.Lock()
         self._paused = threading.Event()
         self._path = os.path.join(folder, "look.xplane.pb")
 
     def take(self, profiler: JaxProfiler, seconds: float, stop_event: threading.Event) -> Repetition | None:
-        """What comes round within so many seconds; None where it cannot be told. Raises
-        ProfilerBusy while another profiler runs.
+        """Return the repeated work in a snapshot of `seconds`; None where it cannot be analysed.
+
+        Raises ProfilerBusy while another profiler runs.
         """
-        look = self._recorded(profiler, seconds, stop_event)
-        found = self._judged(look)
-        return found and found.with_activity(seconds, is_busy=look.works, has_gradients=look.derives)
+        snapshot = self._record(profiler, seconds, stop_event)
+        repetition = self._analyze(snapshot)
+        return repetition and repetition.with_activity(seconds, is_busy=snapshot.is_busy, has_gradients=snapshot.has_gradients)
 
     def measure_overhead(self, profiler: JaxProfiler, repetition: Repetition, stop_event: threading.Event) -> StepDurations:
-        """How long a round takes inside a window, in which `repetition` came round, and behind it,
-        where no profiler notes anything: two looks tell, by the numbers of the runs. Nothing where
-        they do not. Raises ProfilerBusy while another profiler runs.
+        """Return the duration of a round in a window and after it, without a profiler.
+
+        repetition: the repeated work in the window.
+
+        Two snapshots with a pause between them give the number of rounds in the pause, from the run
+        ids of a compiled program. Returns empty durations where they do not. Raises ProfilerBusy
+        while another profiler runs.
         """
-        between = max(MIN_GAP_S, min(MANY_ROUNDS * repetition.seconds, MAX_GAP_S), MIN_ROUNDS * repetition.seconds)
-        if between > GAP_LIMIT_S or not repetition.runs:
+        pause_s = max(MIN_GAP_S, min(MANY_ROUNDS * repetition.seconds, MAX_GAP_S), MIN_ROUNDS * repetition.seconds)
+        if pause_s > GAP_LIMIT_S or not repetition.runs:
             return StepDurations()
         seconds = SNAPSHOT_ROUNDS * repetition.seconds + MIN_SNAPSHOT_S
         for _ in range(MAX_PAIRS):
-            first = self._recorded(profiler, seconds, stop_event)
-            if stop_event.wait(between):
+            first = self._record(profiler, seconds, stop_event)
+            if stop_event.wait(pause_s):
                 break
-            second = self._recorded(profiler, seconds, stop_event)
-            before, behind = (self._judged(look) or Repetition() for look in (first, second))  # not sooner: that takes a core
-            found = compute_overhead(repetition, before.runs, behind.runs, second.began_ns - first.began_ns)
-            if found.after_ns:
-                return found
+            second = self._record(profiler, seconds, stop_event)
+            # analysed only now, because the analysis uses a core
+            earlier, later = (self._analyze(snapshot) or Repetition() for snapshot in (first, second))
+            overhead = compute_overhead(repetition, earlier.runs, later.runs, second.begin_ns - first.begin_ns)
+            if overhead.after_ns:
+                return overhead
         return StepDurations()
 
-    def _recorded(self, profiler: JaxProfiler, seconds: float, over: threading.Event) -> _Look:
-        """A look of so many seconds."""
-        works, derives = False, False
-        with self._recording:
-            session = run_between_calls(lambda: self._begun(profiler), is_ready=profiler.is_ready)
-            began_ns, until = time.monotonic_ns(), time.monotonic() + seconds
+    def _record(self, profiler: JaxProfiler, duration_s: float, stop_event: threading.Event) -> _Snapshot:
+        """Return a snapshot of `duration_s`, or shorter where `stop_event` is set or snapshots are
+        paused.
+        """
+        is_busy, has_gradients = False, False
+        with self._lock:
+            session = run_between_calls(lambda: self._begin_session(profiler), is_ready=profiler.is_ready)
+            begin_ns, deadline = time.monotonic_ns(), time.monotonic() + duration_s
             try:
-                while (left := until - time.monotonic()) > 0 and not self._paused.is_set():
-                    if over.wait(min(left, seconds / 8)):
+                while (remaining := deadline - time.monotonic()) > 0 and not self._paused.is_set():
+                    if stop_event.wait(min(remaining, duration_s / 8)):
                         break
-                    works = works or profiler.is_device_busy()
-                    derives = derives or _derives()
+                    is_busy = is_busy or profiler.is_device_busy()
+                    has_gradients = has_gradients or _is_computing_gradient()
             finally:
-                data = run_between_calls(session.stop, is_ready=profiler.is_ready)
-        return _Look(data, began_ns, works, derives)
+                profile = run_between_calls(session.stop, is_ready=profiler.is_ready)
+        return _Snapshot(profile, begin_ns, is_busy, has_gradients)
 
-    def _judged(self, look: _Look) -> Repetition | None:
-        """What comes round in a look; None where nobody answers."""
+    def _analyze(self, snapshot: _Snapshot) -> Repetition | None:
+        """Return the repeated work in a snapshot; None where no response comes or the file cannot
+        be written.
+        """
         with contextlib.suppress(OSError):
             with open(self._path, "wb") as file:
-                file.write(look.profile)
-            found = self._questions.analyze(self._path)
+                file.write(snapshot.profile)
+            repetition = self._client.analyze(self._path)
             os.remove(self._path)
-            return found
+            return repetition
         return None
 
     @contextlib.contextmanager
     def pause(self) -> Iterator[None]:
-        """Take none meanwhile: one that is being taken ends at once."""
+        """Take no snapshot inside this context; one that is being taken ends at once."""
         self._paused.set()
         try:
-            with hold_lock(self._recording):
+            with hold_lock(self._lock):
                 yield
         finally:
             self._paused.clear()
 
-    def _begun(self, profiler: JaxProfiler) -> HostSession:
-        """A session that has begun. Raises ProfilerBusy where the profiler is not ours to take."""
+    def _begin_session(self, profiler: JaxProfiler) -> HostSession:
+        """Return a started session. Raises ProfilerBusy while snapshots are paused or another
+        profiler runs.
+        """
         if self._paused.is_set():
             raise ProfilerBusy
         return profiler.begin_host_session()
@@ -173,84 +198,98 @@ class HostSnapshots:
 def compute_overhead(
     repetition: Repetition, first_runs: Iterable[ProgramRuns], second_runs: Iterable[ProgramRuns], gap_ns: int
 ) -> StepDurations:
-    """How long a round takes inside a window and behind it, by runs of programs in the window and
-    in two looks, of which the second began so much later than the first; nothing where they have no
-    program in common. Numbers of two programs may lie side by side: then they say something else
-    than the rounds.
+    """Return the duration of a round in a window and after it, from runs of a program in the window
+    and in two later snapshots.
+
+    repetition: repeated work in the window.
+    first_runs, second_runs: runs of programs in the two snapshots.
+    gap_ns: time from the start of the first snapshot to the start of the second, ns.
+
+    Returns empty durations where the three share no program. Run ids of two programs may be
+    adjacent and be taken for one; a program whose cycle does not fit the rounds is therefore
+    skipped.
     """
     for program in repetition.runs:
-        before, behind = program.find_same_program(first_runs), program.find_same_program(second_runs)
+        first, second = program.find_same_program(first_runs), program.find_same_program(second_runs)
         as_rounds = 0.5 < program.cycle_ns / (1e9 * repetition.seconds) < 2 if repetition.seconds else False
-        if program.per_round <= 0 or not as_rounds or before is None or behind is None or behind.first <= before.last:
+        if program.per_round <= 0 or not as_rounds or first is None or second is None or second.first <= first.last:
             continue
-        rounds = (behind.first - before.last) / program.per_round
+        rounds = (second.first - first.last) / program.per_round
         if rounds < MIN_ROUNDS:
             continue
-        took_ns = (gap_ns + behind.first_ns - before.last_ns) / rounds
-        return StepDurations((), (round(program.cycle_ns),), (round(took_ns),), (0, program.rounds, round(rounds)))
+        round_ns = (gap_ns + second.first_ns - first.last_ns) / rounds
+        return StepDurations((), (round(program.cycle_ns),), (round(round_ns),), (0, program.rounds, round(rounds)))
     return StepDurations()
 
 
 class TrainingDetector:
-    """What several looks say together: whether the program trains by now, and how long the next
-    look is to be.
+    """Decides from several snapshots whether the program trains by now, and how long the next
+    snapshot is.
+
+    next_duration_s: duration of the next snapshot, seconds.
+    last_repetition: repeated work of the last snapshot in which JAX worked.
     """
 
     def __init__(self, may_train: Callable[[], bool]) -> None:
-        """`mentions_training`: whether a program that computes no gradients yet may do so later."""
+        """Create it. `may_train()`: whether a program that has computed no gradients yet may do so
+        later (see `mentions_training`).
+        """
         self.next_duration_s = FIRST_DURATION_S
         self.last_repetition: Repetition | None = None
-        self._looked_s = 0.0  # that the last one took
+        self._last_duration_s = 0.0  # duration of the snapshot of `last_repetition`, seconds
         self._may_train = may_train
-        self._since: float | None = None  # something comes round that computes no gradients
-        self._rounds = Counter[str]()  # of what trains, in looks that each held too few
-        self._long = 0
+        self._untrained_since: float | None = None  # time since which work without gradients repeats, seconds
+        # rounds by training function, over snapshots that each had too few
+        self._rounds_by_function = Counter[str]()
+        self._long_count = 0
 
     def add(self, repetition: Repetition, now: float) -> bool:
-        """Take one look into account, at a time in seconds; True where the training runs."""
+        """Take a snapshot's repetition into account, at the time `now` in seconds; return True
+        where the training runs.
+        """
         if repetition.busy or self.last_repetition is None:
-            self.last_repetition, self._looked_s = repetition, self.next_duration_s
+            self.last_repetition, self._last_duration_s = repetition, self.next_duration_s
         if repetition.rounds >= MIN_ROUNDS:
-            self.next_duration_s, self._long = FIRST_DURATION_S, 0
+            self.next_duration_s, self._long_count = FIRST_DURATION_S, 0
             if repetition.trains or repetition.predicts or not self._may_train():
                 return True
-            self._since = now if self._since is None else self._since
-            return now - self._since >= UNTRAINED_TIMEOUT_S
+            self._untrained_since = now if self._untrained_since is None else self._untrained_since
+            return now - self._untrained_since >= UNTRAINED_TIMEOUT_S
         if not repetition.busy:
-            self.next_duration_s, self._long, self._since = FIRST_DURATION_S, 0, None
+            self.next_duration_s, self._long_count, self._untrained_since = FIRST_DURATION_S, 0, None
             return False
-        self._rounds[repetition.what] += repetition.rounds if repetition.trains else 0
-        longest = max(MAX_DURATION_FLOOR_S, min(MAX_DURATION_S, repetition.seconds_for(MAX_EVENTS)))
-        self._long += self.next_duration_s >= longest
-        self.next_duration_s = min(DURATION_GROWTH * self.next_duration_s, longest)
-        return self._rounds[repetition.what] >= MIN_ROUNDS or self._long >= MAX_LONG_SNAPSHOTS
+        self._rounds_by_function[repetition.what] += repetition.rounds if repetition.trains else 0
+        longest_s = max(MAX_DURATION_FLOOR_S, min(MAX_DURATION_S, repetition.seconds_for(MAX_EVENTS)))
+        self._long_count += self.next_duration_s >= longest_s
+        self.next_duration_s = min(DURATION_GROWTH * self.next_duration_s, longest_s)
+        return self._rounds_by_function[repetition.what] >= MIN_ROUNDS or self._long_count >= MAX_LONG_SNAPSHOTS
 
     def describe(self) -> str:
-        """What ran, where no training was seen, as a sentence; "" where nothing did."""
-        last = self.last_repetition
-        if last is None or not last.busy:
+        """Return a sentence on what ran while no training was seen; "" where JAX did nothing."""
+        repetition = self.last_repetition
+        if repetition is None or not repetition.busy:
             return ""
-        if last.rounds >= MIN_ROUNDS:
-            return f"{last.what} came round, and computed no gradients."
-        return f"JAX was at work, and nothing came round {MIN_ROUNDS} times within {self._looked_s:.1g} s."
+        if repetition.rounds >= MIN_ROUNDS:
+            return f"{repetition.what} came round, and computed no gradients."
+        return f"JAX was at work, and nothing came round {MIN_ROUNDS} times within {self._last_duration_s:.1g} s."
 
 
 def mentions_training() -> bool:
-    """Whether the program's own text speaks of gradients, or of training: one that does not will
-    compute none later on.
+    """Whether the program's source text mentions gradients or training; a program without will not
+    compute gradients later.
     """
     for module in tuple(sys.modules.values()):
         file = getattr(module, "__file__", None)
         if isinstance(file, str) and file.endswith(".py") and not owner_of(os.path.abspath(file)):
             with contextlib.suppress(OSError, ValueError), open(file, encoding="utf-8", errors="replace") as text:
-                if _MAY_TRAIN.search(text.read(_LARGEST_SOURCE)):
+                if _TRAINING_WORDS.search(text.read(_MAX_SOURCE_CHARS)):
                     return True
     return False
 
 
 def main_thread_line() -> str:
-    """The line of the program at which the main thread is, as in `train.py:14`; "" where there is
-    none.
+    """Return the program's line at which the main thread is, such as `train.py:14`; "" where there
+    is none.
     """
     frame = _main_frame()
     while frame is not None and owner_of(frame.f_code.co_filename):
@@ -258,17 +297,18 @@ def main_thread_line() -> str:
     return f"{os.path.basename(frame.f_code.co_filename)}:{frame.f_lineno}" if frame is not None else ""
 
 
-def _derives() -> bool:
-    """Whether the main thread is computing a gradient op by op, which no program's name tells."""
+def _is_computing_gradient() -> bool:
+    """Whether the main thread is computing a gradient op by op, which no program's name shows."""
     frame = _main_frame()
     while frame is not None:
-        if frame.f_code.co_filename.endswith(_DERIVATIVES):
+        if frame.f_code.co_filename.endswith(_DERIVATIVES_FILE):
             return True
         frame = frame.f_back
     return False
 
 
 def _main_frame() -> FrameType | None:
-    frames: Any = sys._current_frames()
-    found: FrameType | None = frames.get(threading.main_thread().ident)
-    return found
+    """Return the innermost frame of the main thread, or None."""
+    frames_by_thread: Any = sys._current_frames()
+    frame: FrameType | None = frames_by_thread.get(threading.main_thread().ident)
+    return frame

@@ -1,5 +1,4 @@
-"""Call a function right after a module has been imported by the script, without importing it
-ourselves.
+"""Calls a function right after the script has imported a module, without importing it itself.
 
 A finder in front of `sys.meta_path` lets the other finders locate the module and wraps its loader
 for the one moment of execution. Wrapping `builtins.__import__` instead would miss
@@ -18,8 +17,8 @@ Hook = Callable[[ModuleType], None]
 
 
 class ImportHooks:
-    """A meta path finder that runs a hook after each named module's first import; a failing hook is
-    reported, not raised.
+    """Meta path finder that calls a hook after each named module's first import. A hook that raises
+    is reported and does not stop the import.
     """
 
     def __init__(
@@ -28,28 +27,35 @@ class ImportHooks:
         on_error: Callable[[str, Exception], None],
         on_import: Callable[[str], None] = lambda name: None,
     ) -> None:
-        """Hooks by module name; `on_error` is told about a hook that failed, `on_import` of a named
-        module that is about to be imported.
+        """Create the finder.
+
+        hooks: functions that get the module, by its name.
+        on_error: called with the name of a module whose hook raised, and the exception.
+        on_import: called with the name of a module that is about to be imported.
         """
         self._hooks = dict(hooks)
-        self._report, self._before = on_error, on_import
-        self._looking: set[str] = set()  # for; another such finder asks this one back
+        self._on_error, self._on_import = on_error, on_import
+        # names being looked up: another such finder may call this one back
+        self._pending_names: set[str] = set()
 
     def install(self) -> None:
         """Put the finder in front of all others."""
         sys.meta_path.insert(0, self)
 
     def find_spec(self, name: str, path: Sequence[str] | None = None, target: ModuleType | None = None) -> ModuleSpec | None:
-        """Part of the import protocol: the other finders' answer, with its loader wrapped."""
-        if name not in self._hooks or name in self._looking:
+        """Return the spec that the other finders find, with its loader wrapped; None for a module
+        without a hook. Part of the import protocol.
+        """
+        if name not in self._hooks or name in self._pending_names:
             return None
-        self._looking.add(name)
+        self._pending_names.add(name)
         try:
-            return self._found(name, path, target)
+            return self._find_wrapped_spec(name, path, target)
         finally:
-            self._looking.discard(name)
+            self._pending_names.discard(name)
 
-    def _found(self, name: str, path: Sequence[str] | None, target: ModuleType | None) -> ModuleSpec | None:
+    def _find_wrapped_spec(self, name: str, path: Sequence[str] | None, target: ModuleType | None) -> ModuleSpec | None:
+        """Return the first spec of the other finders, with its loader wrapped."""
         for finder in sys.meta_path:
             find = getattr(finder, "find_spec", None)
             if finder is self or find is None:
@@ -57,41 +63,45 @@ class ImportHooks:
             spec: ModuleSpec | None = find(name, path, target)
             if spec is not None:
                 if spec.loader is not None and hasattr(spec.loader, "exec_module"):
-                    # By the protocol a loader; as its subclass it would answer for methods that the
-                    # real one lacks.
-                    wrapped: Any = _Loader(spec.loader, self._run)
+                    # The protocol asks for a loader. A subclass of Loader would have methods that
+                    # the real loader lacks.
+                    wrapped: Any = _CallbackLoader(spec.loader, self._run_hook)
                     spec.loader = wrapped
-                    self._before(name)
+                    self._on_import(name)
                 return spec
         return None
 
-    def _run(self, module: ModuleType) -> None:
+    def _run_hook(self, module: ModuleType) -> None:
+        """Call a module's hook, once."""
         hook = self._hooks.pop(module.__name__, None)
         if hook is None:
             return
         try:
             hook(module)
         except Exception as error:
-            self._report(module.__name__, error)
+            self._on_error(module.__name__, error)
 
 
-class _Loader:
-    """Executes a module with its real loader, then calls back; the module keeps the real loader."""
+class _CallbackLoader:
+    """Loader that executes a module with its real loader and then calls back; the module gets the
+    real loader.
+    """
 
     def __init__(self, real: Any, callback: Hook) -> None:
-        self._real = real
+        self._loader = real
         self._callback = callback
 
     def create_module(self, spec: ModuleSpec) -> ModuleType | None:
-        created: ModuleType | None = self._real.create_module(spec)
+        created: ModuleType | None = self._loader.create_module(spec)
         return created
 
     def exec_module(self, module: ModuleType) -> None:
-        module.__loader__ = self._real
+        module.__loader__ = self._loader
         if module.__spec__ is not None:
-            module.__spec__.loader = self._real  # resources and source look-ups must find the loader they know
-        self._real.exec_module(module)
+            # for readers of resources and sources, which expect the real loader
+            module.__spec__.loader = self._loader
+        self._loader.exec_module(module)
         self._callback(module)
 
     def __getattr__(self, name: str) -> Any:
-        return getattr(self._real, name)
+        return getattr(self._loader, name)

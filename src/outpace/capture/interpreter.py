@@ -5,7 +5,7 @@ A command that becomes the script's process itself does three things, in this or
 
     require_script(script, module)  # before any work
     ...                             # read the options
-    become(python_command("outpace.capture.remote.served_script", host, port, script))
+    exec_command(python_command("outpace.capture.remote.served_script", host, port, kind, script))
 
 A command that waits for the process starts `python_command(...)` itself.
 """
@@ -24,10 +24,11 @@ from outpace.model.input_files import SCRIPT, open_file
 
 
 def require_script(script: str, module: bool) -> None:
-    """Raise NotFoundError when there is no file `script`, or folder with a `__main__.py`;
-    UsageError for what nobody could read to its end.
+    """Check that the script can be read, before any work is done; a module is left for the
+    interpreter to find.
 
-    A module is left for the interpreter to find.
+    Raises NotFoundError when there is no file `script`, or folder with a `__main__.py`, and
+    UsageError for a file that cannot be read.
     """
     if module:
         return
@@ -41,34 +42,36 @@ def require_script(script: str, module: bool) -> None:
 
 
 def python_command(module: str, *arguments: str) -> list[str]:
-    """The command line of `python -m module arguments`, with the flags that this interpreter was
-    started with.
+    """Return the command line of `python -m module arguments`, with the flags of this
+    interpreter.
     """
-    return [*_interpreter(), "-m", module, *arguments]
+    return [*_interpreter_command(), "-m", module, *arguments]
 
 
 def script_command(script: str, argv: Sequence[str], module: bool) -> list[str]:
-    """The command line that runs a script as the user would, without anything of ours, with the
-    same flags.
+    """Return the command line that runs a script as the user would, without Outpace, with the flags
+    of this interpreter.
     """
-    return [*_interpreter(), *(["-m"] if module else []), script, *argv]
+    return [*_interpreter_command(), *(["-m"] if module else []), script, *argv]
 
 
-def _interpreter() -> list[str]:
-    python: Any = subprocess  # what multiprocessing starts its processes with, and no other way is as complete
+def _interpreter_command() -> list[str]:
+    """Return the path of this interpreter, followed by its flags."""
+    # multiprocessing uses the same private function; no public way is as complete
+    python: Any = subprocess
     return [sys.executable, *python._args_from_interpreter_flags()]
 
 
 def flush_output() -> None:
-    """Write out what was printed, so that it stands before what the script prints."""
+    """Flush stdout and stderr, so that printed text comes before what the script prints."""
     for stream in (sys.stdout, sys.stderr):
-        with contextlib.suppress(Exception):  # a stream that is closed, or that somebody has replaced
+        with contextlib.suppress(Exception):  # the stream may be closed or replaced
             stream.flush()
 
 
 def exec_command(command: Sequence[str]) -> NoReturn:
-    """Replace this process by a command of Python's: terminal, signals and exit code are that one's
-    own from here on.
+    """Replace this process by a Python command, which from then on owns the terminal, signals and
+    exit code.
     """
     flush_output()
     os.execv(sys.executable, list(command))

@@ -1,4 +1,4 @@
-"""The one door to TensorFlow's iterator class, which is private."""
+"""The only access to TensorFlow's iterator class, which is private."""
 
 from __future__ import annotations
 
@@ -7,7 +7,8 @@ from typing import Any
 
 
 def iterator_class() -> Any:
-    """The class of `iter(dataset)`, found through its module and not by making a data set; None
-    where this TensorFlow has none.
+    """Return the class of `iter(dataset)`; None where this TensorFlow has none.
+
+    It is looked up in its module, so that no data set has to be made.
     """
     return getattr(sys.modules.get("tensorflow.python.data.ops.iterator_ops"), "OwnedIterator", None)

@@ -1,11 +1,11 @@
-"""What made JAX compile a function: which of its arguments differ from those of the compilation
-before.
+"""Finds what made JAX compile a function: the arguments that differ from those of the previous
+compilation. Standard library only.
 
-Looked at only while a compilation is heard of, so that it costs nothing where none is. JAX's own
-Python function for a call that its cache does not know (`cache_miss(*args, **kwargs)`, since JAX
-0.4.26 at least) is then on the stack, with the arguments as the user passed them. It is private:
-where it is not found, nothing is known of the arguments, and the rest of the capture is as it was.
-Standard library only.
+The arguments are read only when JAX reports a compilation, so that calls without one cost nothing.
+JAX's own Python function for a call that its cache does not have (`cache_miss(*args, **kwargs)`,
+since JAX 0.4.26 at least) is then on the stack, with the arguments as the user passed them. It is
+private: where it is not found, the arguments are unknown, and the rest of the capture is
+unaffected.
 """
 
 from __future__ import annotations
@@ -19,22 +19,24 @@ from typing import Any
 
 from outpace._dataclass import dataclass
 
-MAX_FUNCTIONS = 2000  # whose last arguments are remembered
-MAX_ARRAYS = 2000  # arrays of one call that are described
-MAX_CHANGES = 8  # arguments that are noted: where more differ, the first ones say why
+MAX_FUNCTIONS = 2000  # functions whose last arguments are stored
+MAX_ARRAYS = 2000  # described arrays per call
+MAX_CHANGES = 8  # recorded arguments per compilation; where more differ, the first ones show why
 MAX_TEXT = 80
-MAX_COMPARED_TEXT = 4000  # of a static value's text, in which a difference is looked for
-_DEEPEST = 3  # fields of fields
-_CALL = "cache_miss"
+MAX_COMPARED_TEXT = 4000  # characters of a static value's text that are compared
+_MAX_DEPTH = 3  # depth of nested fields
+_CACHE_MISS = "cache_miss"
 
 
 @dataclass(frozen=True)
 class ArgumentChange:
-    """Arguments that differ, by name and path (`params['w1']`): what they were (None: the
-    function's first compilation), and what they are.
+    """Arguments in which two compilations of a function differ, by name and path (`params['w1']`).
 
-    Arrays are described as `float32[16,64]`, static values as `Literal[...]`; an argument that was
-    or is not there is left out.
+    before: descriptions in the previous compilation; None at the function's first compilation.
+    now: descriptions in this compilation.
+
+    Arrays are described as `float32[16,64]`, static values as `Literal[...]`. An argument that one
+    of the two calls does not have is left out there.
     """
 
     before: Mapping[str, str] | None
@@ -42,47 +44,47 @@ class ArgumentChange:
 
 
 class JitArguments:
-    """Remembers the arguments for which each function was compiled last."""
+    """Stores the arguments with which each function was compiled last."""
 
     def __init__(self) -> None:
-        self._last: dict[tuple[Any, str], dict[str, str]] = {}
+        self._last_arguments: dict[tuple[Any, str], dict[str, str]] = {}
 
     def find_change(self, frame: FrameType | None) -> ArgumentChange | None:
-        """What differs for the compilation that `frame` is part of; None where that
+        """Return what differs in the compilation that is running below `frame`; None where it
         cannot be seen.
         """
-        while frame is not None and frame.f_code.co_name != _CALL:
+        while frame is not None and frame.f_code.co_name != _CACHE_MISS:
             frame = frame.f_back
         if frame is None:
             return None
-        seen = frame.f_locals
-        function, args, kwargs = seen.get("fun"), seen.get("args"), seen.get("kwargs")
+        variables = frame.f_locals
+        function, args, kwargs = variables.get("fun"), variables.get("args"), variables.get("kwargs")
         if not callable(function) or not isinstance(args, tuple) or not isinstance(kwargs, dict):
             return None
-        now = dict(_described(function, args, kwargs, _static(seen.values())))
-        key = (_code(function), str(getattr(function, "__name__", "")))
-        before = self._last.get(key)
-        if before is not None or len(self._last) < MAX_FUNCTIONS:
-            self._last[key] = now
+        now = dict(_iter_descriptions(function, args, kwargs, _find_static_arguments(variables.values())))
+        key = (_code_key(function), str(getattr(function, "__name__", "")))
+        before = self._last_arguments.get(key)
+        if before is not None or len(self._last_arguments) < MAX_FUNCTIONS:
+            self._last_arguments[key] = now
         if before is None:
             return ArgumentChange(None, {})
         names = [name for name in dict.fromkeys((*before, *now)) if before.get(name) != now.get(name)][:MAX_CHANGES]
-        shown = {name: _apart(before.get(name, ""), now.get(name, "")) for name in names}
+        texts = {name: _cut_to_difference(before.get(name, ""), now.get(name, "")) for name in names}
         return ArgumentChange(
-            {name: shown[name][0] for name in names if name in before}, {name: shown[name][1] for name in names if name in now}
+            {name: texts[name][0] for name in names if name in before}, {name: texts[name][1] for name in names if name in now}
         )
 
 
-def _code(function: Any) -> Any:
-    """What functions that are made anew from the same source share; its type for any other
-    callable.
+def _code_key(function: Any) -> Any:
+    """Return what functions share that were created repeatedly from the same source: their code, or
+    the type of any other callable.
     """
     return getattr(inspect.unwrap(getattr(function, "func", function)), "__code__", type(function))
 
 
-def _static(values: Any) -> tuple[frozenset[int], frozenset[str]]:
-    """Numbers and names of static arguments, as JAX's description of the call to `jax.jit` among
-    some values tells.
+def _find_static_arguments(values: Any) -> tuple[frozenset[int], frozenset[str]]:
+    """Return the numbers and names of static arguments, from JAX's description of the `jax.jit`
+    call among the local variables `values`.
     """
     for value in values:
         numbers, names = getattr(value, "static_argnums", None), getattr(value, "static_argnames", None)
@@ -91,52 +93,52 @@ def _static(values: Any) -> tuple[frozenset[int], frozenset[str]]:
     return frozenset(), frozenset()
 
 
-def _described(
+def _iter_descriptions(
     function: Any, args: tuple[Any, ...], kwargs: dict[str, Any], static: tuple[frozenset[int], frozenset[str]]
 ) -> Iterator[tuple[str, str]]:
-    """(name and path, description) of all that a call passes."""
-    left = MAX_ARRAYS
-    for name, value, fixed in _named(function, args, kwargs, static):
-        for path, text in _static_parts(value) if fixed else _leaves(value):
-            if left == 0:
+    """Yield (name and path, description) of each value that a call passes, `MAX_ARRAYS` at most."""
+    remaining = MAX_ARRAYS
+    for name, value, is_static in _iter_arguments(function, args, kwargs, static):
+        for path, text in _iter_static_fields(value) if is_static else _iter_leaves(value):
+            if remaining == 0:
                 return
-            left -= 1
+            remaining -= 1
             yield f"{name}{path}", text
 
 
-def _named(
+def _iter_arguments(
     function: Any, args: tuple[Any, ...], kwargs: dict[str, Any], static: tuple[frozenset[int], frozenset[str]]
 ) -> Iterator[tuple[str, Any, bool]]:
-    """(parameter's name, value, whether it is static) of all arguments."""
+    """Yield (parameter's name, value, whether it is static) of each argument."""
     try:
         parameters = list(inspect.signature(function).parameters.values())
     except (TypeError, ValueError):
         parameters = []
-    plain = [p.name for p in parameters if p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD)]
-    rest = next((p.name for p in parameters if p.kind is p.VAR_POSITIONAL), "args")
-    for at, value in enumerate(args):
-        name = plain[at] if at < len(plain) else f"{rest}[{at - len(plain)}]"
-        yield name, value, at in static[0] or at - len(args) in static[0] or name in static[1]
+    positional_names = [p.name for p in parameters if p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD)]
+    rest_name = next((p.name for p in parameters if p.kind is p.VAR_POSITIONAL), "args")
+    for index, value in enumerate(args):
+        name = positional_names[index] if index < len(positional_names) else f"{rest_name}[{index - len(positional_names)}]"
+        yield name, value, index in static[0] or index - len(args) in static[0] or name in static[1]
     for name, value in kwargs.items():
         yield name, value, name in static[1]
 
 
-def _leaves(value: Any) -> Iterator[tuple[str, str]]:
-    """(path, description) of the arrays in a value, which JAX takes apart where it can hold
+def _iter_leaves(value: Any) -> Iterator[tuple[str, str]]:
+    """Yield (path, description) of each array in a value; JAX flattens a value that can contain
     several.
     """
     trees = sys.modules.get("jax.tree_util")
     flatten, text_of = getattr(trees, "tree_flatten_with_path", None), getattr(trees, "keystr", None)
     if hasattr(value, "shape") or flatten is None or text_of is None:
-        yield "", _array(value)
+        yield "", _describe_array(value)
         return
     for path, leaf in flatten(value)[0]:
-        yield text_of(path), _array(leaf)
+        yield text_of(path), _describe_array(leaf)
 
 
-def _array(leaf: Any) -> str:
-    """`float32[16,64]`, with what else JAX tells apart; of a Python number its type, since its
-    value is not compiled in.
+def _describe_array(leaf: Any) -> str:
+    """Return the description of an array: `float32[16,64]`, and what else JAX distinguishes; of a
+    Python number its type, because its value is not compiled in.
     """
     shape, dtype = getattr(leaf, "shape", None), getattr(leaf, "dtype", None)
     if shape is None or dtype is None:
@@ -146,28 +148,31 @@ def _array(leaf: Any) -> str:
     return f"{dtype}[{','.join(str(size) for size in shape)}]{weak}{f' sharded {spec}' if spec else ''}"
 
 
-def _static_parts(value: Any, depth: int = 0) -> Iterator[tuple[str, str]]:
-    """(path, description) of the fields of a static value, so that the one that changes
-    is named.
+def _iter_static_fields(value: Any, depth: int = 0) -> Iterator[tuple[str, str]]:
+    """Yield (path, description) of each field of a static value, so that the one that changed is
+    named.
     """
     if dataclasses.is_dataclass(value) and not isinstance(value, type):
         names = [field.name for field in dataclasses.fields(value)]
     else:
         names = list(getattr(value, "_fields", ())) if isinstance(value, tuple) else []
-    if not names or depth == _DEEPEST:
+    if not names or depth == _MAX_DEPTH:
         yield "", f"Literal[{repr(value)[:MAX_COMPARED_TEXT]}]"
-    for name in names if depth < _DEEPEST else ():
-        for path, text in _static_parts(getattr(value, name, None), depth + 1):
+    for name in names if depth < _MAX_DEPTH else ():
+        for path, text in _iter_static_fields(getattr(value, name, None), depth + 1):
             yield f".{name}{path}", text
 
 
-def _apart(before: str, now: str) -> tuple[str, str]:
-    """Two texts, cut so that where they begin to differ is left."""
-    same = next((at for at, (a, b) in enumerate(zip(before, now, strict=False)) if a != b), min(len(before), len(now)))
-    begin = max(0, same - MAX_TEXT // 4) if max(len(before), len(now)) > MAX_TEXT else 0
-    return _cut(before, begin), _cut(now, begin)
+def _cut_to_difference(before: str, now: str) -> tuple[str, str]:
+    """Return two texts, cut so that the first difference remains visible."""
+    common = next((index for index, (a, b) in enumerate(zip(before, now, strict=False)) if a != b), min(len(before), len(now)))
+    begin = max(0, common - MAX_TEXT // 4) if max(len(before), len(now)) > MAX_TEXT else 0
+    return _cut_text(before, begin), _cut_text(now, begin)
 
 
-def _cut(text: str, begin: int) -> str:
-    cut = ("…" if begin else "") + text[begin:]
-    return cut if len(cut) <= MAX_TEXT else cut[: MAX_TEXT - 1] + "…"
+def _cut_text(text: str, begin: int) -> str:
+    """Return the text from `begin` on, `MAX_TEXT` characters at most, with an ellipsis for each
+    cut.
+    """
+    shortened = ("…" if begin else "") + text[begin:]
+    return shortened if len(shortened) <= MAX_TEXT else shortened[: MAX_TEXT - 1] + "…"

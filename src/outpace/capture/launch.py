@@ -1,10 +1,10 @@
-"""The script's process: `python -m outpace.capture.launch PLAN` hooks the frameworks and runs the
-script.
+"""Program of the script's process: `python -m outpace.capture.launch PLAN` hooks the frameworks and
+runs the script.
 
 Nothing but the standard library is imported before the script runs, so that the script can still
 set environment variables that TensorFlow or NumPy read at import. The interpreter ends the way it
-always does (threads joined, exit handlers run, files flushed): a pipeline that hangs there is the
-waiting parent's to end, see `runner`.
+always does (threads joined, exit handlers run, files flushed); a pipeline that hangs there is ended
+by the waiting parent process, see `runner`.
 """
 
 from __future__ import annotations
@@ -34,34 +34,36 @@ from outpace.capture.window import WindowState
 
 
 class ScriptLauncher:
-    """Connects the frameworks' imports to one capture session."""
+    """Connects the imports of frameworks to one capture session."""
 
     def __init__(self, plan: Plan) -> None:
-        """Prepare the session of one plan; nothing is hooked yet."""
+        """Create the session of a plan; nothing is hooked yet."""
         self.plan = plan
-        self.session = CaptureSession(plan.options, plan.logdir, plan.shown_logdir, self._note, self._saved, self._stop)
+        self.session = CaptureSession(
+            plan.options, plan.logdir, plan.shown_logdir, self._write_record, self._on_saved, self._stop
+        )
         self.recorder = PipelineRecorder(plan.options.label)
         self.sources = SourceRecorder()
         self.tracing = FunctionTraceRecorder(self.sources.add_graph)
-        self._loops: LoopSteps | None = None
+        self._loop_steps: LoopSteps | None = None
         self.compiles = CompilationRecorder(lambda: self.session.window.state is WindowState.OPEN)
-        self._timed = TimedWindow(self.session, self.compiles, plan.questions)
-        self._code: int | None = None
+        self._timed_window = TimedWindow(self.session, self.compiles, plan.questions)
+        self._exit_code: int | None = None
         os.register_at_fork(after_in_child=self.session.window.disable)
 
     def on_tensorflow(self, tf: ModuleType) -> None:
-        """TensorFlow was imported."""
+        """Hook of the import of TensorFlow."""
         self.session.add_framework("tensorflow", tf)
         self.recorder.install(tf)
         self.tracing.install(tf)
-        self._loops = LoopSteps(self.session, tf, self._timed)
-        self._loops.install(tf)
-        hook_marks(self.session, self._loops, tf.profiler.experimental, "Trace", "tensorflow")
+        self._loop_steps = LoopSteps(self.session, tf, self._timed_window)
+        self._loop_steps.install(tf)
+        hook_marks(self.session, self._loop_steps, tf.profiler.experimental, "Trace", "tensorflow")
         hook_profiler(self.session, tf)
         self._begin_waiting()
 
     def on_keras(self, keras: ModuleType) -> None:
-        """Keras was imported; Keras 2 marks its own steps, which `hook_marks` sees."""
+        """Hook of the import of Keras. Keras 2 marks its own steps, which `hook_marks` sees."""
         if str(getattr(keras, "__version__", "")).startswith("2."):
             return
         backend = keras.backend.backend()
@@ -70,24 +72,26 @@ class ScriptLauncher:
             self.sources.install(keras)
         else:
             self.sources.install_layers(keras)
-        KerasSteps(self.session, lambda: self._loops, backend).install(keras.callbacks.CallbackList)
+        KerasSteps(self.session, lambda: self._loop_steps, backend).install(keras.callbacks.CallbackList)
 
     def on_jax(self, jax: ModuleType) -> None:
-        """JAX was imported."""
+        """Hook of the import of JAX."""
         self.session.add_framework("jax", jax)
         self.compiles.install(jax)
-        hook_marks(self.session, self._loops, jax.profiler, "StepTraceAnnotation", "jax")
+        hook_marks(self.session, self._loop_steps, jax.profiler, "StepTraceAnnotation", "jax")
         hook_jax_profiler(self.session, jax)
         self._begin_waiting()
 
     def _begin_waiting(self) -> None:
+        """Start the window by time, which waits for a training without visible steps."""
         with suppress_faults():
-            ticks.claim_signal()  # on the main thread: a window by time opens on another one
-        self._timed.start()
+            # claimed here on the main thread, because a window by time opens on another one
+            ticks.claim_signal()
+        self._timed_window.start()
 
     def run(self) -> int:
-        """Run the script to its end and return 0; its own exception comes out after the capture is
-        saved.
+        """Run the script to its end and return 0; an exception of the script is raised after the
+        capture is saved.
         """
         from outpace.capture.imports import ImportHooks
 
@@ -110,25 +114,26 @@ class ScriptLauncher:
         return 0
 
     def _finish(self, code: int) -> None:
+        """End the session after the script's own end, and write the outcome."""
         hide_own_frames()
-        self._code = code
+        self._exit_code = code
         if os.getpid() == self.session.pid:
             self.session.mark_script_ended()
-            self._timed.end()
-            self.session.activity_text = self._timed.describe_activity()
+            self._timed_window.end()
+            self.session.activity_text = self._timed_window.describe_activity()
         outcome = self.session.finish(code, stopped=False)
         if os.getpid() == self.session.pid:
             write_final_outcome(self.plan.outcome, outcome)
 
     def _stop(self) -> None:
-        """The capture is over, and so is the script: here and now, on whichever thread this is."""
-        self._code = 0
+        """End the script after its capture, at once and on whichever thread this is."""
+        self._exit_code = 0
         write_outcome(self.plan.outcome, self.session.finish(0, stopped=True))
         end_process(0)
 
-    def _note(self, session: CaptureSession, saved: SavedProfile) -> None:
-        """Write the record: before the run appears, and once more when the script's exit code is
-        known.
+    def _write_record(self, session: CaptureSession, saved: SavedProfile) -> None:
+        """Write the record: before the run becomes visible, and again when the script's exit code
+        is known.
         """
         window, plan = session.window, self.plan
         write_capture_record(
@@ -142,18 +147,20 @@ class ScriptLauncher:
             traces=self.tracing.traces,
             sources=self.sources.build_sources(),
             callbacks=self.sources.callbacks,
-            exit_code=self._code,
+            exit_code=self._exit_code,
             secrets=plan.options.secrets,
             stopped=plan.options.stop and window.state is not WindowState.OPEN and window.stopping,
         )
 
-    def _saved(self, saved: SavedProfile) -> None:
-        """Leave the outcome at once: a script may end itself with `os._exit`, or be killed."""
+    def _on_saved(self, saved: SavedProfile) -> None:
+        """Write the outcome at once, because a script may end itself with `os._exit`, or be
+        killed.
+        """
         write_outcome(self.plan.outcome, ScriptOutcome(saved.run, saved.host))
 
 
 def main() -> int:
-    """Entry of the script's process."""
+    """Run the plan at the path in `sys.argv`; entry point of the script's process."""
     with open(sys.argv[1], encoding="utf-8") as file:
         plan = Plan.from_json(file.read())
     register_final_hook()

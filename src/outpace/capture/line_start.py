@@ -1,5 +1,5 @@
-"""Where the next line of ours begins: a script's progress bar, on the same terminal, may have left
-its line open. Standard library only.
+"""Makes a message of Outpace begin at the start of a line: a script's progress bar on the same
+terminal may have left its line open. Standard library only.
 """
 
 from __future__ import annotations
@@ -11,9 +11,10 @@ from typing import TextIO
 
 
 def line_start(stream: TextIO, unknown: str = "") -> str:
-    """What to write before a line of our own so that it begins at the left, whoever wrote last.
+    """Return what to write before a message so that it begins at the start of a line, whoever wrote
+    last.
 
-    `unknown` is the answer where nothing can be known: behind a pipe.
+    `unknown` is returned for a pipe, whose last character cannot be known.
     """
     with contextlib.suppress(OSError, ValueError):
         descriptor = stream.fileno()
@@ -26,14 +27,17 @@ def line_start(stream: TextIO, unknown: str = "") -> str:
 
 
 def _in_terminal(columns: int) -> str:
-    """A line of spaces and back: at the left it fills its own line, and anywhere else it runs over
-    into the next one (as zsh does it).
+    """Return a line of spaces and a carriage return, as zsh writes it.
+
+    At the start of a line the spaces fill that line; anywhere else they run over into the next one.
     """
     return " " * columns + "\r" if columns else "\n"
 
 
 def _in_file(descriptor: int) -> str:
+    """Return a newline where the file's last character is none, else ""."""
     size = os.fstat(descriptor).st_size
-    with open(f"/dev/fd/{descriptor}", "rb") as file:  # it may be open for writing alone
+    # opened again, because the descriptor may be open for writing only
+    with open(f"/dev/fd/{descriptor}", "rb") as file:
         file.seek(max(0, size - 1))
         return "" if file.read(1) in (b"", b"\n") else "\n"

@@ -1,4 +1,4 @@
-"""What the user is told while a program runs that is captured."""
+"""Prints messages to the user of a program that is being captured."""
 
 from __future__ import annotations
 
@@ -10,12 +10,13 @@ from outpace.model.text import clean_prose
 
 
 def print_message(text: str) -> None:
-    """One line for the user, on the stderr that the process started with: the script may have
-    replaced sys.stderr.
+    """Print one line to the stderr with which the process started; the script may have replaced
+    `sys.stderr`.
     """
     stream = sys.__stderr__
     if stream is not None:
-        with contextlib.suppress(OSError, ValueError, RuntimeError):  # the last: inside a write of the program's
+        # RuntimeError: called inside a write of the program's own
+        with contextlib.suppress(OSError, ValueError, RuntimeError):
             stream.flush()
             stream.write(f"{line_start(stream)}outpace: {clean_prose(text)}\n")
             stream.flush()

@@ -1,5 +1,5 @@
-"""What to capture, and the plan that carries it into the script's process. Standard
-library only.
+"""Options of a capture, the plan that carries them into the script's process, and the messages that
+the two processes exchange. Standard library only.
 """
 
 from __future__ import annotations
@@ -12,35 +12,48 @@ from typing import Any
 
 from outpace._dataclass import dataclass
 
-DEFAULT_LOGDIR = "outpace-logs"  # in the working directory
-DEFAULT_STEPS = 20  # of a window for which nothing else is asked
-DEFAULT_DURATION_S = (
-    2.0  # seconds of that: some two hundred samples of Python, and what comes round every few steps comes round twice
-)
-UNTRAINED_TIMEOUT_S = 20.0  # that something comes round without gradients, until it is captured of a program that may train yet
-MAX_RUN_GAP = 1 << 24  # runs of one program between two profiles: numbers further apart are those of two programs
-MAX_STEPS = 400  # of a window that lasts: a profile of short steps stays below some 100 MB
+DEFAULT_LOGDIR = "outpace-logs"  # folder in the working directory
+DEFAULT_STEPS = 20  # number of captured steps where the user asks for none
+# minimum duration of a default window: about 200 samples of Python, and what happens every few
+# steps happens at least twice
+DEFAULT_DURATION_S = 2.0
+# time for which repeated work without gradients is seen before it is captured, in a program that
+# may train later
+UNTRAINED_TIMEOUT_S = 20.0
+# maximum difference of run ids of one program between two profiles; a larger one means two programs
+MAX_RUN_GAP = 1 << 24
+# maximum number of steps in a window with a minimum duration: a profile of short steps stays below
+# about 100 MB
+MAX_STEPS = 400
 
 
 @dataclass(frozen=True)
 class CaptureOptions:
-    """How `run_script` captures.
+    """Options with which `run_script` captures.
 
-    logdir: where the profile goes, in TensorBoard's layout, local or a URL; None is
-    `DEFAULT_LOGDIR`. warmup: steps that run before the window opens (tracing, compilation and
-    filling buffers are not the steady state). steps: captured steps; None captures by `seconds`
-    alone. lasting: seconds that the window lasts at least: short steps are captured until then,
-    `MAX_STEPS` at most. Samples of Python and what comes round every few steps need the time.
-    seconds: longest duration of the window; it also makes a capture possible where no steps can be
-    seen. delay: seconds from the framework's import to such a step-less window. stop: end the
-    script after the capture; otherwise it trains on to its own end. after: steps that run on
-    without the profiler before the script is stopped, to measure what the profiler costs.
-    host_level, python_level, device_level: the profiler's tracer levels, as in
-    `tf.profiler.experimental.ProfilerOptions`. label: give each tf.data stage a name with its
-    source line, which then appears in the profile. module: `script` is a module name, run as
-    `python -m` does. secrets: the record keeps keys and passwords among the script's arguments, for
-    which dots stand otherwise. command_buffers: XLA may use CUDA graphs; without, launches take
-    longer, and a capture may end on any thread.
+    logdir: log directory of the profile, in TensorBoard's layout; a path or a URL. None means
+        `DEFAULT_LOGDIR`.
+    warmup: steps that run before the window opens: tracing, compilation and filling buffers are not
+        the steady state.
+    steps: number of captured steps; None captures by `seconds` alone.
+    lasting: minimum duration of the window, seconds. Short steps are captured until then,
+        `MAX_STEPS` at most, because samples of Python and work that is done every few steps need
+        the time.
+    seconds: maximum duration of the window. It also makes a capture possible where no steps can be
+        seen.
+    delay: seconds from the framework's import to the window, where that is captured by time alone.
+    stop: whether the script is ended after the capture; otherwise it trains on to its own end.
+    after: steps that run without the profiler before the script is stopped; they measure what the
+        profiler costs.
+    host_level, python_level, device_level: tracer levels of the profiler, as in
+        `tf.profiler.experimental.ProfilerOptions`.
+    label: whether each tf.data stage gets a name with its source line, which the profile then
+        shows.
+    module: whether `script` is the name of a module, run as `python -m` does.
+    secrets: whether the record stores keys and passwords of the script's arguments; without it they
+        are masked with dots.
+    command_buffers: whether XLA may use CUDA graphs. Without them launches take longer, and a
+        capture may end on any thread.
     """
 
     logdir: str | None = None
@@ -61,15 +74,17 @@ class CaptureOptions:
 
     @classmethod
     def for_command(cls, steps: int | None, seconds: float | None = None, **others: Any) -> CaptureOptions:
-        """Options of a command, for which a number of steps or seconds may be asked:
-        `DEFAULT_STEPS` for `DEFAULT_DURATION_S` seconds where neither is.
+        """Return the options of a command whose user may give a number of steps, or seconds.
+
+        Where the user gives neither, the window has `DEFAULT_STEPS` steps and lasts at least
+        `DEFAULT_DURATION_S` seconds.
         """
         if steps is None and seconds is None:
             return cls(steps=DEFAULT_STEPS, lasting=DEFAULT_DURATION_S, **others)
         return cls(steps=steps, seconds=seconds, **others)
 
     def find_problem(self) -> str | None:
-        """A sentence about what makes these options impossible, or None."""
+        """Return a sentence on what makes these options impossible, or None."""
         if self.steps is None and self.seconds is None:
             return "Nothing says how much to capture: give a number of steps, or of seconds."
         if self.steps is not None and self.steps < 1:
@@ -82,8 +97,15 @@ class CaptureOptions:
 
 @dataclass(frozen=True)
 class Plan:
-    """What the launcher reads in the script's process: the script, the options, where to leave the
-    outcome, and the folder in which questions are answered ("": nobody does).
+    """Instructions that the launcher reads in the script's process.
+
+    script, argv: the script (or module) and its arguments.
+    logdir: local log directory in which the profile is written.
+    shown_logdir: log directory as the user gave it, for messages.
+    outcome: path at which the launcher writes the `ScriptOutcome`.
+    options: options of the capture.
+    questions: folder through which the launcher requests the analysis of a profile; "" where no
+        process answers.
     """
 
     script: str
@@ -95,12 +117,12 @@ class Plan:
     questions: str = ""
 
     def to_json(self) -> str:
-        """The plan as JSON text."""
+        """Return the plan as JSON text."""
         return json.dumps(dataclasses.asdict(self))
 
     @classmethod
     def from_json(cls, text: str) -> Plan:
-        """The plan that `to_json` wrote."""
+        """Return the plan from the text that `to_json` returned."""
         data: dict[str, Any] = json.loads(text)
         data["options"] = CaptureOptions(**data["options"])
         data["argv"] = tuple(data["argv"])
@@ -109,31 +131,36 @@ class Plan:
 
 @dataclass(frozen=True)
 class AnalysisRequest:
-    """A profile (its path) in which the command that waits is to look for what comes round, and the
-    number of its answer.
+    """Request of the script's process to the waiting command: find the repeated work in a profile.
+
+    profile: path of the profile.
+    number: number of the request, which the name of the response file carries.
     """
 
     profile: str
     number: int
 
     def to_json(self) -> str:
-        """It as JSON text."""
+        """Return the request as JSON text."""
         return json.dumps(dataclasses.asdict(self))
 
     @classmethod
     def from_json(cls, text: str) -> AnalysisRequest:
-        """What `to_json` wrote."""
+        """Return the request from the text that `to_json` returned."""
         return cls(**json.loads(text))
 
 
 @dataclass(frozen=True)
 class ProgramRuns:
-    """Runs of one compiled program in a profile. XLA numbers them, each program's by itself, so
-    that two profiles tell how many ran between.
+    """Runs of one compiled program in one profile.
 
-    first, last: the numbers of the first and of the last run; first_ns, last_ns: when those began,
-    nanoseconds since the profile did; rounds: in how many rounds it ran; per_round: how often in
-    each, 0 where nothing came round.
+    XLA counts the runs of each program, so that the run ids in two profiles tell how many runs lie
+    between them.
+
+    first, last: run ids of the first and of the last run.
+    first_ns, last_ns: start times of those two runs, ns since the profile began.
+    rounds: number of rounds in which the program ran.
+    per_round: average number of its runs per round; 0 where it ran in fewer than two rounds.
     """
 
     first: int
@@ -144,26 +171,38 @@ class ProgramRuns:
     per_round: float = 0.0
 
     def find_same_program(self, others: Iterable[ProgramRuns]) -> ProgramRuns | None:
-        """Later runs of the same program among those of several."""
+        """Return the first entry of `others` that can hold later runs of this program, or None.
+
+        Its run ids must follow this program's by at most `MAX_RUN_GAP`.
+        """
         return next((runs for runs in others if 0 < runs.first - self.last <= MAX_RUN_GAP), None)
 
     @property
     def cycle_ns(self) -> float:
-        """How long a round takes, from one's start to the next one's."""
+        """Average time from the start of one round to the start of the next, ns; 0 where only one
+        run was seen.
+        """
         return (self.last_ns - self.first_ns) * self.per_round / (self.last - self.first) if self.last > self.first else 0.0
 
 
 @dataclass(frozen=True)
 class Repetition:
-    """What comes round in a profile.
+    """Repeated work that was found in a profile. A round is one repetition, as a rule one training
+    step.
 
-    rounds: how many whole times; seconds: how long one takes; events: of all threads; density: of
-    them a second, 0 where nobody knows how long the profile is; what: the function that is called;
-    trains: it computes gradients; predicts: its name says so; busy: the framework did anything at
-    all; once: share of the time of all rounds in one that takes much longer than the others, and
-    has no like; why: what the rounds were found by, or why there are none; next: the function that
-    trains behind the last round, and in none of them; runs: of each compiled program, that of most
-    rounds first.
+    rounds: number of whole rounds in the profile.
+    seconds: average duration of a round.
+    events: number of events of all threads in the profile.
+    density: events per second; 0 where the duration of the profile is not known.
+    what: name of the function that the rounds call.
+    trains: whether the rounds compute gradients.
+    predicts: whether the rounds are predictions by their name.
+    busy: whether the framework did anything.
+    once: share of the time of all rounds that one outlier took: a round that is much longer than
+        the others and the only one of its kind; 0 without one.
+    why: how the rounds were found, or why there are none.
+    next: function that trains after the last round and in none of the rounds; "" without one.
+    runs: runs of each compiled program, the program of most rounds first.
     """
 
     rounds: int = 0
@@ -180,31 +219,39 @@ class Repetition:
     runs: tuple[ProgramRuns, ...] = ()
 
     def with_activity(self, seconds: float, is_busy: bool, has_gradients: bool) -> Repetition:
-        """The same of a profile of so many seconds, where the framework was seen at work meanwhile,
-        and at a gradient.
+        """Return a copy for a profile of `seconds`, with what was observed while it was recorded: a
+        busy device (`is_busy`), and a gradient that was computed op by op (`has_gradients`).
         """
         density = self.events / seconds if seconds > 0 else 0.0
         return dataclasses.replace(self, density=density, busy=self.busy or is_busy, trains=self.trains or has_gradients)
 
     def seconds_for(self, events: int) -> float:
-        """In how many seconds the program makes so many events."""
+        """Return the time in which the program makes this number of events, seconds; infinity where
+        the density is not known.
+        """
         return events / self.density if self.density else math.inf
 
     def to_json(self) -> str:
-        """It as JSON text."""
+        """Return the repetition as JSON text."""
         return json.dumps(dataclasses.asdict(self))
 
     @classmethod
     def from_json(cls, text: str) -> Repetition:
-        """What `to_json` wrote."""
-        found: dict[str, Any] = json.loads(text)
-        return cls(**{**found, "runs": tuple(ProgramRuns(**each) for each in found["runs"])})
+        """Return the repetition from the text that `to_json` returned."""
+        data: dict[str, Any] = json.loads(text)
+        return cls(**{**data, "runs": tuple(ProgramRuns(**runs) for runs in data["runs"])})
 
 
 @dataclass(frozen=True)
 class ScriptOutcome:
-    """What the launcher leaves behind: the saved run folder and host, or the reason why there is
-    none.
+    """Result that the launcher writes for the waiting command.
+
+    run, host: saved run folder and the host's name in it; None where nothing was saved.
+    reason: why nothing was saved.
+    stopped: whether the script was ended after its capture.
+    exit_code: the script's exit code.
+    ending: whether the script and its exit handlers have finished; only the interpreter's own
+        shutdown is left.
     """
 
     run: str | None = None
@@ -212,13 +259,13 @@ class ScriptOutcome:
     reason: str | None = None
     stopped: bool = False
     exit_code: int | None = None
-    ending: bool = False  # the script and its exit handlers are through; only the interpreter's own end is left
+    ending: bool = False
 
     def to_json(self) -> str:
-        """The outcome as JSON text."""
+        """Return the outcome as JSON text."""
         return json.dumps(dataclasses.asdict(self))
 
     @classmethod
     def from_json(cls, text: str) -> ScriptOutcome:
-        """The outcome that `to_json` wrote."""
+        """Return the outcome from the text that `to_json` returned."""
         return cls(**json.loads(text))

@@ -1,9 +1,9 @@
-"""Times in which the training thread was held up by what no line of the program asked for there.
-Standard library only.
+"""Records pauses of the training thread that no line of the program asked for: garbage collection
+and the end of iterators. Standard library only.
 
-Python's collector of garbage runs wherever the next object is made, and an iterator ends, with all
-threads that fed it, where the last reference to it goes, behind its loop. A sampled stack shows
-only the line that came next. So both are noted as they begin and end.
+Python's garbage collector runs wherever the next object is created. An iterator ends, with all
+threads that fed it, where the last reference to it disappears, after its loop. A sampled stack
+shows only the line that ran next, so that both are recorded as they begin and end.
 """
 
 from __future__ import annotations
@@ -17,77 +17,83 @@ from typing import Any
 
 from outpace.store.record import GARBAGE_COLLECTION, ITERATOR_END
 
-MIN_PAUSE_NS = 500_000  # a sample stands for ten milliseconds: shorter ones are the lines' that make so many objects
+# minimum length of a pause, ns: shorter ones count for the lines that create so many objects
+MIN_PAUSE_NS = 500_000
 MAX_PAUSES = 10_000
-Pause = tuple[int, int, str]  # moment on the monotonic clock, how long, ns; what it was
+Pause = tuple[int, int, str]  # (start on the monotonic clock in ns, duration in ns, cause)
 
-_open: list[PauseRecorder] = []
+_active_recorders: list[PauseRecorder] = []
 
 
 class PauseRecorder:
-    """Notes the pauses of one thread from `start` to `stop`."""
+    """Records the pauses of one thread from `start` to `stop`."""
 
     def __init__(self, thread: int | None) -> None:
-        """Watch the thread with this identity."""
+        """Create a recorder for the thread with this identity."""
         self._thread = thread
-        self._found: list[Pause] = []
-        self._began = 0
+        self._pauses: list[Pause] = []
+        self._begin_ns = 0
 
     def start(self) -> None:
-        """Begin. Callbacks of others run between ours: what they do is part of the collection."""
-        gc.callbacks.insert(0, self._first)
-        gc.callbacks.append(self._last)
-        _open.append(self)
+        """Start recording. Other callbacks of the collector run between the first and the last one,
+        so that their time counts as part of the collection.
+        """
+        gc.callbacks.insert(0, self._on_collection_begin)
+        gc.callbacks.append(self._on_collection_end)
+        _active_recorders.append(self)
 
     def stop(self) -> tuple[Pause, ...]:
-        """End, and answer what was found; nothing at a second call."""
-        if self in _open:
-            _open.remove(self)
-            gc.callbacks.remove(self._first)
-            gc.callbacks.remove(self._last)
-        found, self._found = tuple(self._found), []
-        return found
+        """Stop recording and return the pauses; a second call returns none."""
+        if self in _active_recorders:
+            _active_recorders.remove(self)
+            gc.callbacks.remove(self._on_collection_begin)
+            gc.callbacks.remove(self._on_collection_end)
+        pauses, self._pauses = tuple(self._pauses), []
+        return pauses
 
     def add_pause(self, begin_ns: int, cause: str) -> None:
-        """A pause that began then has ended now."""
-        took = time.monotonic_ns() - begin_ns
-        if took >= MIN_PAUSE_NS and len(self._found) < MAX_PAUSES and threading.get_ident() == self._thread:
-            self._found.append((begin_ns, took, cause))
+        """Record a pause of this thread that began at `begin_ns` (monotonic clock) and ends now."""
+        duration_ns = time.monotonic_ns() - begin_ns
+        if duration_ns >= MIN_PAUSE_NS and len(self._pauses) < MAX_PAUSES and threading.get_ident() == self._thread:
+            self._pauses.append((begin_ns, duration_ns, cause))
 
-    def _first(self, phase: str, info: Mapping[str, Any]) -> None:
+    def _on_collection_begin(self, phase: str, info: Mapping[str, Any]) -> None:
+        """First callback of the collector: store the start."""
         if phase == "start" and threading.get_ident() == self._thread:
-            self._began = time.monotonic_ns()
+            self._begin_ns = time.monotonic_ns()
 
-    def _last(self, phase: str, info: Mapping[str, Any]) -> None:
-        if phase == "stop" and self._began and threading.get_ident() == self._thread:
-            self.add_pause(self._began, GARBAGE_COLLECTION)
-            self._began = 0
+    def _on_collection_end(self, phase: str, info: Mapping[str, Any]) -> None:
+        """Last callback of the collector: record the pause."""
+        if phase == "stop" and self._begin_ns and threading.get_ident() == self._thread:
+            self.add_pause(self._begin_ns, GARBAGE_COLLECTION)
+            self._begin_ns = 0
 
 
-class _Last:
-    """What goes after all else that an object holds, and tells."""
+class _EndMarker:
+    """Last value that an object holds: it is deleted after all others and records the pause."""
 
     def __init__(self) -> None:
-        self.began = 0
+        self.begin_ns = 0
 
     def __del__(self) -> None:
-        for pauses in tuple(_open) if self.began else ():
-            pauses.add_pause(self.began, ITERATOR_END)
+        for pauses in tuple(_active_recorders) if self.begin_ns else ():
+            pauses.add_pause(self.begin_ns, ITERATOR_END)
 
 
 def record_iterator_end(iterator: Any) -> None:
-    """Note how long the end of an iterator takes: from where it begins to go until the last of what
-    it holds has gone.
+    """Record how long the end of an iterator takes: from its own deletion until the last of its
+    values is deleted.
     """
-    last = _Last()
+    marker = _EndMarker()
 
-    def begins(_: object) -> None:
-        last.began = time.monotonic_ns()
-        _ends.discard(reference)
+    def on_deletion(_: object) -> None:
+        marker.begin_ns = time.monotonic_ns()
+        _iterator_references.discard(reference)
 
-    reference = weakref.ref(iterator, begins)
-    _ends.add(reference)
-    iterator.__dict__["_outpace_last"] = last  # values of a dictionary go in the order in which they came
+    reference = weakref.ref(iterator, on_deletion)
+    _iterator_references.add(reference)
+    # the values of a dictionary are deleted in the order of their insertion
+    iterator.__dict__["_outpace_last"] = marker
 
 
-_ends: set[weakref.ref[Any]] = set()
+_iterator_references: set[weakref.ref[Any]] = set()

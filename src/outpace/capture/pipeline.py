@@ -2,9 +2,9 @@
 source line.
 
 The public construction methods of `tf.data.Dataset` are wrapped. A stage's name becomes the stat
-`name` of its `Iterator::` events in the profile, which joins what was measured to the line that the
-user can change. A wrapper never changes what is built: when anything about the recording fails, the
-original call is made as the user wrote it.
+`name` of its `Iterator::` events in the profile, which joins the measured times to the line that
+the user can change. A wrapper never changes what is built: when anything about the recording fails,
+the original call is made as the user wrote it.
 """
 
 from __future__ import annotations
@@ -32,18 +32,21 @@ METHODS = (
     "rejection_resample",
 )  # fmt: skip
 READERS = ("TFRecordDataset", "TextLineDataset", "FixedLengthRecordDataset")
-UNNAMED_METHODS = {"with_options"}  # takes a name, but runs no stage that could show it
+UNNAMED_METHODS = {"with_options"}  # methods that take a name, but run no stage that could show it
 MAX_TEXT = 200
 
 
 class PipelineRecorder:
-    """All stages built in this process, in order; `label=False` records without naming."""
+    """Records all stages that are built in this process, in order.
+
+    stages: recorded stages.
+    """
 
     def __init__(self, label: bool = True) -> None:
-        """Start with no stage."""
+        """Create an empty recorder; `label=False` records stages without naming them."""
         self.stages: list[PipelineStage] = []
-        self._label = label
-        self._rests = False
+        self._names_stages = label
+        self._is_stopped = False
         self._ids: weakref.WeakKeyDictionary[Any, int] = weakref.WeakKeyDictionary()
 
     def install(self, tf: Any) -> None:
@@ -59,15 +62,18 @@ class PipelineRecorder:
                 self._wrap_reader(reader, name)
 
     def stop(self) -> None:
-        """Record nothing more: what is built from now on is built once more."""
-        self._rests = True
+        """Record nothing from now on. Used before data sets are built a second time."""
+        self._is_stopped = True
 
     def stage_of(self, dataset: Any) -> PipelineStage | None:
-        """The stage that made this very data set; None for one that was not recorded."""
+        """Return the stage that made this data set; None for one that was not recorded."""
         number = self._ids.get(dataset)
         return self.stages[number] if number is not None else None
 
     def _wrap(self, owner: Any, name: str, static: bool) -> None:
+        """Wrap a construction method of the class `owner`; does nothing where it has none of that
+        name.
+        """
         original = getattr(owner, name, None)
         if original is None:
             return
@@ -79,16 +85,17 @@ class PipelineRecorder:
 
         @functools.wraps(original)
         def method(*args: Any, **kwargs: Any) -> Any:
-            stage = recorder._start(name, signature, args, kwargs, frames.find_call_site())
+            stage = recorder._begin_stage(name, signature, args, kwargs, frames.find_call_site())
             if stage is None:
                 return original(*args, **kwargs)
             result = original(*args, **kwargs, **stage.extra)
-            recorder._finish(stage, result)
+            recorder._end_stage(stage, result)
             return result
 
         setattr(owner, name, staticmethod(method) if static else method)
 
     def _wrap_reader(self, owner: Any, name: str) -> None:
+        """Wrap the constructor of a class that reads files."""
         original = owner.__init__
         try:
             signature = inspect.signature(original)
@@ -98,14 +105,15 @@ class PipelineRecorder:
 
         @functools.wraps(original)
         def __init__(self: Any, *args: Any, **kwargs: Any) -> None:
-            stage = recorder._start(name, signature, (None, *args), kwargs, frames.find_call_site())  # self is no input yet
+            # None stands for self, which is no input
+            stage = recorder._begin_stage(name, signature, (None, *args), kwargs, frames.find_call_site())
             original(self, *args, **kwargs, **(stage.extra if stage else {}))
             if stage is not None:
-                recorder._finish(stage, self)
+                recorder._end_stage(stage, self)
 
         owner.__init__ = __init__
 
-    def _start(
+    def _begin_stage(
         self,
         op: str,
         signature: inspect.Signature,
@@ -113,33 +121,37 @@ class PipelineRecorder:
         kwargs: dict[str, Any],
         place: frames.CallSite | None,
     ) -> _Draft | None:
-        """What is known before the stage exists, or None when it is no business of the user's, or
-        cannot be told: that is never the script's trouble.
+        """Return what is known before the stage exists.
+
+        Returns None for a stage that the user did not build, and where reading the call fails: a
+        failure must not reach the script.
         """
-        if place is None or self._rests:
+        if place is None or self._is_stopped:
             return None
         with suppress_faults():
-            return self._drafted(op, signature, args, kwargs, place)
+            return self._build_draft(op, signature, args, kwargs, place)
         return None
 
-    def _drafted(
+    def _build_draft(
         self, op: str, signature: inspect.Signature, args: tuple[Any, ...], kwargs: dict[str, Any], place: frames.CallSite
     ) -> _Draft | None:
+        """Return the draft of a stage from its call; None for a call with wrong arguments."""
         try:
-            given = dict(signature.bind(*args, **kwargs).arguments)
-        except TypeError:  # a wrong call: TensorFlow's own message is the right one
+            arguments = dict(signature.bind(*args, **kwargs).arguments)
+        except TypeError:  # wrong arguments: TensorFlow's own message is the right one
             return None
-        inputs = tuple(dict.fromkeys(self._inputs_in(given.values())))
-        own = given.get("name")
-        draft = _Draft(op, place, _plain(given), inputs, own if isinstance(own, str) else None)
+        inputs = tuple(dict.fromkeys(self._input_ids(arguments.values())))
+        own_name = arguments.get("name")
+        draft = _Draft(op, place, _record_arguments(arguments), inputs, own_name if isinstance(own_name, str) else None)
         draft.first = len(self.stages)
-        accepts = ("name" in signature.parameters or op == "range") and op not in UNNAMED_METHODS
-        if self._label and accepts and own is None and place.line > 0 and "name" not in kwargs:
-            draft.label = self._unused(_label(place, op), inputs)
-            draft.extra = {"name": draft.label} if "name" not in given else {}
+        accepts_name = ("name" in signature.parameters or op == "range") and op not in UNNAMED_METHODS
+        if self._names_stages and accepts_name and own_name is None and place.line > 0 and "name" not in kwargs:
+            draft.label = self._unused_label(_build_label(place, op), inputs)
+            draft.extra = {"name": draft.label} if "name" not in arguments else {}
         return draft
 
-    def _finish(self, draft: _Draft, result: Any) -> None:
+    def _end_stage(self, draft: _Draft, result: Any) -> None:
+        """Record the stage of the data set `result`."""
         with suppress_faults():
             function = stateful.find_function(result) if draft.op not in UNNAMED_METHODS else None
             stage = PipelineStage(
@@ -161,46 +173,51 @@ class PipelineRecorder:
             self._ids[result] = stage.id
             self.stages.append(stage)
 
-    def _inputs_in(self, values: Any) -> Iterator[int]:
-        """Ids of the recorded data sets among a call's arguments, nested ones too."""
+    def _input_ids(self, values: Any) -> Iterator[int]:
+        """Yield the ids of the recorded data sets among a call's arguments, nested ones too."""
         for value in values:
-            if isinstance(value, (list, tuple)) and len(value) <= 64:  # a zip of data sets, not a list of file names
-                yield from self._inputs_in(value)
+            # a zip of data sets is short; a list of file names is long
+            if isinstance(value, (list, tuple)) and len(value) <= 64:
+                yield from self._input_ids(value)
             elif isinstance(value, dict) and len(value) <= 64:
-                yield from self._inputs_in(value.values())
-            elif not isinstance(value, type) and hasattr(
-                value, "_variant_tensor"
-            ):  # a class is a function here: flat_map(TextLineDataset)
-                yield from self._nearest(value)
+                yield from self._input_ids(value.values())
+            # a class is a function here, as in flat_map(TextLineDataset)
+            elif not isinstance(value, type) and hasattr(value, "_variant_tensor"):
+                yield from self._nearest_ids(value)
 
-    def _nearest(self, dataset: Any, depth: int = 0) -> Iterator[int]:
-        """The data set's own id, or those of the recorded ones behind it (a stage that a library
-        added in between).
+    def _nearest_ids(self, dataset: Any, depth: int = 0) -> Iterator[int]:
+        """Yield the data set's id, or those of the nearest recorded data sets that feed it, where a
+        library added a stage in between.
         """
-        known = self._ids.get(dataset)
-        if known is not None:
-            yield known
+        number = self._ids.get(dataset)
+        if number is not None:
+            yield number
         elif depth < 32:
-            for behind in getattr(dataset, "_inputs", lambda: ())():
-                yield from self._nearest(behind, depth + 1)
+            for source in getattr(dataset, "_inputs", lambda: ())():
+                yield from self._nearest_ids(source, depth + 1)
 
-    def _unused(self, label: str, inputs: tuple[int, ...]) -> str:
-        """The label, numbered when a stage further up the same pipeline has it (two maps on one
-        line).
+    def _unused_label(self, label: str, inputs: tuple[int, ...]) -> str:
+        """Return the label, with a number appended where a stage further up the same pipeline has
+        it (two maps on one line).
         """
-        taken, todo, seen = set(), list(inputs), set()
-        while todo:
-            stage = self.stages[todo.pop()]
-            if stage.id not in seen:
-                seen.add(stage.id)
-                taken.add(stage.label)
-                todo += stage.inputs
-        names = (label if number == 1 else f"{label}_{number}" for number in range(1, len(taken) + 2))
-        return next(name for name in names if name not in taken)
+        labels, pending, visited = set(), list(inputs), set()
+        while pending:
+            stage = self.stages[pending.pop()]
+            if stage.id not in visited:
+                visited.add(stage.id)
+                labels.add(stage.label)
+                pending += stage.inputs
+        names = (label if number == 1 else f"{label}_{number}" for number in range(1, len(labels) + 2))
+        return next(name for name in names if name not in labels)
 
 
 class _Draft:
-    """A stage under construction."""
+    """A stage whose data set does not exist yet.
+
+    op, place, kwargs, inputs, label: as in `PipelineStage`; `place` is the user's line.
+    extra: arguments to add to the call: the name.
+    first: number of stages that were recorded before it.
+    """
 
     def __init__(
         self, op: str, place: frames.CallSite, kwargs: Mapping[str, Any], inputs: tuple[int, ...], label: str | None
@@ -210,30 +227,32 @@ class _Draft:
         self.first = 0
 
 
-def _label(place: frames.CallSite, op: str) -> str:
-    """`train_py_L12_map`: TensorFlow takes only identifiers as names."""
+def _build_label(place: frames.CallSite, op: str) -> str:
+    """Return a stage's label, such as `train_py_L12_map`; TensorFlow accepts only identifiers as
+    names.
+    """
     base = re.sub(r"[^A-Za-z0-9_]", "_", os.path.basename(place.file)) or "script"
     return f"{'_' if base[0].isdigit() else ''}{base}_L{place.line}_{op}"
 
 
-def _plain(given: Mapping[str, Any]) -> dict[str, Any]:
-    """The arguments that fit into a record: numbers, truth values, short texts; a function by its
-    name.
+def _record_arguments(arguments: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the arguments that fit into a record: numbers, truth values and short texts; of a
+    function its name.
     """
-    plain: dict[str, Any] = {}
-    for key, value in given.items():
-        value = _unwrap(value)
+    recorded: dict[str, Any] = {}
+    for key, value in arguments.items():
+        value = _unwrap_scalar(value)
         if isinstance(value, (bool, int, float)) or (isinstance(value, str) and len(value) <= MAX_TEXT):
-            plain[key] = value
+            recorded[key] = value
         elif callable(value) and hasattr(value, "__name__"):
-            plain[key] = value.__name__
+            recorded[key] = value.__name__
     for hidden in ("self", "name", "kwargs", "args"):
-        plain.pop(hidden, None)
-    return plain
+        recorded.pop(hidden, None)
+    return recorded
 
 
-def _unwrap(value: Any) -> Any:
-    """A scalar tensor or NumPy number as a Python number; anything else as it is."""
+def _unwrap_scalar(value: Any) -> Any:
+    """Return a scalar tensor or NumPy number as a Python number; anything else unchanged."""
     if getattr(value, "shape", None) == () and not callable(value):
         with suppress_faults():
             number = getattr(value, "numpy", lambda: value)()

@@ -1,10 +1,10 @@
-"""The end of a script's process, by itself or because it is stopped, and what it leaves for the
-command that waits. Standard library only.
+"""Ends a script's process, or follows its own end, and writes the outcome for the waiting command.
+Standard library only.
 
-A script that is stopped ends at once, and through none of its code. An exception would run the
-script's `finally` and context managers, and its exit handlers: a model that is half trained, or not
-at all, would be saved over a good one. What the script has written so far is written out; nothing
-else happens.
+A script that is stopped ends at once, and runs none of its own code. An exception would run the
+script's `finally` blocks, context managers and exit handlers: a model that is half trained, or not
+at all, would be saved over a good one. What the script has written so far is flushed; nothing else
+happens.
 """
 
 from __future__ import annotations
@@ -22,19 +22,21 @@ from typing import NoReturn
 from outpace.capture.messages import print_message
 from outpace.capture.options import ScriptOutcome
 
-FLUSH_TIMEOUT_S = 3.0  # seconds, for writing out what files hold
+FLUSH_TIMEOUT_S = 3.0  # time limit in seconds for flushing open files
 
 
 def end_process(code: int) -> NoReturn:
-    """End this process with that exit code, whichever thread calls."""
+    """End this process with an exit code, whichever thread calls."""
     for stream in (sys.stdout, sys.stderr, sys.__stdout__, sys.__stderr__):
         with contextlib.suppress(Exception):
-            stream.flush()  # type: ignore[union-attr]  # None where the process has none
+            stream.flush()  # type: ignore[union-attr]  # None in a process without that stream
     flushing = threading.Thread(target=flush_files, name="outpace-ending", daemon=True)
     try:
-        flushing.start()  # a thread of the script's may hold a file, and wait for us
+        # in a thread of its own: a thread of the script may hold a file's lock and wait for this
+        # one
+        flushing.start()
         flushing.join(FLUSH_TIMEOUT_S)
-    except RuntimeError:  # there is no memory for a thread
+    except RuntimeError:  # no memory for a thread
         with contextlib.suppress(Exception):
             flush_files()
     remove_graph_sources()
@@ -42,7 +44,7 @@ def end_process(code: int) -> NoReturn:
 
 
 def flush_files() -> None:
-    """Write out what the script's open files still buffer."""
+    """Flush the script's open files."""
     kinds = (io.TextIOWrapper, io.BufferedWriter, io.BufferedRandom)
     for item in gc.get_objects():
         if issubclass(type(item), kinds):
@@ -51,8 +53,8 @@ def flush_files() -> None:
 
 
 def remove_graph_sources() -> None:
-    """Remove what TensorFlow wrote into the folder for temporary files, and would remove in an exit
-    handler: the source of each graph.
+    """Remove the source files of graphs that TensorFlow wrote into the folder for temporary files,
+    and would remove in an exit handler.
     """
     for name, module in list(sys.modules.items()):
         if name.startswith("__autograph_generated_file"):
@@ -60,33 +62,34 @@ def remove_graph_sources() -> None:
                 os.remove(str(module.__file__))
 
 
-_last: list[tuple[str, ScriptOutcome, int]] = []
+_final_outcomes: list[tuple[str, ScriptOutcome, int]] = []
 
 
 def register_final_hook() -> None:
-    """Call it before the script registers any exit handler: from what runs last of them on, only
-    the interpreter's own end is left.
+    """Register the exit handler that runs after all of the script's: after it, only the
+    interpreter's own shutdown is left. Must be called before the script registers any.
     """
-    atexit.register(_at_the_end)
+    atexit.register(_write_ending_outcomes)
 
 
 def write_final_outcome(path: str, outcome: ScriptOutcome) -> None:
-    """Leave the outcome of a script that came to its own end; once all exit handlers have run, say
-    that too.
+    """Write the outcome of a script that came to its own end; once all exit handlers have run,
+    write it again as `ending`.
     """
     write_outcome(path, outcome)
-    _last.append((path, replace(outcome, ending=True), os.getpid()))
+    _final_outcomes.append((path, replace(outcome, ending=True), os.getpid()))
 
 
-def _at_the_end() -> None:
-    for path, outcome, process in _last:
+def _write_ending_outcomes() -> None:
+    """Last exit handler: write the outcome as `ending`."""
+    for path, outcome, process in _final_outcomes:
         if os.getpid() == process:
-            flush_files()  # so that ending a hanging interpreter loses nothing
+            flush_files()  # nothing is lost when the parent kills an interpreter that hangs
             write_outcome(path, outcome)
 
 
 def write_outcome(path: str, outcome: ScriptOutcome) -> None:
-    """Put the outcome where the parent looks for it, whole or not at all."""
+    """Write the outcome where the parent looks for it, whole or not at all."""
     try:
         with open(f"{path}.part", "w", encoding="utf-8") as file:
             file.write(outcome.to_json())
@@ -96,7 +99,7 @@ def write_outcome(path: str, outcome: ScriptOutcome) -> None:
 
 
 def exit_code(code: object) -> int:
-    """The process exit code that `SystemExit(code)` makes."""
+    """Return the process's exit code for `SystemExit(code)`."""
     if code is None:
         return 0
     return code & 0xFF if isinstance(code, int) else 1

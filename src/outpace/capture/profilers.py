@@ -1,4 +1,4 @@
-"""The profilers of TensorFlow and JAX behind one small face. Their modules are taken from
+"""The profilers of TensorFlow and JAX behind one interface. Their modules are looked up in
 `sys.modules`, never imported.
 """
 
@@ -11,9 +11,11 @@ from typing import Any, Protocol
 
 from outpace.capture.options import CaptureOptions
 
-DEFAULT_LEVELS = (2, 0, 1)  # host, Python, device: what TensorFlow uses when nothing is said
-_ALREADY = "ALREADY_EXISTS"  # in the words of XLA's error: another session runs
-IGNORES_LEVELS = ("2.21.",)  # "host_tracer_level expects an i value": int options are refused there, and nothing else fits
+# tracer levels of host, Python and device that are TensorFlow's defaults
+DEFAULT_LEVELS = (2, 0, 1)
+_ALREADY_EXISTS = "ALREADY_EXISTS"  # part of XLA's error message: another session runs
+# versions that reject integer options ("host_tracer_level expects an i value") and accept no others
+IGNORES_LEVELS = ("2.21.",)
 
 
 class ProfilerBusy(Exception):
@@ -21,104 +23,106 @@ class ProfilerBusy(Exception):
 
 
 class Profiler(Protocol):
-    """One framework's profiler."""
+    """Profiler of one framework."""
 
     def start(self, logdir: str) -> None:
-        """Begin to record; the profile is written below `logdir`."""
+        """Start to record; the profile is written below `logdir`."""
 
     def stop(self, save: bool) -> None:
-        """End recording; without `save`, what was recorded is thrown away."""
+        """Stop recording; without `save` the profile is discarded."""
 
     def begin_mark(self, name: str, number: int) -> Callable[[], None]:
-        """Begin a step mark; the returned function ends it."""
+        """Begin a step mark and return the function that ends it."""
 
     def sync(self) -> None:
-        """Wait until work that was dispatched is done."""
+        """Wait until dispatched work is done."""
 
     def is_ready(self) -> bool:
-        """Whether a session may begin or end on this thread: it is not in the middle of that
-        already.
+        """Whether a session may start or stop on this thread; False while the thread is inside such
+        a call.
         """
 
 
 class TensorFlowProfiler:
-    """`tf.profiler.experimental`, called through its original functions: the public names carry our
-    own hooks.
+    """`tf.profiler.experimental`, called through its original functions, because Outpace hooks the
+    public names.
     """
 
     def __init__(self, tf: Any, options: CaptureOptions) -> None:
-        """Keep the original functions of the imported TensorFlow."""
+        """Store the original functions of the imported TensorFlow."""
         self._tf = tf
         experimental = tf.profiler.experimental
-        self._start, self._stop, self._trace = experimental.start, experimental.stop, experimental.Trace
-        asked = (options.host_level, options.python_level, options.device_level)
-        # The defaults are left unsaid: TensorFlow 2.21 warns on stderr about every option that it
-        # is given.
-        self._options = None if asked == DEFAULT_LEVELS else experimental.ProfilerOptions(*asked)
+        self._start, self._stop, self._mark_class = experimental.start, experimental.stop, experimental.Trace
+        levels = (options.host_level, options.python_level, options.device_level)
+        # Default levels are not passed: TensorFlow 2.21 warns on stderr about every option that it
+        # gets.
+        self._options = None if levels == DEFAULT_LEVELS else experimental.ProfilerOptions(*levels)
         version = str(getattr(tf, "__version__", ""))
         self.ignores_levels = self._options is not None and version.startswith(IGNORES_LEVELS)
 
     def is_running(self) -> bool:
-        """Whether a session started from Python runs in this process."""
+        """Whether a session that was started from Python runs in this process."""
         module = sys.modules.get(self._start.__module__)
         return getattr(module, "_profiler", None) is not None
 
     def start(self, logdir: str) -> None:
-        """Start a session; raises ProfilerBusy when one is running."""
+        """Start a session. Raises ProfilerBusy while one is running."""
         if self.is_running():
             raise ProfilerBusy
         try:
             self._start(logdir, options=self._options)
         except self._tf.errors.AlreadyExistsError:
-            self._forget()
+            self._stop_dead_session()
             raise ProfilerBusy from None
 
     def stop(self, save: bool) -> None:
-        """End the session; saving writes the profile under the log directory given to `start`."""
+        """Stop the session; with `save` the profile is written below the log directory of
+        `start`.
+        """
         self._stop(save=save)
 
     def begin_mark(self, name: str, number: int) -> Callable[[], None]:
-        """Open a step mark; the answer closes it. Both must happen on one thread."""
-        trace = self._trace(name, step_num=number, _r=1)
+        """Begin a step mark and return the function that ends it. Both must run on one thread."""
+        trace = self._mark_class(name, step_num=number, _r=1)
         trace.__enter__()
         return lambda: trace.__exit__(None, None, None)
 
     def sync(self) -> None:
-        """Wait until the devices are idle, so that the window starts and ends at a
-        step's true end.
+        """Wait until the devices are idle, so that the window starts and ends at the true end of a
+        step.
         """
         wait = getattr(self._tf.test.experimental, "sync_devices", None)
         if wait is not None:
             wait()
 
     def is_ready(self) -> bool:
-        """TensorFlow's lock is taken again by the thread that has it."""
+        """Return True: TensorFlow's lock is reentrant."""
         return True
 
-    def _forget(self) -> None:
-        """A start refused by a running server leaves a dead session object behind, which would
-        block all later ones.
+    def _stop_dead_session(self) -> None:
+        """Stop the dead session that a rejected start leaves behind while a server is running; it
+        would block all later ones.
         """
         if self.is_running():
             self._stop(save=False)
 
 
 class JaxProfiler:
-    """`jax.profiler`."""
+    """`jax.profiler`, called through its original functions."""
 
     def __init__(self, jax: Any, options: CaptureOptions) -> None:
-        """Keep the original functions of the imported JAX."""
+        """Store the original functions of the imported JAX."""
         self._jax = jax
         self._start, self._stop = jax.profiler.start_trace, jax.profiler.stop_trace
-        self._mark = jax.profiler.StepTraceAnnotation
+        self._mark_class = jax.profiler.StepTraceAnnotation
         self._options = options
 
     def start(self, logdir: str) -> None:
-        """Start a session; raises ProfilerBusy when one is running."""
-        kind = getattr(self._jax.profiler, "ProfileOptions", None)
+        """Start a session. Raises ProfilerBusy while one is running."""
+        options_class = getattr(self._jax.profiler, "ProfileOptions", None)
         arguments: dict[str, Any] = {}
-        if kind is not None:  # since JAX 0.6
-            options = kind()
+        if options_class is not None:  # since JAX 0.6
+            options = options_class()
             options.host_tracer_level = self._options.host_level
             options.python_tracer_level = self._options.python_level
             arguments["profiler_options"] = options
@@ -128,39 +132,43 @@ class JaxProfiler:
             raise ProfilerBusy(str(error)) from None
 
     def stop(self, save: bool) -> None:
-        """End the session and write the profile; JAX cannot end one unsaved, so the caller removes
-        the files. Raises ProfilerBusy where another one, which a server began for example, was
-        there before: JAX notices that at the end only.
+        """Stop the session and write the profile. JAX cannot stop without writing; the caller
+        removes the files of an unwanted profile.
+
+        Raises ProfilerBusy where another session existed before, for example of a server: JAX
+        notices that only at the end.
         """
         try:
             self._stop()
         except RuntimeError as error:
-            if _ALREADY not in str(error):
+            if _ALREADY_EXISTS not in str(error):
                 raise
-            reset = getattr(_state(), "reset", None)
-            if reset is not None:  # else JAX would take it for one that runs
+            reset = getattr(_profile_state(), "reset", None)
+            if reset is not None:  # otherwise JAX would consider the session still running
                 reset()
             raise ProfilerBusy(str(error)) from None
 
     def is_ready(self) -> bool:
-        """Whether nobody holds the lock of JAX's profiler, which its thread cannot take twice."""
-        lock = getattr(_state(), "lock", None)
+        """Whether the lock of JAX's profiler is free; it is not reentrant."""
+        lock = getattr(_profile_state(), "lock", None)
         return lock is None or not lock.locked()
 
     def begin_host_session(self) -> HostSession:
-        """A session that records the host alone, and has begun. Raises ProfilerBusy while another
-        one runs, NotImplementedError where this JAX has none.
+        """Return a started session that records the host alone.
+
+        Raises ProfilerBusy while another session runs, NotImplementedError where this JAX has no
+        such session.
         """
-        behind = sys.modules.get("jax._src.profiler")
-        for module in (getattr(behind, "_profiler", None), getattr(getattr(behind, "xla_client", None), "profiler", None)):
+        private = sys.modules.get("jax._src.profiler")
+        for module in (getattr(private, "_profiler", None), getattr(getattr(private, "xla_client", None), "profiler", None)):
             session = getattr(module, "ProfilerSession", None)
             options = getattr(self._jax.profiler, "ProfileOptions", None) or getattr(module, "ProfileOptions", None)
             if session is not None and options is not None:
-                return HostSession(session, options, _state())
+                return HostSession(session, options, _profile_state())
         raise NotImplementedError
 
     def is_device_busy(self) -> bool:
-        """Whether a device is at work: a result that the program holds is not there yet."""
+        """Whether a device is working: a live array of the program is not computed yet."""
         for array in self._jax.live_arrays():
             with contextlib.suppress(Exception):
                 if not array.is_ready():
@@ -168,38 +176,44 @@ class JaxProfiler:
         return False
 
     def begin_mark(self, name: str, number: int) -> Callable[[], None]:
-        """Open a step mark; the answer closes it. Both must happen on one thread."""
-        trace = self._mark(name, step_num=number)
+        """Begin a step mark and return the function that ends it. Both must run on one thread."""
+        trace = self._mark_class(name, step_num=number)
         trace.__enter__()
         return lambda: trace.__exit__(None, None, None)
 
     def sync(self) -> None:
-        """Wait until the devices are idle, by all arrays that the program holds: work of our own
-        would stand among the program's.
+        """Wait until the devices are idle, by waiting for all live arrays; a computation of
+        Outpace's own would appear among the program's.
         """
         for array in self._jax.live_arrays():
-            with contextlib.suppress(RuntimeError):  # donated or deleted meanwhile, or it failed: the program will be told
+            # the array was donated or deleted, or its computation failed, which the program will
+            # see itself
+            with contextlib.suppress(RuntimeError):
                 array.block_until_ready()
 
 
 class HostSession:
-    """A short session of JAX's profiler that records the host alone, where this JAX can
-    be told so.
-    """
+    """Short session of JAX's profiler that records the host alone, where this JAX supports that."""
 
     def __init__(self, kind: Any, options: Any, state: Any) -> None:
-        """Begin; `state`: where JAX keeps the session that the program itself began."""
+        """Start the session.
+
+        kind, options: JAX's classes of a session and of its options.
+        state: JAX's state object, which holds the session of the program itself.
+
+        Raises ProfilerBusy while the program has a session.
+        """
         if getattr(state, "profile_session", None) is not None:
             raise ProfilerBusy
-        chosen = options()
-        chosen.host_tracer_level, chosen.python_tracer_level = 1, 0
-        if hasattr(chosen, "device_tracer_level"):  # JAX 0.10 cannot be told
-            chosen.device_tracer_level = 0
-        self._session = kind(chosen)
+        session_options = options()
+        session_options.host_tracer_level, session_options.python_tracer_level = 1, 0
+        if hasattr(session_options, "device_tracer_level"):  # JAX 0.10 has no such option
+            session_options.device_tracer_level = 0
+        self._session = kind(session_options)
 
     def stop(self) -> bytes:
-        """End, and answer the profile. Raises ProfilerBusy where another session, which a server
-        began for example, had the profiler.
+        """Stop the session and return the profile. Raises ProfilerBusy where another session, for
+        example of a server, had the profiler.
         """
         try:
             data: bytes = self._session.stop()
@@ -208,8 +222,8 @@ class HostSession:
         return data
 
 
-def _state() -> Any:
-    """Where JAX keeps the session that was begun last; None where it keeps it elsewhere."""
+def _profile_state() -> Any:
+    """Return JAX's object with the last session; None where this JAX stores it elsewhere."""
     return getattr(sys.modules.get("jax._src.profiler"), "_profile_state", None)
 
 
@@ -217,7 +231,7 @@ PROFILER_CLASSES: dict[str, Callable[[Any, CaptureOptions], Profiler]] = {"tenso
 
 
 def framework_versions() -> dict[str, str]:
-    """Versions of the frameworks that the script has imported."""
+    """Return the versions of the frameworks that the script has imported, by module name."""
     names = ("tensorflow", "keras", "tf_keras", "jax", "jaxlib", "numpy")
-    found = {name: getattr(sys.modules.get(name), "__version__", None) for name in names}
-    return {name: str(version) for name, version in found.items() if version}
+    versions = {name: getattr(sys.modules.get(name), "__version__", None) for name in names}
+    return {name: str(version) for name, version in versions.items() if version}

@@ -1,4 +1,4 @@
-"""Fills the capture record from what a window saw."""
+"""Builds the record of a capture from what its window measured."""
 
 from __future__ import annotations
 
@@ -36,8 +36,13 @@ __all__ = ["WindowSummary", "affinity_cpus", "available_cpus", "build_record", "
 
 @dataclass(frozen=True)
 class WindowSummary:
-    """What was seen of the steps: how they were recognised, the window, steps per call, single
-    durations, and how fast the machine was.
+    """Measurements of one window.
+
+    mode: how steps were recognised (`keras fit`, `custom loop`), or `seconds` for a window by time.
+    window: captured steps, duration and load of the window.
+    steps_per_execution: training steps per counted call.
+    overhead: durations of single steps before, in and after the window.
+    calibration: speed of the machine, ns by loop (see `calibrate`).
     """
 
     mode: str
@@ -48,7 +53,7 @@ class WindowSummary:
 
 
 def build_window_summary(window: StepWindow) -> WindowSummary:
-    """What a step window has seen until now."""
+    """Return what a step window has measured so far."""
     step = window.chosen_candidate
     return WindowSummary(
         step.mode if step else "seconds",
@@ -69,8 +74,10 @@ def build_window_summary(window: StepWindow) -> WindowSummary:
 
 
 def write_capture_record(saved: SavedProfile, notes: WindowSummary, script: str, argv: Sequence[str], **more: Any) -> None:
-    """Write the record of one capture beside its profile, `more` as for `build_record`; raises
-    OSError when that is impossible.
+    """Write the record of a capture next to its profile; `more` are the keyword arguments of
+    `build_record`.
+
+    Raises OSError when the record cannot be written.
     """
     write_record(saved.run, saved.host, build_record(notes, script, argv, **more))
 
@@ -90,9 +97,12 @@ def build_record(
     stopped: bool = False,
     secrets: bool = False,
 ) -> CaptureRecord:
-    """The record of one capture. secrets: keep keys and passwords among the arguments, for which
-    dots stand otherwise. A notebook has no script: what its process was started with is none of the
-    user's.
+    """Return the record of one capture.
+
+    secrets: store keys and passwords of the script's arguments; without it they are masked with
+        dots.
+
+    A notebook has no script: the command line of its process is not the user's, and is left out.
     """
     typed = find_cells()
     notebook = bool(typed) and not getattr(sys.modules.get("__main__"), "__file__", None)

@@ -1,8 +1,8 @@
-"""What comes round in a profile, as a capture asks while its script runs: by the rule that finds
-the steps of every profile.
+"""Finds repeated work in a profile while the script is still running, by the rule that finds the
+steps of every profile.
 
-This runs in the command that waits for the script, so that no analysis, and nothing that it
-imports, gets into the training's process.
+This runs in the command that waits for the script, so that neither the analysis nor its imports get
+into the training's process.
 """
 
 from __future__ import annotations
@@ -27,57 +27,63 @@ from outpace.trace import Trace, dialect, open_trace
 from outpace.trace.algorithms import distinct, intersect_indices
 
 _PS, _PS_PER_NS = 1e12, 1000
-_MOST_PROGRAMS = 20
+_MAX_PROGRAMS = 20
 
 
 def answer_request(folder: str) -> None:
-    """Answer a question that was left in a folder, if there is one."""
-    question = os.path.join(folder, REQUEST_FILE)
+    """Answer the request in a folder, if there is one."""
+    request_path = os.path.join(folder, REQUEST_FILE)
     with contextlib.suppress(OSError, ValueError, TypeError):
-        with open(question, encoding="utf-8") as file:
-            asked = AnalysisRequest.from_json(file.read())
-        os.remove(question)
-        found = find_repetition(asked.profile)
-        path = os.path.join(folder, RESPONSE_FILE.format(number=asked.number))
-        with open(f"{path}.part", "w", encoding="utf-8") as file:
-            file.write(found.to_json())
-        os.replace(f"{path}.part", path)
+        with open(request_path, encoding="utf-8") as file:
+            request = AnalysisRequest.from_json(file.read())
+        os.remove(request_path)
+        repetition = find_repetition(request.profile)
+        response_path = os.path.join(folder, RESPONSE_FILE.format(number=request.number))
+        with open(f"{response_path}.part", "w", encoding="utf-8") as file:
+            file.write(repetition.to_json())
+        os.replace(f"{response_path}.part", response_path)
 
 
 def find_repetition(path: str) -> Repetition:
-    """What comes round in the profile at a path; nothing in one that cannot be read."""
+    """Return the repeated work in the profile at a path; an empty result, with the reason in `why`,
+    for a profile that cannot be read.
+    """
     try:
-        return _of_host(Timeline(open_trace(path)))
-    except Exception as error:  # a fault of ours must not end a training
+        return _find_host_repetition(Timeline(open_trace(path)))
+    except Exception as error:  # an error of the analysis must not end a training
         return Repetition(why=str(error) or type(error).__name__)
 
 
-def _of_host(timeline: Timeline) -> Repetition:
-    """What comes round on a host."""
+def _find_host_repetition(timeline: Timeline) -> Repetition:
+    """Return the repeated work on a host."""
     trace = timeline.trace
     steps = timeline.steps
     rounds = int(steps.complete.sum())
     if not rounds:
-        return Repetition(events=len(trace), busy=_works(trace), why=steps.explanation, runs=_program_runs(timeline))
-    calls, runs = _calls(timeline), _runs(timeline)
+        return Repetition(events=len(trace), busy=_is_busy(trace), why=steps.explanation, runs=_find_program_runs(timeline))
+    calls, runs = _find_calls(timeline), _find_op_runs(timeline)
     return Repetition(
         rounds=rounds,
         seconds=float(steps.duration[steps.complete].mean()) / _PS,
         events=len(trace),
-        what=_function(trace, calls, runs),
-        trains=_rounds_that_train(trace, calls, runs) >= rounds / 2,
+        what=_main_function(trace, calls, runs),
+        trains=_count_training_rounds(trace, calls, runs) >= rounds / 2,
         predicts=steps.kind == "prediction",
         busy=True,
-        once=_once(steps.duration[steps.complete]),
+        once=_outlier_share(steps.duration[steps.complete]),
         why=steps.explanation,
-        next=_next_training(timeline),
-        runs=_program_runs(timeline),
+        next=_find_next_training(timeline),
+        runs=_find_program_runs(timeline),
     )
 
 
 class _FunctionEvents(NamedTuple):
-    """Events of jitted functions inside the steps: their rows, the step of each, and its function
-    as a place among the texts.
+    """Events of jitted functions inside the steps, one row per event.
+
+    rows: event rows.
+    step: index of the step in which the event begins.
+    code: index of the event's function in `texts`.
+    texts: names of the functions.
     """
 
     rows: Indices
@@ -86,105 +92,117 @@ class _FunctionEvents(NamedTuple):
     texts: list[str]
 
 
-def _calls(timeline: Timeline) -> _FunctionEvents:
-    """The calls of jitted functions."""
+def _find_calls(timeline: Timeline) -> _FunctionEvents:
+    """Return the calls of jitted functions."""
     trace = timeline.trace
-    rows, step = _inside(timeline, event_names(trace).rows(EventFlag.JIT_CALL))
-    known, code = np.unique(trace.name[rows], return_inverse=True)
-    return _FunctionEvents(rows, step, code, [parse_jitted_function(trace.names[each]) for each in known.tolist()])
+    rows, step = _select_in_steps(timeline, event_names(trace).rows(EventFlag.JIT_CALL))
+    indices, code = np.unique(trace.name[rows], return_inverse=True)
+    return _FunctionEvents(rows, step, code, [parse_jitted_function(trace.names[index]) for index in indices.tolist()])
 
 
-def _runs(timeline: Timeline) -> _FunctionEvents:
-    """The ops that their compiled programs ran."""
-    rows, step = _inside(timeline, find_hlo_events(timeline.trace))
+def _find_op_runs(timeline: Timeline) -> _FunctionEvents:
+    """Return the ops that the compiled programs of jitted functions ran."""
+    rows, step = _select_in_steps(timeline, find_hlo_events(timeline.trace))
     modules = timeline.trace.stat(dialect.HLO_MODULE)
-    found, place = intersect_indices(rows, modules.rows)
-    code, texts = modules.encode_texts(place)
-    return _FunctionEvents(rows[found], step[found], code, [parse_jitted_function(each) for each in texts])
+    in_modules, positions = intersect_indices(rows, modules.rows)
+    code, texts = modules.encode_texts(positions)
+    return _FunctionEvents(rows[in_modules], step[in_modules], code, [parse_jitted_function(text) for text in texts])
 
 
-def _function(trace: Trace, calls: _FunctionEvents, runs: _FunctionEvents) -> str:
-    """The jitted function that takes most of the steps: by its runs, or else by its calls, which
-    may have been long before; "" where there is none.
+def _main_function(trace: Trace, calls: _FunctionEvents, runs: _FunctionEvents) -> str:
+    """Return the jitted function that takes most of the time of the steps; "" without one.
+
+    The time is that of its ops; where there are none, of its calls, which may have been long
+    before.
     """
     events = runs if len(runs.rows) else calls
     if not len(events.rows):
         return ""
-    took = np.bincount(events.code, weights=trace.duration[events.rows].astype(np.float64))
-    return events.texts[int(took.argmax())]
+    duration = np.bincount(events.code, weights=trace.duration[events.rows].astype(np.float64))
+    return events.texts[int(duration.argmax())]
 
 
-def _rounds_that_train(trace: Trace, calls: _FunctionEvents, runs: _FunctionEvents) -> int:
-    """How many steps call a function that computes gradients, or run its program."""
+def _count_training_rounds(trace: Trace, calls: _FunctionEvents, runs: _FunctionEvents) -> int:
+    """Return the number of steps that call a function which computes gradients, or run its
+    program.
+    """
     training = find_training_functions(trace)
-    steps = [each.step[np.array([text in training for text in each.texts], bool)[each.code]] for each in (calls, runs)]
+    steps = [events.step[np.array([text in training for text in events.texts], bool)[events.code]] for events in (calls, runs)]
     return len(distinct(np.concatenate(steps)))
 
 
-def _next_training(timeline: Timeline) -> str:
-    """A function that trains, and is called again and again behind the last whole round but not
-    before: what came round is over by then.
+def _find_next_training(timeline: Timeline) -> str:
+    """Return a function that trains and is called repeatedly after the last whole round but not
+    before; "" without one.
+
+    Such a function means that the repeated work in the profile is over.
     """
     trace, steps = timeline.trace, timeline.steps
     rows = event_names(trace).rows(EventFlag.JIT_CALL)
-    over = trace.start[rows] >= int(steps.end[steps.complete].max())
-    before, behind = (
-        Counter(parse_jitted_function(trace.names[each]) for each in trace.name[some].tolist())
-        for some in (rows[~over], rows[over])
+    is_after = trace.start[rows] >= int(steps.end[steps.complete].max())
+    before, after = (
+        Counter(parse_jitted_function(trace.names[index]) for index in trace.name[group].tolist())
+        for group in (rows[~is_after], rows[is_after])
     )
-    trains = [name for name in (behind.keys() - before.keys()) & find_training_functions(trace) if behind[name] >= MIN_ROUNDS]
-    return max(trains, key=behind.__getitem__, default="")
+    candidates = [name for name in (after.keys() - before.keys()) & find_training_functions(trace) if after[name] >= MIN_ROUNDS]
+    return max(candidates, key=after.__getitem__, default="")
 
 
-def _inside(timeline: Timeline, rows: Indices) -> tuple[Indices, Indices]:
-    """Those of some events that begin inside a step, and which step that is."""
-    steps, began = timeline.steps, timeline.trace.start[rows]
-    at = np.searchsorted(steps.start, began, side="right") - 1
-    inside = (at >= 0) & (began < steps.end[np.maximum(at, 0)])
-    return rows[inside], at[inside]
+def _select_in_steps(timeline: Timeline, rows: Indices) -> tuple[Indices, Indices]:
+    """Return the rows of events that begin inside a step, and the index of that step for each."""
+    steps, start = timeline.steps, timeline.trace.start[rows]
+    step = np.searchsorted(steps.start, start, side="right") - 1
+    mask = (step >= 0) & (start < steps.end[np.maximum(step, 0)])
+    return rows[mask], step[mask]
 
 
-def _once(times: Picoseconds) -> float:
-    """Share of the time of all rounds in the longest, where that takes much longer than the others,
-    and no other half as long.
+def _outlier_share(durations: Picoseconds) -> float:
+    """Return the longest round's share of the time of all rounds, where it is an outlier; else 0.
+
+    An outlier takes at least `RARE_FACTOR` medians, and no other round takes half as long.
     """
-    longest = int(times.max())
-    if longest < RARE_FACTOR * median(times) or int((times >= longest / 2).sum()) > 1:
+    longest = int(durations.max())
+    if longest < RARE_FACTOR * median(durations) or int((durations >= longest / 2).sum()) > 1:
         return 0.0
-    return longest / int(times.sum())
+    return longest / int(durations.sum())
 
 
-def _program_runs(timeline: Timeline) -> tuple[ProgramRuns, ...]:
-    """Runs of each compiled program on the host, told apart by their numbers, the program that ran
-    in most rounds first.
+def _find_program_runs(timeline: Timeline) -> tuple[ProgramRuns, ...]:
+    """Return the runs of each compiled program on the host, the program that ran in most rounds
+    first.
+
+    Programs are separated by their run ids, which differ by more than `MAX_RUN_GAP`.
     """
     trace, steps = timeline.trace, timeline.steps
     stat = trace.stat(dialect.RUN_ID)
-    here = host_mask(trace, stat.rows)
-    if not here.any():
+    on_host = host_mask(trace, stat.rows)
+    if not on_host.any():
         return ()
-    number, began = stat.ints[here], trace.start[stat.rows[here]]
-    order = np.lexsort((began, number))
-    number, began = number[order], began[order]
-    new = np.diff(number, prepend=number[0] - 1) > 0  # the first event of each run
-    number, began = number[new], began[new]
+    number, start = stat.ints[on_host], trace.start[stat.rows[on_host]]
+    order = np.lexsort((start, number))
+    number, start = number[order], start[order]
+    is_first = np.diff(number, prepend=number[0] - 1) > 0  # mask of the first event of each run
+    number, start = number[is_first], start[is_first]
     programs = np.split(np.arange(len(number)), np.flatnonzero(np.diff(number) > MAX_RUN_GAP) + 1)
-    at = np.searchsorted(steps.start, began, side="right") - 1
-    found = [_of_program(trace, number[of], began[of], at[of]) for of in programs]
-    return tuple(sorted(found, key=lambda runs: (-runs.rounds, -runs.per_round))[:_MOST_PROGRAMS])
+    step = np.searchsorted(steps.start, start, side="right") - 1
+    programs_runs = [_build_program_runs(trace, number[rows], start[rows], step[rows]) for rows in programs]
+    return tuple(sorted(programs_runs, key=lambda runs: (-runs.rounds, -runs.per_round))[:_MAX_PROGRAMS])
 
 
-def _of_program(trace: Trace, number: Numbers, began: Picoseconds, step: Indices) -> ProgramRuns:
-    """Runs of one program: their numbers, when each began, and in which step (-1: before the
-    first).
+def _build_program_runs(trace: Trace, number: Numbers, start: Picoseconds, step: Indices) -> ProgramRuns:
+    """Return the runs of one program.
+
+    number: run id of each run, ascending.
+    start: start of each run, ps.
+    step: index of the step in which it began; -1 before the first step.
     """
-    first, last = (trace.origin_ns + int(began[end]) // _PS_PER_NS for end in (0, -1))
+    first_ns, last_ns = (trace.origin_ns + int(start[index]) // _PS_PER_NS for index in (0, -1))
     rounds, first_of = np.unique(step[step >= 0], return_index=True)
-    opened = number[step >= 0][first_of]  # by the first run of each round
-    per_round = float(opened[-1] - opened[0]) / float(rounds[-1] - rounds[0]) if len(rounds) > 1 else 0.0
-    return ProgramRuns(int(number[0]), first, int(number[-1]), last, len(rounds), per_round)
+    first_ids = number[step >= 0][first_of]  # run id of the first run of each round
+    per_round = float(first_ids[-1] - first_ids[0]) / float(rounds[-1] - rounds[0]) if len(rounds) > 1 else 0.0
+    return ProgramRuns(int(number[0]), first_ns, int(number[-1]), last_ns, len(rounds), per_round)
 
 
-def _works(trace: Trace) -> bool:
+def _is_busy(trace: Trace) -> bool:
     """Whether JAX did anything: called a function, or ran an op of a program."""
     return bool(len(event_names(trace).rows(EventFlag.JIT_CALL)) or len(trace.stat(dialect.HLO_OP).rows))

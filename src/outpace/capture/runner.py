@@ -1,10 +1,10 @@
-"""`run_script`: runs a training script in a process of its own, captures a window of its steps,
-reports what came of it.
+"""`run_script`: runs a training script in a process of its own, captures a window of its steps, and
+returns the result.
 
-A process of its own keeps the analysis free of TensorFlow, keeps the script's interpreter as it
-would be without us, and lets us end a script whose data pipeline hangs at interpreter exit after
-the profile is saved. It shares stdin, stdout, stderr, environment, working directory and process
-group with us, so that terminals and pipes behave as always.
+The process of its own separates the analysis from TensorFlow, leaves the script's interpreter as it
+would be without Outpace, and allows a script to be ended whose data pipeline hangs at interpreter
+exit after the profile is saved. It shares stdin, stdout, stderr, environment, working directory and
+process group with the command, so that terminals and pipes behave as always.
 """
 
 from __future__ import annotations
@@ -31,22 +31,24 @@ from outpace.store.record import CaptureRecord, write_record
 from outpace.store.staging import Staging, remove_stale_folders
 from outpace.store.tree import is_url
 
-EXIT_GRACE_S = (
-    3.0  # seconds for the interpreter to end after the last exit handler: generator pipelines can hang there for ever
-)
+# seconds for the interpreter to end after the last exit handler: generator pipelines can hang there
+# for ever
+EXIT_GRACE_S = 3.0
 POLL_S = 0.1
 _NO_COMMAND_BUFFERS = "--xla_gpu_enable_command_buffer="
-_CRASHES = ("SIGSEGV", "SIGABRT", "SIGBUS")
+_CRASH_SIGNALS = ("SIGSEGV", "SIGABRT", "SIGBUS")
 FORWARDED_SIGNALS = ("SIGTERM", "SIGHUP", "SIGUSR1", "SIGUSR2", "SIGQUIT")
 
 
 @dataclass(frozen=True)
 class CaptureResult:
-    """What came of it: the run folder (path or URL) and record, or the reason why there is no
-    profile.
+    """Result of a capture.
 
-    `exit_code` is the script's own, 128 + n after signal n; `stopped` tells that the script was
-    ended after the capture.
+    run: run folder (path or URL); None where there is no profile.
+    reason: why there is no profile.
+    exit_code: the script's own exit code; 128 + n after signal n.
+    record: the capture's record.
+    stopped: whether the script was ended after the capture.
     """
 
     run: str | None
@@ -64,48 +66,51 @@ def run_script(
     variables: Mapping[str, str] | None = None,
     output: IO[bytes] | None = None,
 ) -> CaptureResult:
-    """Run `script` with `argv` as Python would and capture as `options` say. variables: set besides
-    ours; output: see `run_process`.
+    """Run `script` with `argv` as Python would and capture it as `options` say.
 
-    Raises UsageError for impossible options, NotFoundError for a missing script, CaptureError when
-    no process can be started or the log directory cannot be made. A script that fails, or a capture
-    that does, is a result.
+    variables: additional environment variables.
+    output: file for all output, see `run_process`.
+
+    A script that fails, or a capture that does, is a result and no error. Raises UsageError for
+    impossible options, NotFoundError for a missing script, CaptureError when no process can be
+    started or the log directory cannot be made.
     """
     problem = options.find_problem()
     if problem:
         raise UsageError(problem)
     require_script(script, options.module)
-    shown = options.logdir or DEFAULT_LOGDIR
-    Staging(shown).discard()  # a log directory that cannot be written to is told before the script runs
+    shown_logdir = options.logdir or DEFAULT_LOGDIR
+    Staging(shown_logdir).discard()  # raises before the script runs when the log directory is not writable
     with ProcessTree(detached=not options.stop) as family:
         folder = family.folder
-        local = os.path.join(folder, "logs") if is_url(shown) else os.path.abspath(os.path.expanduser(shown))
-        plan = Plan(script, tuple(argv), local, shown, os.path.join(folder, "outcome.json"), options, folder)
+        local = os.path.join(folder, "logs") if is_url(shown_logdir) else os.path.abspath(os.path.expanduser(shown_logdir))
+        plan = Plan(script, tuple(argv), local, shown_logdir, os.path.join(folder, "outcome.json"), options, folder)
         path = os.path.join(folder, "plan.json")
         with open(path, "w", encoding="utf-8") as file:
             file.write(plan.to_json())
         code, outcome = run_process(
             python_command("outpace.capture.launch", path),
             plan.outcome,
-            variables={**_flags(options), **(variables or {})},
+            variables={**_script_variables(options), **(variables or {})},
             output=output,
-            poll=lambda: _answer(folder),
+            poll=lambda: _answer_request(folder),
         )
         if outcome is not None and outcome.ending:
-            family.release()  # the script came to its own end, and what it left running is its own
-        if outcome is None and not is_url(shown):
+            # the script came to its own end; processes that it left running are not killed
+            family.release()
+        if outcome is None and not is_url(shown_logdir):
             with contextlib.suppress(OSError):  # the script may have removed the log directory
-                remove_stale_folders(local)  # what the process was writing when it died
-        result = _result(code, outcome)
-        if result.run and is_url(shown):
-            result = replace(result, run=upload_run(result.run, shown))
+                remove_stale_folders(local)  # unfinished files of a process that died
+        result = _build_result(code, outcome)
+        if result.run and is_url(shown_logdir):
+            result = replace(result, run=upload_run(result.run, shown_logdir))
     return result
 
 
-def _flags(options: CaptureOptions) -> dict[str, str]:
-    """What the options set in the script's environment."""
-    given = os.environ.get("XLA_FLAGS", "")
-    return {} if options.command_buffers else {"XLA_FLAGS": f"{given} {_NO_COMMAND_BUFFERS}".strip()}
+def _script_variables(options: CaptureOptions) -> dict[str, str]:
+    """Return the environment variables that the options set."""
+    flags = os.environ.get("XLA_FLAGS", "")
+    return {} if options.command_buffers else {"XLA_FLAGS": f"{flags} {_NO_COMMAND_BUFFERS}".strip()}
 
 
 def run_process(
@@ -119,62 +124,70 @@ def run_process(
     output: IO[bytes] | None = None,
     poll: Callable[[], object] = lambda: None,
 ) -> tuple[int, ScriptOutcome | None]:
-    """Run a script's process to its end, signals passed on: its exit code (128 + n after signal n),
-    and the outcome that it left. quiet: what it says on stderr is not shown; silent: nor what it
-    prints. limit: seconds, after which it is killed. variables: set besides ours. output: takes all
-    that it prints; it then has no terminal, and a signal to us is no signal to it: whatever ends
-    the waiting ends it, too. meanwhile: called again and again until it has ended.
+    """Run a script's process to its end and pass signals on to it.
+
+    hide_stderr, hide_stdout: discard what it writes to stderr or stdout.
+    timeout: seconds after which it is killed.
+    variables: additional environment variables.
+    output: file for all that it prints. It then has no terminal and its own session: a signal to
+        this process does not reach it, and an exception that ends the waiting kills it.
+    poll: function that is called repeatedly until the process has ended.
+
+    Returns its exit code (128 + n after signal n) and the outcome that it wrote. Raises
+    CaptureError when the process cannot be started.
     """
     flush_output()
-    out, err = (subprocess.DEVNULL if each else output for each in (hide_stdout, hide_stderr))
-    alone = output is not None
+    out, err = (subprocess.DEVNULL if hidden else output for hidden in (hide_stdout, hide_stderr))
+    own_session = output is not None
     try:
         process = subprocess.Popen(
             command,
-            stdin=subprocess.DEVNULL if alone else None,
+            stdin=subprocess.DEVNULL if own_session else None,
             stdout=out,
             stderr=err,
             env={**os.environ, **(variables or {})},
-            start_new_session=alone,
+            start_new_session=own_session,
         )
     except OSError as error:
         raise CaptureError(f"Python could not be started for the script: {error}.") from error
-    with _ended_with_us(process) if alone else _forwarding(process):
-        code = _wait(process, outcome_path, timeout, poll)
-    return code, _read(outcome_path)
+    with _kill_on_exception(process) if own_session else _forward_signals(process):
+        code = _wait_for_exit(process, outcome_path, timeout, poll)
+    return code, _read_outcome(outcome_path)
 
 
-def _wait(process: subprocess.Popen[bytes], path: str, limit: float | None, meanwhile: Callable[[], object]) -> int:
-    """The script's exit code; ends a process that hangs in the interpreter's own end, or takes
-    longer than it may.
+def _wait_for_exit(process: subprocess.Popen[bytes], path: str, timeout: float | None, poll: Callable[[], object]) -> int:
+    """Return the script's exit code; kill a process that hangs in the interpreter's shutdown or
+    exceeds the time limit.
     """
-    left, end = EXIT_GRACE_S, math.inf if limit is None else time.monotonic() + limit
+    grace_s, deadline = EXIT_GRACE_S, math.inf if timeout is None else time.monotonic() + timeout
     while True:
         try:
             code = process.wait(POLL_S)
             return code if code >= 0 else 128 - code
         except subprocess.TimeoutExpired:
-            outcome = _read(path)
-        meanwhile()
-        if time.monotonic() > end:
+            outcome = _read_outcome(path)
+        poll()
+        if time.monotonic() > deadline:
             process.kill()
         if outcome is not None and outcome.ending:
-            left -= POLL_S
-            if left <= 0:
+            grace_s -= POLL_S
+            if grace_s <= 0:
                 process.kill()
                 process.wait()
                 return outcome.exit_code or 0
 
 
-def _answer(folder: str) -> None:
-    """Judge a profile that the script's process asks about."""
+def _answer_request(folder: str) -> None:
+    """Answer the analysis request of the script's process, if there is one."""
     if os.path.exists(os.path.join(folder, REQUEST_FILE)):
-        from outpace.capture.repetition import answer_request  # the script need not wait for the analysis to be imported
+        # imported late, so that the script does not wait for the import
+        from outpace.capture.repetition import answer_request
 
         answer_request(folder)
 
 
-def _read(path: str) -> ScriptOutcome | None:
+def _read_outcome(path: str) -> ScriptOutcome | None:
+    """Return the outcome at a path; None while there is none."""
     try:
         with open(path, encoding="utf-8") as file:
             return ScriptOutcome.from_json(file.read())
@@ -183,9 +196,9 @@ def _read(path: str) -> ScriptOutcome | None:
 
 
 @contextlib.contextmanager
-def _forwarding(process: subprocess.Popen[bytes]) -> Iterator[None]:
-    """Pass signals on. Ctrl-C reaches the script from the terminal itself: passed on as well, it
-    would arrive twice.
+def _forward_signals(process: subprocess.Popen[bytes]) -> Iterator[None]:
+    """Pass signals on to a process. Ctrl-C in a terminal reaches the process directly; passed on as
+    well, it would arrive twice.
     """
 
     def forward(number: int, frame: FrameType | None) -> None:
@@ -196,7 +209,8 @@ def _forwarding(process: subprocess.Popen[bytes]) -> Iterator[None]:
     numbers = [getattr(signal, name) for name in FORWARDED_SIGNALS if hasattr(signal, name)] + [signal.SIGINT]
     before = {}
     for number in numbers:
-        with contextlib.suppress(ValueError):  # not on the main thread: the caller handles signals
+        # not on the main thread, where the caller handles signals
+        with contextlib.suppress(ValueError):
             before[number] = signal.signal(number, forward)
     try:
         yield
@@ -206,9 +220,9 @@ def _forwarding(process: subprocess.Popen[bytes]) -> Iterator[None]:
 
 
 @contextlib.contextmanager
-def _ended_with_us(process: subprocess.Popen[bytes]) -> Iterator[None]:
-    """Kill a process, and what it started in its session, where the block ends by an exception:
-    Ctrl-C, or a signal that ends us.
+def _kill_on_exception(process: subprocess.Popen[bytes]) -> Iterator[None]:
+    """Kill a process, and its session, where the block ends by an exception: Ctrl-C, or a signal
+    that ends this process.
     """
     try:
         yield
@@ -220,6 +234,7 @@ def _ended_with_us(process: subprocess.Popen[bytes]) -> Iterator[None]:
 
 
 def _in_terminal_foreground() -> bool:
+    """Whether this process group is in the foreground of a terminal."""
     try:
         terminal = os.open("/dev/tty", os.O_RDONLY)
     except OSError:
@@ -232,13 +247,15 @@ def _in_terminal_foreground() -> bool:
         os.close(terminal)
 
 
-def _result(code: int, outcome: ScriptOutcome | None) -> CaptureResult:
+def _build_result(code: int, outcome: ScriptOutcome | None) -> CaptureResult:
+    """Return the result of a capture, with the process's exit code in the record."""
     if outcome is None:
-        return CaptureResult(None, _died(code), code, None)
+        return CaptureResult(None, _explain_death(code), code, None)
     if outcome.run is None or outcome.host is None:
         return CaptureResult(None, outcome.reason, code, None, outcome.stopped)
     record, _ = read_capture_record(outcome.run, outcome.host)
-    if record is not None and record.exit != code:  # a signal after the script's end, or a sidecar cut short
+    # a signal after the script's end, or an incomplete record
+    if record is not None and record.exit != code:
         record = replace(record, exit=code)
         with contextlib.suppress(OutputError):
             write_record(outcome.run, outcome.host, record)
@@ -246,7 +263,7 @@ def _result(code: int, outcome: ScriptOutcome | None) -> CaptureResult:
 
 
 def signal_name(code: int) -> str:
-    """The signal that ended a process with this exit code; "" where none did."""
+    """Return the name of the signal that ended a process with this exit code; "" without one."""
     if code <= 128:
         return ""
     try:
@@ -256,10 +273,10 @@ def signal_name(code: int) -> str:
 
 
 def explain_crash(code: int) -> str:
-    """What is known of a process that a capture ran in and that ended with this exit code by a
-    crash, as sentences; "" for another end.
+    """Return sentences on a known cause of a crash, for the exit code of a process in which a
+    capture ran; "" for any other end.
     """
-    if signal_name(code) not in _CRASHES:
+    if signal_name(code) not in _CRASH_SIGNALS:
         return ""
     return (
         "The script need not be at fault: on NVIDIA GPUs, JAX can crash when a profiler ends while CUDA graphs are launched. "
@@ -267,8 +284,9 @@ def explain_crash(code: int) -> str:
     )
 
 
-def _died(code: int) -> str:
+def _explain_death(code: int) -> str:
+    """Return a sentence on a process that ended without an outcome."""
     if name := signal_name(code):
-        told = f"The script's process was ended by {name} before the capture was complete; nothing was saved."
-        return f"{told} {explain_crash(code)}".strip()
+        text = f"The script's process was ended by {name} before the capture was complete; nothing was saved."
+        return f"{text} {explain_crash(code)}".strip()
     return f"The script's process ended at once with code {code}, so nothing was saved."

@@ -12,14 +12,16 @@ from importlib.machinery import ModuleSpec, SourceFileLoader
 from types import CodeType, ModuleType, TracebackType
 from typing import Any
 
-_OWN = os.path.dirname(os.path.dirname(os.path.abspath(__file__))) + os.sep  # the whole package
+# folder of the whole package
+_ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__))) + os.sep
 
 
 def run_as_main(
     script: str, argv: Sequence[str], module: bool, compile_source: Callable[[bytes, str], CodeType] | None = None
 ) -> None:
-    """Execute the script in a fresh `__main__`; whatever it raises comes out. `compile_source`:
-    makes the code of a script's text and its path.
+    """Execute the script in a fresh `__main__`; its exceptions pass through.
+
+    compile_source: returns the code of a script's text and path; by default Python's own compiler.
     """
     main = ModuleType("__main__")
     vars(main).update(__builtins__=__builtins__, __file__=script, __cached__=None, __package__=None)
@@ -35,34 +37,46 @@ def run_as_main(
 
 
 def _set_path(folder: str) -> None:
-    """Put the script's folder where the interpreter put ours, unless it was told to put none."""
+    """Put the script's folder where the interpreter put Outpace's, unless a flag told it to put
+    none.
+    """
     if getattr(sys.flags, "safe_path", False):
         return
     sys.path[0] = folder
 
 
 def _plain_code(text: bytes, path: str) -> CodeType:
-    return compile(text, path, "exec", dont_inherit=True)  # no frames of the loader in a syntax error
+    """Return the compiled source. No loader compiles it, so that a syntax error shows no frames of
+    a loader.
+    """
+    return compile(text, path, "exec", dont_inherit=True)
 
 
-def _script_code(script: str, main: ModuleType, compiled: Callable[[bytes, str], CodeType]) -> CodeType:
-    path = os.path.join(os.getcwd(), script.removeprefix("./"))  # absolute, as the interpreter makes it
+def _script_code(script: str, main: ModuleType, compile_source: Callable[[bytes, str], CodeType]) -> CodeType:
+    """Return the code of a script, or of a folder's `__main__.py`, and set the module's attributes
+    as the interpreter would.
+    """
+    # an absolute path, as the interpreter sets it
+    path = os.path.join(os.getcwd(), script.removeprefix("./"))
     if os.path.isdir(path):
         path = os.path.join(path, "__main__.py")
     loader = SourceFileLoader("__main__", path)
     main.__loader__ = loader
     main.__spec__ = None
     main.__file__ = path
-    return compiled(loader.get_data(path), path)
+    return compile_source(loader.get_data(path), path)
 
 
 def _module_code(name: str, main: ModuleType) -> CodeType:
+    """Return the code of a module, or of a package's `__main__`, and set the attributes of `main`.
+    Raises ImportError as `python -m` would.
+    """
     spec = importlib.util.find_spec(name)
     if spec is not None and spec.submodule_search_locations is not None:
         spec = importlib.util.find_spec(f"{name}.__main__")
     if spec is None or not hasattr(spec.loader, "get_code"):
         raise ImportError(f"No module named {name}")
-    _adopt(spec, main)
+    _set_spec(spec, main)
     loader: Any = spec.loader
     code: CodeType | None = loader.get_code(spec.name)
     if code is None:
@@ -70,46 +84,47 @@ def _module_code(name: str, main: ModuleType) -> CodeType:
     return code
 
 
-def _adopt(spec: ModuleSpec, main: ModuleType) -> None:
+def _set_spec(spec: ModuleSpec, main: ModuleType) -> None:
+    """Set the attributes of `main` from a module's spec."""
     main.__spec__, main.__loader__ = spec, spec.loader
     main.__file__, main.__package__ = spec.origin, spec.parent
 
 
 def hide_own_frames() -> None:
-    """Let an uncaught exception print as plain Python would, whatever excepthook the script has
-    set.
-    """
+    """Print an uncaught exception as plain Python would, whatever excepthook the script has set."""
     hook: Callable[..., Any] = sys.excepthook
 
-    def clean(kind: type[BaseException], error: BaseException, trace: TracebackType | None) -> Any:
-        _strip(error, set())
+    def print_clean(kind: type[BaseException], error: BaseException, trace: TracebackType | None) -> Any:
+        _strip_own_frames(error, set())
         return hook(kind, error, error.__traceback__)
 
-    sys.excepthook = clean
+    sys.excepthook = print_clean
 
 
-def _strip(error: BaseException | None, seen: set[int]) -> None:
-    if error is None or id(error) in seen:
+def _strip_own_frames(error: BaseException | None, visited: set[int]) -> None:
+    """Remove Outpace's frames from an exception, its causes and contexts."""
+    if error is None or id(error) in visited:
         return
-    seen.add(id(error))
-    error.__traceback__ = _without_own(error.__traceback__)
-    _strip(error.__cause__, seen)
-    _strip(error.__context__, seen)
+    visited.add(id(error))
+    error.__traceback__ = _remove_own_frames(error.__traceback__)
+    _strip_own_frames(error.__cause__, visited)
+    _strip_own_frames(error.__context__, visited)
 
 
-def _without_own(trace: TracebackType | None) -> TracebackType | None:
-    """The traceback without this package's frames, and without runpy's above them."""
+def _remove_own_frames(trace: TracebackType | None) -> TracebackType | None:
+    """Return the traceback without Outpace's frames, and without runpy's above them."""
     frames = []
     while trace is not None:
         frames.append(trace)
         trace = trace.tb_next
     last = max((index for index, item in enumerate(frames) if _is_launcher(item)), default=-1)
-    kept = None
-    for item in reversed([item for item in frames[last + 1 :] if not item.tb_frame.f_code.co_filename.startswith(_OWN)]):
-        kept = TracebackType(kept, item.tb_frame, item.tb_lasti, item.tb_lineno)
-    return kept
+    cleaned = None
+    for item in reversed([item for item in frames[last + 1 :] if not item.tb_frame.f_code.co_filename.startswith(_ROOT)]):
+        cleaned = TracebackType(cleaned, item.tb_frame, item.tb_lasti, item.tb_lineno)
+    return cleaned
 
 
 def _is_launcher(item: TracebackType) -> bool:
+    """Whether a traceback entry belongs to the functions that run the script."""
     code = item.tb_frame.f_code
-    return code.co_filename.startswith(_OWN) and code.co_name in ("run_as_main", "_script_code", "_module_code", "_plain_code")
+    return code.co_filename.startswith(_ROOT) and code.co_name in ("run_as_main", "_script_code", "_module_code", "_plain_code")

@@ -1,9 +1,9 @@
-"""`outpace.serve`: a profiler server inside the training process, on this machine only unless it is
-told otherwise.
+"""`outpace.serve`: a profiler server inside the training process, open to this machine only unless
+`host` says otherwise.
 
-It speaks TensorFlow's profiler service, so `outpace capture`,
-`tf.profiler.experimental.client.trace` and TensorBoard can all ask it. The servers of TensorFlow
-and JAX listen on all interfaces, and none of them, this one included, asks who is calling.
+It implements TensorFlow's profiler service, so that `outpace capture`,
+`tf.profiler.experimental.client.trace` and TensorBoard can all use it. The servers of TensorFlow
+and JAX listen on all interfaces. None of the servers, this one included, authenticates its clients.
 """
 
 from __future__ import annotations
@@ -26,15 +26,17 @@ from outpace.capture.remote.process_capture import CaptureRefused, ProcessCaptur
 from outpace.capture.remote.wire import DEFAULT_PORT, NOTE_KEY, PROFILE_METHOD, VERSION_METHOD, ProfileRequest
 from outpace.model.errors import CaptureError, UsageError
 
-EXIT_GRACE_S = 10.0  # seconds for a running capture to hand over its profile when the process ends
+EXIT_GRACE_S = 10.0  # seconds for a running capture to send its profile when the process ends
 
 
 class ProfilerServer:
-    """A running server; `address` is what `outpace capture` takes. Ends with `stop`, at the end of
-    a `with` block, or with the process.
+    """A running server, as a context manager; `stop`, the end of a `with` block or the end of the
+    process stops it.
+
+    address: address for `outpace capture`.
     """
 
-    def __init__(self, server: Any, sampler: ProcessCapture, calls: _Calls, address: str) -> None:
+    def __init__(self, server: Any, sampler: ProcessCapture, calls: _CallCounter, address: str) -> None:
         self.address = address
         self._server: Any = server
         self._sampler = sampler
@@ -43,17 +45,18 @@ class ProfilerServer:
         atexit.register(self.stop)
 
     def stop(self) -> None:
-        """Stop listening. A capture that is running ends early and sends what it has; a second call
-        does nothing.
+        """Stop listening. A running capture ends early and sends what it has; a second call does
+        nothing.
         """
         server, self._server = self._server, None
-        if server is None or os.getpid() != self._pid:  # a forked child has no server, though it inherits the handler
+        # a forked child inherits the exit handler, but has no server
+        if server is None or os.getpid() != self._pid:
             return
         atexit.unregister(self.stop)
         self._sampler.shut_down()
-        # gRPC's own grace needs a thread, and from Python 3.12 on none can be started when the
-        # interpreter ends.
-        wait_and_serve(self._calls.open, EXIT_GRACE_S)
+        # gRPC's own grace period needs a thread, and from Python 3.12 on none can be started when
+        # the interpreter ends.
+        wait_and_serve(self._calls.is_open, EXIT_GRACE_S)
         server.stop(None)
 
     def __enter__(self) -> ProfilerServer:
@@ -64,80 +67,93 @@ class ProfilerServer:
 
 
 def serve(port: int = DEFAULT_PORT, host: str = "127.0.0.1") -> ProfilerServer:
-    """Let this process be captured from outside, by `outpace capture HOST:PORT`, while it trains.
+    """Start a server, so that `outpace capture HOST:PORT` can capture this process while it trains.
 
-    Port 0 takes a free one, see the answer's `address`. `host="0.0.0.0"` listens on all interfaces:
-    anybody who reaches the port can then capture. Raises UsageError for an impossible port,
-    CaptureError when the port is taken or grpcio is missing.
+    Args:
+        port: port to listen on; 0 takes a free one, which `address` of the result shows.
+        host: interface to listen on. `"0.0.0.0"` listens on all interfaces: anybody who reaches the
+            port can then capture.
+
+    Raises UsageError for an impossible port, CaptureError when the port is in use or grpcio is
+    missing.
+
+    Example::
+
+        with outpace.serve() as server:
+            print("outpace capture", server.address)
+            train()
     """
     if not 0 <= port < 65536:
-        raise _no_port(port)
+        raise _port_error(port)
     grpc = load_grpc()
     sampler = ProcessCapture(threading.current_thread())
-    # Without the first option a second server on the same port would be no error, and get every
-    # other request.
+    # Without the first option a second server on the same port would be no error, and would get
+    # every other request.
     options = [("grpc.so_reuseport", 0), ("grpc.max_send_message_length", -1)]
-    server = grpc.server(_Threads(), options=options, maximum_concurrent_rpcs=8)
-    calls = _Calls()
-    methods = {PROFILE_METHOD: _profile_method(grpc, sampler, calls), VERSION_METHOD: _version}
+    server = grpc.server(_DaemonThreadExecutor(), options=options, maximum_concurrent_rpcs=8)
+    calls = _CallCounter()
+    methods = {PROFILE_METHOD: _make_profile_handler(grpc, sampler, calls), VERSION_METHOD: _handle_version}
     for name, function in methods.items():
         service, method = name.strip("/").split("/")
         handler = grpc.unary_unary_rpc_method_handler(function)
         server.add_generic_rpc_handlers((grpc.method_handlers_generic_handler(service, {method: handler}),))
     try:
-        bound = server.add_insecure_port(_join(host, port))
+        bound_port = server.add_insecure_port(_format_address(host, port))
     except RuntimeError:
-        bound = 0
-    if not bound:
-        raise _cannot_listen(host, port)
+        bound_port = 0
+    if not bound_port:
+        raise _listen_error(host, port)
     if not is_loopback(host):
-        print_message(f"the profiler server on port {bound} is open to the network, and asks nobody for a password")
+        print_message(f"the profiler server on port {bound_port} is open to the network, and asks nobody for a password")
     server.start()
-    return ProfilerServer(server, sampler, calls, _join(_reachable(host), bound))
+    return ProfilerServer(server, sampler, calls, _format_address(_client_host(host), bound_port))
 
 
 def require_port(port: int, host: str) -> None:
-    """Raise what `serve` would raise, without a server: UsageError for an impossible port,
-    CaptureError for one that is taken.
+    """Raise what `serve` would raise, without starting a server: UsageError for an impossible port,
+    CaptureError for one that is in use.
     """
     load_grpc()
     if not 0 <= port < 65536:
-        raise _no_port(port)
+        raise _port_error(port)
     try:
-        family, kind, protocol, _, place = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)[0]
+        family, kind, protocol, _, address = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)[0]
         with socket.socket(family, kind, protocol) as probe:
-            probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)  # as gRPC does; a listener still is in the way
-            probe.bind(place)
+            # as gRPC does; a listening socket still makes the bind fail
+            probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            probe.bind(address)
     except OSError:
-        raise _cannot_listen(host, port) from None
+        raise _listen_error(host, port) from None
 
 
 def is_loopback(host: str) -> bool:
-    """Whether only this machine can reach a server on that host."""
+    """Whether only this machine can reach a server on `host`."""
     try:
         return ipaddress.ip_address(host).is_loopback
     except ValueError:
         return host == "localhost"
 
 
-def _version(_: bytes, context: Any) -> bytes:
-    """By which a client knows that the server is ours."""
+def _handle_version(_: bytes, context: Any) -> bytes:
+    """Return Outpace's version; clients recognise Outpace's servers by this method."""
     return __version__.encode("ascii")
 
 
-def _profile_method(grpc: Any, sampler: ProcessCapture, calls: _Calls) -> Callable[[bytes, Any], bytes]:
+def _make_profile_handler(grpc: Any, sampler: ProcessCapture, calls: _CallCounter) -> Callable[[bytes, Any], bytes]:
+    """Return the handler of a profile request."""
+
     def profile(data: bytes, context: Any) -> bytes:
         cancel = threading.Event()
 
-        def over() -> None:
+        def finish() -> None:
             """The answer was sent, or the caller is gone."""
             cancel.set()
             sampler.notify()
-            calls.ended()
+            calls.remove()
 
-        calls.began()
-        if not context.add_callback(over):
-            over()
+        calls.add()
+        if not context.add_callback(finish):
+            finish()
         try:
             request = ProfileRequest.decode(data)
             response, note = sampler.capture(request, cancel)
@@ -153,57 +169,61 @@ def _profile_method(grpc: Any, sampler: ProcessCapture, calls: _Calls) -> Callab
 
 
 def _abort(context: Any, code: Any, text: str) -> bytes:
+    """Abort a call with a status code and text."""
     context.abort(code, text)
     return b""  # not reached: abort raises
 
 
-def _no_port(port: int) -> UsageError:
+def _port_error(port: int) -> UsageError:
+    """Return the error for an impossible port."""
     return UsageError(f"{port} is no port: give 0 (any free one) to 65535.")
 
 
-def _cannot_listen(host: str, port: int) -> CaptureError:
+def _listen_error(host: str, port: int) -> CaptureError:
+    """Return the error for a port that cannot be opened."""
     return CaptureError(
-        f"The profiler server cannot listen on {_join(host, port)}: the port is taken, or the address is not this machine's. "
+        f"The profiler server cannot listen on {_format_address(host, port)}: the port is taken, or the address is not this machine's. "
         "Give another port; 0 takes a free one."
     )
 
 
-def _join(host: str, port: int) -> str:
+def _format_address(host: str, port: int) -> str:
+    """Return `host:port`, with an IPv6 address in brackets."""
     return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
 
 
-def _reachable(host: str) -> str:
-    """A name that a client can use: 0.0.0.0 and :: mean every interface of this machine."""
+def _client_host(host: str) -> str:
+    """Return a name that a client can use: 0.0.0.0 and :: mean every interface of this machine."""
     return socket.gethostname() if host in ("0.0.0.0", "::") else host
 
 
-class _Calls:
-    """How many calls have been taken and not answered yet."""
+class _CallCounter:
+    """Counts the calls that were accepted and are not answered yet."""
 
     def __init__(self) -> None:
         self._count = 0
-        self._changed = threading.Condition()
+        self._condition = threading.Condition()
 
-    def began(self) -> None:
-        """A call was taken."""
-        with self._changed:
+    def add(self) -> None:
+        """Count a call that was accepted."""
+        with self._condition:
             self._count += 1
 
-    def ended(self) -> None:
-        """A call is over, its answer sent."""
-        with self._changed:
+    def remove(self) -> None:
+        """Count a call whose answer was sent."""
+        with self._condition:
             self._count -= 1
-            self._changed.notify_all()
+            self._condition.notify_all()
 
-    def open(self, seconds: float) -> bool:
-        """Whether a call is open still, after so many seconds at most."""
-        with self._changed:
-            return not self._changed.wait_for(lambda: self._count <= 0, seconds)
+    def is_open(self, seconds: float) -> bool:
+        """Wait until no call is open, `seconds` at most, and return whether one still is."""
+        with self._condition:
+            return not self._condition.wait_for(lambda: self._count <= 0, seconds)
 
 
-class _Threads(Executor):
-    """A daemon thread per call: the pool of the standard library would make the training process
-    wait for a capture at its end.
+class _DaemonThreadExecutor(Executor):
+    """Executor with a daemon thread per call; the thread pool of the standard library would make
+    the training process wait for a capture at its end.
     """
 
     def submit(self, fn: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Future[Any]:

@@ -1,7 +1,7 @@
-"""One capture in the script's process: its profiler, where the profile goes, and what the user is
-told.
+"""One capture in the script's process: its profiler, its log directory, and its messages to the
+user.
 
-Whatever goes wrong here becomes a reason and a line on stderr; the script never sees it.
+Any failure becomes a reason and a line on stderr; the script never sees it.
 """
 
 from __future__ import annotations
@@ -27,12 +27,23 @@ from outpace.model.units import format_count
 from outpace.store.record import PythonSamples
 
 BUSY_MESSAGE = "the script is profiling itself; its capture is left alone, ours waits until it has ended"
-BUSY_RETRY_S = 5.0  # after a window that another profiler spoiled
+BUSY_RETRY_S = 5.0  # pause in seconds after a window that another profiler spoiled
 
 
 class CaptureSession:
-    """Opens and closes the profiler for the window, saves the profile as a whole, and writes the
-    outcome.
+    """Starts and stops the profiler for the window, saves the profile, and builds the outcome.
+
+    options: options of the capture.
+    logdir, shown_logdir: log directory, and its name in messages.
+    window: the step window that uses this session.
+    pid: the process of the session; a forked child does nothing.
+    profilers: profilers of the imported frameworks, by name.
+    saved_profile: the published profile; None while there is none.
+    reason: why the capture failed.
+    user_logdir: log directory of the script's own profiler, where it started one.
+    activity_text: what ran while the session waited for the training.
+    samples: samples of Python in the window, once it is closed.
+    pause_snapshots: context in which no snapshot is taken, entered while a profiler starts.
     """
 
     def __init__(
@@ -44,11 +55,12 @@ class CaptureSession:
         on_saved: Callable[[SavedProfile], None],
         stop_script: Callable[[], None],
     ) -> None:
-        """A session that saves in `logdir`, which the user knows as `shown`.
+        """Create a session that saves in `logdir`, which the user knows as `shown_logdir`.
 
-        `write_record` leaves the record beside a profile: before the run appears, and once more at
-        the script's end. `saved` is told of a run that is in place. `stop_script` ends the script,
-        and this process with it.
+        write_record: writes the record next to a profile, before the run becomes visible and again
+            at the script's end.
+        on_saved: called with a published profile.
+        stop_script: ends the script, and this process with it.
         """
         self.options = options
         self.logdir, self.shown_logdir = logdir, shown_logdir
@@ -58,25 +70,24 @@ class CaptureSession:
         self.saved_profile: SavedProfile | None = None
         self.reason: str | None = None
         self.user_logdir: str | None = None
-        self.activity_text = ""  # what ran while the training was waited for
-        self.samples: PythonSamples | None = None  # of the window, once it is closed
+        self.activity_text = ""
+        self.samples: PythonSamples | None = None
         self._sampler: FrameSampler | None = None
-        self._note, self._saved, self._stop = write_record, on_saved, stop_script
+        self._write_record, self._on_saved, self._stop_callback = write_record, on_saved, stop_script
         self._recording: Recording | None = None
-        self._aside: Recording | None = None  # a window that was refused, for want of a better one
+        self._rejected: Recording | None = None  # rejected window, stored until there is a better one
         self._profiler: Profiler | None = None
-        self._told: set[str] = set()
+        self._printed_keys: set[str] = set()
         self._may_train: bool | None = None
-        self._rests_until = 0.0  # monotonic seconds
-        self.pause_snapshots: Callable[[], AbstractContextManager[object]] = (
-            contextlib.nullcontext
-        )  # held while a profiler starts: no look is taken
-        self._ending = threading.RLock()  # who stops the script also finishes the session
-        self._ended = False
+        self._retry_at_s = 0.0  # time until which no window opens, monotonic clock, seconds
+        self.pause_snapshots: Callable[[], AbstractContextManager[object]] = contextlib.nullcontext
+        # reentrant, because stopping the script also finishes the session
+        self._end_lock = threading.RLock()
+        self._is_script_ended = False
 
     def add_framework(self, name: str, module: Any) -> None:
-        """A framework was imported: keep its profiler's original functions before they
-        are hooked.
+        """Store the original functions of an imported framework's profiler, before they are
+        hooked.
         """
         self.profilers[name] = PROFILER_CLASSES[name](module, self.options)
 
@@ -84,7 +95,7 @@ class CaptureSession:
         """Start the profiler into a hidden folder of the log directory; False when it cannot start
         now.
         """
-        if time.monotonic() < self._rests_until:
+        if time.monotonic() < self._retry_at_s:
             return False
         framework = candidate.framework if candidate else "tensorflow"
         profiler = self.profilers.get(framework)
@@ -95,28 +106,30 @@ class CaptureSession:
             with self.pause_snapshots():
                 recording.start(at_exit=self.window.close)
         except ProfilerBusy:
-            self._once("busy", BUSY_MESSAGE)
+            self._print_once("busy", BUSY_MESSAGE)
             return False
         except OutpaceError as error:
-            return self._fail(self._own(error))
+            return self._fail(self._show_logdir(error))
         except Exception as error:
             return self._fail(f"the profiler could not be started: {error}")
         self._recording, self._profiler = recording, profiler
         if getattr(profiler, "ignores_levels", False):
-            self._once("levels", "this TensorFlow ignores tracer levels and captures with its defaults")
-        print_message(f"capturing {self._expected(candidate)} …")
+            self._print_once("levels", "this TensorFlow ignores tracer levels and captures with its defaults")
+        print_message(f"capturing {self._describe_capture(candidate)} …")
         self._sampler = FrameSampler()
         self._sampler.start()
         return True
 
     def begin_mark(self, name: str, number: int) -> Callable[[], None]:
-        """Open a step mark of the running profiler; the answer closes it."""
+        """Begin a step mark of the running profiler and return the function that ends it."""
         assert self._profiler is not None
         return self._profiler.begin_mark(name, number)
 
     def close(self, rejection_reason: Callable[[str], str] | None = None) -> bool:
-        """Stop the profiler and move the finished run folder into place, record included; False
-        where `rejection_reason` says why its profile is not kept.
+        """Stop the profiler and publish the run folder with its record.
+
+        `rejection_reason` gets the profile's path and returns why it is unwanted, "" for a good
+        one. Returns False where the profile was rejected, or spoiled by another profiler.
         """
         recording, self._recording = self._recording, None
         if recording is None:
@@ -124,42 +137,45 @@ class CaptureSession:
         self._end_sampling()
 
         def finish(saved: SavedProfile) -> None:
-            self._note(self, saved)
-            if rejection_reason is not None and (why := rejection_reason(os.path.join(saved.run, saved.host + XPLANE_SUFFIX))):
-                raise UnwantedProfile(why)
+            self._write_record(self, saved)
+            if rejection_reason is not None and (text := rejection_reason(os.path.join(saved.run, saved.host + XPLANE_SUFFIX))):
+                raise UnwantedProfile(text)
 
         try:
             self.saved_profile = recording.stop(finish)
-        except UnwantedProfile as why:
-            print_message(f"the window is not kept, as {why}; another one opens")
-            self._keep_aside(recording)
+        except UnwantedProfile as rejection:
+            print_message(f"the window is not kept, as {rejection}; another one opens")
+            self._store_rejected(recording)
             return False
         except OutpaceError as error:
-            if isinstance(error.__cause__, ProfilerBusy):  # it was there first, and nobody could tell
-                self._once("busy", BUSY_MESSAGE)
-                self._rests_until = time.monotonic() + BUSY_RETRY_S
+            # the other profiler was there first, which could not be seen at the start
+            if isinstance(error.__cause__, ProfilerBusy):
+                self._print_once("busy", BUSY_MESSAGE)
+                self._retry_at_s = time.monotonic() + BUSY_RETRY_S
                 return False
-            self._fail(self._own(error))
+            self._fail(self._show_logdir(error))
             return True
         except Exception as error:
             self._fail(f"the profile could not be saved in {self.shown_logdir}: {error}")
             return True
-        self._keep_aside(None)
-        self._saved(self.saved_profile)
+        self._store_rejected(None)
+        self._on_saved(self.saved_profile)
         window = self.window
-        taken = f"{window.seconds:.1f} s" if window.seconds >= 1 else f"{window.seconds * 1e3:.0f} ms"
-        what = f"{format_count(len(window.during_ns), 'step')} in {taken}" if window.during_ns else taken
-        print_message(f"captured {what}; profile in {self.shown_path(self.saved_profile.run)}")
+        duration = f"{window.seconds:.1f} s" if window.seconds >= 1 else f"{window.seconds * 1e3:.0f} ms"
+        content = f"{format_count(len(window.during_ns), 'step')} in {duration}" if window.during_ns else duration
+        print_message(f"captured {content}; profile in {self.shown_path(self.saved_profile.run)}")
         return True
 
-    def _keep_aside(self, refused: Recording | None) -> None:
-        """Keep the window that was refused last, until there is a better one."""
-        older, self._aside = self._aside, refused
-        if older is not None:
-            older.discard_rejected()
+    def _store_rejected(self, rejected: Recording | None) -> None:
+        """Store the last rejected window and discard the one before."""
+        previous, self._rejected = self._rejected, rejected
+        if previous is not None:
+            previous.discard_rejected()
 
     def yield_to_user(self, logdir: object) -> None:
-        """The script is about to start its own profiler: give way, and wait for it to end."""
+        """Discard an open window because the script is about to start its own profiler, and wait
+        for that to end.
+        """
         self.user_logdir = os.fspath(logdir) if isinstance(logdir, (str, os.PathLike)) and str(logdir) else self.user_logdir
         recording, self._recording = self._recording, None
         if recording is None:
@@ -167,128 +183,132 @@ class CaptureSession:
         self.window.yield_to_user()
         self._end_sampling()
         recording.discard()
-        self._once("yield", "the script starts its own profiler; ours gives way and waits until that one has ended")
+        self._print_once("yield", "the script starts its own profiler; ours gives way and waits until that one has ended")
 
     def update_record(self) -> None:
-        """Write into the record what was measured since the profile was saved: a program may be
+        """Write into the record what was measured since the profile was saved; the program may be
         killed before its end.
         """
         with suppress_faults():
             if self.saved_profile is not None:
-                self._note(self, self.saved_profile)
+                self._write_record(self, self.saved_profile)
 
     def print_message(self, text: str) -> None:
-        """Tell the user something."""
+        """Print a message to the user."""
         print_message(text)
 
     def may_train(self) -> bool:
-        """Whether the program's text speaks of training."""
+        """Whether the program's source text mentions training."""
         if self._may_train is None:
             self._may_train = mentions_training()
         return self._may_train
 
     def stop_script(self) -> None:
-        """End the script, unless it has come to its end meanwhile, or this is a forked
-        child of it.
-        """
-        with self._ending:
-            if not self._ended and os.getpid() == self.pid:
-                self._stop()
+        """End the script, unless it has come to its own end, or this is a forked child of it."""
+        with self._end_lock:
+            if not self._is_script_ended and os.getpid() == self.pid:
+                self._stop_callback()
 
     def _end_sampling(self) -> None:
+        """Stop the sampler of Python and store its samples."""
         sampler, self._sampler = self._sampler, None
         if sampler is not None:
             self.samples = sampler.stop()
 
     def mark_script_ended(self) -> None:
-        """The script has come to its end by itself: nothing stops it any more."""
-        with self._ending:
-            self._ended = True
+        """Note that the script has come to its own end, after which nothing stops it."""
+        with self._end_lock:
+            self._is_script_ended = True
 
     def finish(self, exit_code: int, stopped: bool) -> ScriptOutcome:
-        """The script is over: save an open window, complete the record, and say what came of the
-        capture.
+        """Save an open window, complete the record, and return the outcome, when the script is
+        over.
         """
-        if os.getpid() != self.pid:  # a forked child of the script leaves through here too
+        if os.getpid() != self.pid:  # a forked child of the script also ends here
             return ScriptOutcome()
         self.mark_script_ended()
         with contextlib.suppress(BaseException):
             self.window.close()
         self.window.disable()
-        if self.saved_profile is None and self._aside is not None:
+        if self.saved_profile is None and self._rejected is not None:
             with contextlib.suppress(OutpaceError, OSError):
-                self.saved_profile = self._aside.publish_rejected()
+                self.saved_profile = self._rejected.publish_rejected()
                 print_message(
                     f"no other window came: the one that was not kept is in {self.shown_path(self.saved_profile.run)}"
                 )
         if self.saved_profile:
             try:
-                self._note(self, self.saved_profile)
+                self._write_record(self, self.saved_profile)
             except Exception as error:
                 print_message(f"the record beside the profile is incomplete: {error}")
             return ScriptOutcome(self.saved_profile.run, self.saved_profile.host, None, stopped, exit_code)
-        return ScriptOutcome(None, None, self.reason or self._why_nothing(exit_code), stopped, exit_code)
+        return ScriptOutcome(None, None, self.reason or self._explain_no_capture(exit_code), stopped, exit_code)
 
     def shown_path(self, path: str) -> str:
-        """A path inside the log directory, in the form the user gave the log directory in."""
+        """Return a path inside the log directory, with the log directory as the user gave it."""
         return self.shown_logdir + path[len(self.logdir) :] if path.startswith(self.logdir) else path
 
-    def _own(self, error: OutpaceError) -> str:
-        """An error of ours, with the log directory as the user knows it."""
+    def _show_logdir(self, error: OutpaceError) -> str:
+        """Return the text of an error, with the log directory as the user gave it."""
         return str(error).replace(self.logdir, self.shown_logdir)
 
-    def _expected(self, candidate: StepCandidate | None) -> str:
+    def _describe_capture(self, candidate: StepCandidate | None) -> str:
+        """Return what is about to be captured, for the message."""
         options = self.options
         seconds = f"{options.seconds:g} s" if options.seconds is not None else ""
         if candidate is None or candidate.mode == "seconds":
-            alone = f"{candidate.seconds:.2g} s, as no step can be seen" if candidate and candidate.seconds is not None else ""
-            return seconds or alone
+            guess = f"{candidate.seconds:.2g} s, as no step can be seen" if candidate and candidate.seconds is not None else ""
+            return seconds or guess
         first = candidate.count
         if options.steps is None:
             return f"{seconds} from step {first} on, {format_candidate(candidate)}"
         limit = f", {seconds} at most" if seconds else ""
-        each = candidate.steps_per_execution
-        what = (
-            f"calls {first}-{first + options.steps - 1} of {each} steps each"
-            if each > 1
+        per_call = candidate.steps_per_execution
+        steps = (
+            f"calls {first}-{first + options.steps - 1} of {per_call} steps each"
+            if per_call > 1
             else f"steps {first}-{first + options.steps - 1}"
         )
-        return f"{what}, {format_candidate(candidate)}{limit}"
+        return f"{steps}, {format_candidate(candidate)}{limit}"
 
-    def _why_nothing(self, exit_code: int) -> str:
+    def _explain_no_capture(self, exit_code: int) -> str:
+        """Return sentences on why nothing was captured, and what to change."""
         window, options = self.window, self.options
-        ended = f"The script ended with exit code {exit_code}" if exit_code else "The script ended"
+        end_text = f"The script ended with exit code {exit_code}" if exit_code else "The script ended"
         if self.user_logdir:
             return f"The script profiled itself all the time; its own profile is in {self.user_logdir}."
         if not self.profilers and exit_code:
-            return f"{ended} before it imported TensorFlow or JAX: no profile was captured. If that import failed, run 'outpace doctor'."
+            return f"{end_text} before it imported TensorFlow or JAX: no profile was captured. If that import failed, run 'outpace doctor'."
         if not self.profilers:
             return "The script imported neither TensorFlow nor JAX, so there was nothing to profile."
         if (window.top_candidate is None or window.top_candidate.count == 0) and exit_code:
-            return f"{ended} before a training step could be seen: no profile was captured. What it failed with is above."
+            return f"{end_text} before a training step could be seen: no profile was captured. What it failed with is above."
         if window.top_candidate is None or window.top_candidate.count == 0:
             return (
-                f"{ended} without a training step that could be seen (a Keras batch, a repeated tf.function call, "
+                f"{end_text} without a training step that could be seen (a Keras batch, a repeated tf.function call, "
                 "an eager loop over a tf.data iterator, or a step marker), or too early for a capture by time. "
                 "Let it run longer, or use --seconds to capture by time." + self.activity_text
             )
-        seen = window.top_candidate.count
-        if seen > options.warmup:
-            what = format_candidate(window.top_candidate)
-            return f"The script ran {seen} steps ({what}), but none was certain to be a training step. Use --seconds to capture by time."
-        warmup = min(options.warmup, seen // 2)
-        when = f"{ended} after {format_count(seen, 'step')} ({format_candidate(window.top_candidate)}), within the warm-up of {options.warmup}"
+        count = window.top_candidate.count
+        if count > options.warmup:
+            steps = format_candidate(window.top_candidate)
+            return f"The script ran {count} steps ({steps}), but none was certain to be a training step. Use --seconds to capture by time."
+        warmup = min(options.warmup, count // 2)
+        steps = f"{format_count(count, 'step')} ({format_candidate(window.top_candidate)})"
+        text = f"{end_text} after {steps}, within the warm-up of {options.warmup}"
         if exit_code:
-            return f"{when}: no profile was captured. What it failed with is above."
-        return f"{when}. Let it run longer, or use --warmup {warmup} --steps {max(1, seen - warmup - 1)}."
+            return f"{text}: no profile was captured. What it failed with is above."
+        return f"{text}. Let it run longer, or use --warmup {warmup} --steps {max(1, count - warmup - 1)}."
 
     def _fail(self, reason: str) -> bool:
+        """Store and print the reason of a failure, stop counting steps, and return False."""
         self.reason = reason[0].upper() + reason[1:] + ("" if reason.endswith(".") else ".")
         print_message(f"{reason.rstrip('.')}; the script runs on without a capture")
         self.window.disable()
         return False
 
-    def _once(self, key: str, text: str) -> None:
-        if key not in self._told:
-            self._told.add(key)
+    def _print_once(self, key: str, text: str) -> None:
+        """Print a message, once for each key."""
+        if key not in self._printed_keys:
+            self._printed_keys.add(key)
             print_message(text)

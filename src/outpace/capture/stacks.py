@@ -1,8 +1,8 @@
-"""Stacks that were met on a thread: kept cheaply while the program runs, and read once it has
-ended. Standard library only.
+"""Stores stacks of a thread cheaply while the program runs, and resolves them afterwards. Standard
+library only.
 
-While the program runs, a stack is the identities of its code objects with the place of the
-instruction in each; lines, functions and whose code it is are worked out afterwards.
+While the program runs, a stack is stored as the ids of its code objects with the instruction offset
+in each; lines, functions and whose code it is are computed afterwards.
 """
 
 from __future__ import annotations
@@ -15,90 +15,97 @@ from types import CodeType, FrameType
 from outpace.capture.libraries import library_of
 
 MAX_STACKS = 5_000
-MAX_WALKED_FRAMES = 250  # frames looked at per stack
-MAX_FRAMES = 60  # innermost frames kept; the user's own are kept beyond
+MAX_WALKED_FRAMES = 250  # maximum number of frames that are read of a stack
+MAX_FRAMES = 60  # number of innermost frames that are stored; beyond them only the user's own
 OWN, PYTHON = "outpace", "python"
-Frame = tuple[str, str, int, str]  # file, function, first line, owner
-StackKey = tuple[tuple[int, int], ...]  # of a stack: number of the frame, line
-_TYPED = ("<stdin>", "<ipython-input", "<cell", "<python-input")
-_HERE = os.path.dirname(os.path.dirname(os.path.abspath(__file__))) + os.sep
-_STDLIB = os.path.dirname(os.path.abspath(os.__file__)) + os.sep
+Frame = tuple[str, str, int, str]  # (file, function, first line, owner)
+# frames of a stack, outermost first, as (index of the frame, line)
+StackKey = tuple[tuple[int, int], ...]
+_TYPED_CODE_PREFIXES = ("<stdin>", "<ipython-input", "<cell", "<python-input")
+_OWN_FOLDER = os.path.dirname(os.path.dirname(os.path.abspath(__file__))) + os.sep
+_STDLIB_FOLDER = os.path.dirname(os.path.abspath(os.__file__)) + os.sep
 _COMPREHENSION = re.compile(r"(?:(?:^|\.<locals>\.)<(?:list|set|dict)comp>)+$")
 
 
 class StackTable:
-    """Stacks that were met on one thread of ours, by number."""
+    """Distinct stacks, by number."""
 
     def __init__(self) -> None:
         self._codes: dict[int, CodeType] = {}
-        self._numbers: dict[tuple[int, ...], int] = {}  # innermost first: id of the code, instruction offset, ...
+        # number of a stack by its key, innermost frame first: id of the code, instruction offset,
+        # ...
+        self._numbers: dict[tuple[int, ...], int] = {}
 
     def index(self, frame: FrameType | None) -> int | None:
-        """Number of the stack that `frame` is the innermost of; None when there are too many."""
+        """Return the number of the stack whose innermost frame is `frame`; None when there are more
+        than `MAX_STACKS`.
+        """
         key: list[int] = []
-        append, at = key.append, frame
-        while at is not None and len(key) < 2 * MAX_WALKED_FRAMES:
-            append(id(at.f_code))  # hashing a code object would hash all that it holds
-            append(at.f_lasti)
-            at = at.f_back
+        append, current = key.append, frame
+        while current is not None and len(key) < 2 * MAX_WALKED_FRAMES:
+            # the id, because hashing a code object would hash all its contents
+            append(id(current.f_code))
+            append(current.f_lasti)
+            current = current.f_back
         stack = tuple(key)
         index = self._numbers.get(stack)
         if index is None and len(self._numbers) < MAX_STACKS:
-            self._keep_codes(frame)
+            self._store_codes(frame)
             index = self._numbers[stack] = len(self._numbers)
         return index
 
-    def _keep_codes(self, frame: FrameType | None) -> None:
-        """Keep the code of all frames, so that no id comes to stand for another one."""
+    def _store_codes(self, frame: FrameType | None) -> None:
+        """Store the code objects of all frames, so that their ids stay valid."""
         while frame is not None:
             self._codes[id(frame.f_code)] = frame.f_code
             frame = frame.f_back
 
     def merge_into(self, frames: dict[Frame, int], stacks: dict[StackKey, int]) -> list[int]:
-        """Put them among `frames` and `stacks`, outermost first, of a record: which of these each
-        number became.
+        """Add all stacks to `frames` and `stacks` of a record, outermost frame first, and return
+        the index in `stacks` of each number.
         """
-        places = {number: _Place(code, frames) for number, code in self._codes.items()}
+        lines = {number: _FrameLines(code, frames) for number, code in self._codes.items()}
         owners = [owner for *_, owner in frames]
-        found = []
+        indices = []
         for key in self._numbers:
-            walked = [(places[key[at]].index, places[key[at]].line(key[at + 1])) for at in range(0, len(key), 2)]
-            kept = [place for at, place in enumerate(walked) if at < MAX_FRAMES or not owners[place[0]]]
-            found.append(stacks.setdefault(tuple(reversed(kept)), len(stacks)))
-        return found
+            walked = [(lines[key[i]].index, lines[key[i]].line(key[i + 1])) for i in range(0, len(key), 2)]
+            stored = [place for i, place in enumerate(walked) if i < MAX_FRAMES or not owners[place[0]]]
+            indices.append(stacks.setdefault(tuple(reversed(stored)), len(stacks)))
+        return indices
 
 
-class _Place:
-    """A code object's place among the frames, and its lines."""
+class _FrameLines:
+    """Index of a code object among the frames of a record, and its lines."""
 
     def __init__(self, code: CodeType, frames: dict[tuple[str, str, int, str], int]) -> None:
         name = code.co_filename
         file = name if name.startswith("<") else os.path.abspath(name)
-        self.index = frames.setdefault((file, _function(code), code.co_firstlineno, owner_of(file)), len(frames))
+        self.index = frames.setdefault((file, _function_name(code), code.co_firstlineno, owner_of(file)), len(frames))
         self._lines = list(code.co_lines())
-        self._first = code.co_firstlineno
+        self._first_line = code.co_firstlineno
 
     def line(self, offset: int) -> int:
+        """Return the line of an instruction offset."""
         for start, end, line in self._lines:
             if start <= offset < end and line is not None:
                 return line
-        return self._first
+        return self._first_line
 
 
-def _function(code: CodeType) -> str:
-    """The function whose time it is: a comprehension is a frame of its own before Python 3.12, and
-    part of its function since.
+def _function_name(code: CodeType) -> str:
+    """Return the qualified name of the function that a frame's time belongs to. A comprehension is
+    a frame of its own before Python 3.12, and part of its function since.
     """
     if sys.version_info < (3, 11):
-        return code.co_name  # which does not tell whose comprehension it is
+        return code.co_name  # without a qualified name the function of a comprehension is unknown
     return _COMPREHENSION.sub("", code.co_qualname) or "<module>"
 
 
 def owner_of(file: str) -> str:
-    """Whose code a file holds: `""` for the user's own, `outpace`, `python` for the standard
+    """Return whose code a file holds: `""` for the user's own, `outpace`, `python` for the standard
     library, else the name of the package.
     """
-    if file.startswith(_HERE):
+    if file.startswith(_OWN_FOLDER):
         return OWN
     if file.startswith("<"):
         return _owner_of_text(file)
@@ -106,19 +113,21 @@ def owner_of(file: str) -> str:
         return "" if package == _main_package() else package
     if "__autograph_generated_file" in file:
         return "tensorflow"
-    return PYTHON if file.startswith(_STDLIB) else ""
+    return PYTHON if file.startswith(_STDLIB_FOLDER) else ""
 
 
 def _owner_of_text(name: str) -> str:
-    """Code without a file: what is typed is the user's, what is generated (the methods of a data
-    class) is nobody's line.
+    """Return the owner of code without a file: typed code is the user's, generated code (the
+    methods of a data class) counts as Python's.
     """
     if name.startswith("<__array_function__"):
         return "numpy"
-    return "" if name.startswith(_TYPED) else PYTHON
+    return "" if name.startswith(_TYPED_CODE_PREFIXES) else PYTHON
 
 
 def _main_package() -> str:
-    """The installed package that is being run as `-m PACKAGE`, which is then the user's own."""
+    """Return the installed package that runs as `-m PACKAGE` and is therefore the user's own; `/`,
+    which names no package, without one.
+    """
     package = getattr(sys.modules.get("__main__"), "__package__", None)
     return package.partition(".")[0] if isinstance(package, str) and package else "/"

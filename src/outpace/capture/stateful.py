@@ -1,5 +1,5 @@
-"""What inside a data set's function keeps TensorFlow from running it in parallel by itself. Private
-API, read defensively.
+"""Finds what keeps TensorFlow from running a data set's function in parallel by itself. It reads
+private attributes, and returns nothing where they are missing.
 """
 
 from __future__ import annotations
@@ -8,19 +8,20 @@ import re
 from collections.abc import Iterator
 from typing import Any
 
-# Stateful by declaration, yet no cause of their own: what a call, branch or loop runs is listed
-# itself, and so is a captured variable; making a data set inside (interleave) is what such a
-# function is for.
+# Ops that are declared stateful but are no cause of their own. The contents of a call, branch or
+# loop are listed themselves, and so is a captured variable; making a data set inside is the purpose
+# of such a function (interleave).
 HARMLESS_OPS = {"Assert", "Print", "PrintV2", "If", "While", "Case", "StatefulPartitionedCall", "ReadVariableOp"}
 DATASET = re.compile(r"Dataset(V\d+)?$")
 CAPTURED_VARIABLE = "captured variable"
-_PYTHON = ("PyFunc", "EagerPyFunc")
-_LOOKUPS = ("ReadFile", "LookupTableFind", "LookupTableSize")  # stateful by declaration; they answer the same in every epoch
-_READS = ("ReadVariableOp", "ResourceGather")
+_PYTHON_OPS = ("PyFunc", "EagerPyFunc")
+# prefixes of ops that are declared stateful but return the same in every epoch
+_LOOKUP_PREFIXES = ("ReadFile", "LookupTableFind", "LookupTableSize")
+_READ_PREFIXES = ("ReadVariableOp", "ResourceGather")
 
 
 def find_function(dataset: Any) -> Any:
-    """The traced function of a map-like data set, or None."""
+    """Return the traced function of a map-like data set, or None."""
     for name in ("_map_func", "_predicate", "_scan_func"):
         wrapper = getattr(dataset, name, None)
         if wrapper is not None and hasattr(wrapper, "function"):
@@ -29,54 +30,56 @@ def find_function(dataset: Any) -> Any:
 
 
 def find_function_name(wrapper: Any) -> str | None:
-    """Name of the user's function."""
+    """Return the name of the user's function, or None."""
     name = getattr(getattr(wrapper, "_func", None), "__name__", None)
     return name if isinstance(name, str) else None
 
 
 def stateful_ops(wrapper: Any) -> tuple[str, ...]:
-    """Sorted types of the stateful operations, with `captured variable` for state that lives
-    outside the function.
+    """Return the sorted types of the stateful operations in a function, with `captured variable`
+    for state outside the function.
     """
     try:
         graph = wrapper.function.graph
-        found = {kind for kind in _types(graph) if kind not in HARMLESS_OPS and not DATASET.search(kind) and _is_stateful(kind)}
+        kinds = {kind for kind in _types(graph) if kind not in HARMLESS_OPS and not DATASET.search(kind) and _is_stateful(kind)}
         if any(getattr(tensor.dtype, "name", "") == "resource" for tensor, _ in graph.captures):
-            found.add(CAPTURED_VARIABLE)
+            kinds.add(CAPTURED_VARIABLE)
     except Exception:
         return ()
-    return tuple(sorted(found))
+    return tuple(sorted(kinds))
 
 
 def varying_ops(wrapper: Any) -> tuple[str, ...]:
-    """Names of the operations that give something else in every epoch: what draws random numbers or
-    works with a variable, and all that depends on it. Python functions are not among them: nobody
-    can see what they do.
+    """Return the names of the operations whose result differs from epoch to epoch: those that draw
+    random numbers or use a variable, and all that depend on them. Python functions are not listed,
+    because their effects cannot be seen.
     """
     try:
         graph = wrapper.function.graph
         bodies = {name for name, kinds in _bodies(graph) if any(map(_varies, kinds))}
-        found: dict[str, None] = {}
-        for operation in graph.get_operations():  # inputs come before what they feed
-            behind = any(tensor.op.name in found for tensor in operation.inputs)
-            if behind or _varies(operation.type) or (bodies and not bodies.isdisjoint(_called(operation))):
-                found[operation.name] = None
+        names: dict[str, None] = {}
+        for operation in graph.get_operations():  # operations come after their inputs
+            depends = any(tensor.op.name in names for tensor in operation.inputs)
+            if depends or _varies(operation.type) or (bodies and not bodies.isdisjoint(_called_functions(operation))):
+                names[operation.name] = None
     except Exception:
         return ()
-    return tuple(found)
+    return tuple(names)
 
 
-def _called(operation: Any) -> Iterator[str]:
-    """Names of the functions that an operation calls."""
+def _called_functions(operation: Any) -> Iterator[str]:
+    """Yield the names of the functions that an operation calls."""
     return (str(value.func.name) for value in operation.node_def.attr.values() if value.HasField("func"))
 
 
 def _varies(kind: str) -> bool:
-    harmless = kind in HARMLESS_OPS or kind in _PYTHON or kind.startswith(_LOOKUPS) or DATASET.search(kind)
-    return kind.startswith(_READS) or (not harmless and _is_stateful(kind))
+    """Whether operations of a type return something else in every epoch."""
+    harmless = kind in HARMLESS_OPS or kind in _PYTHON_OPS or kind.startswith(_LOOKUP_PREFIXES) or DATASET.search(kind)
+    return kind.startswith(_READ_PREFIXES) or (not harmless and _is_stateful(kind))
 
 
 def _types(graph: Any) -> Iterator[str]:
+    """Yield the types of all operations of a graph, nested functions included."""
     for operation in graph.get_operations():
         yield operation.type
     for _, kinds in _bodies(graph):
@@ -84,13 +87,16 @@ def _types(graph: Any) -> Iterator[str]:
 
 
 def _bodies(graph: Any) -> Iterator[tuple[str, list[str]]]:
-    """Bodies of conditions, loops and nested functions: name, and types of the operations."""
+    """Yield (name, types of its operations) of each nested function: branches, loop bodies and
+    calls.
+    """
     for name, function in getattr(graph, "_functions", {}).items():
         definition = getattr(function, "cached_definition", None) or getattr(function, "definition", None)
         yield str(name), [node.op for node in getattr(definition, "node_def", ())]
 
 
 def _is_stateful(kind: str) -> bool:
+    """Whether TensorFlow declares an operation stateful."""
     if kind in ("PyFunc", "EagerPyFunc"):
         return True
     from tensorflow.python.framework import op_def_registry

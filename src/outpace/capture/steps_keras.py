@@ -1,12 +1,12 @@
 """Finds the steps of Keras 3 `fit`, `evaluate` and `predict`.
 
-The hook sits on `CallbackList`, which every trainer calls around each batch: a callback of our own
-in the list would run among the user's callbacks instead of around them, and would switch off Keras'
+The hook is on `CallbackList`, which every trainer calls around each batch. A callback of Outpace in
+the list would run among the user's callbacks instead of around them, and would switch off Keras'
 asynchronous callbacks.
 
-With TensorFlow the train function pulls from the iterator itself, so a mark from batch begin to
-batch end holds the input. With other backends the batch is fetched before batch begin, so there a
-mark runs from the previous batch's end.
+With TensorFlow the train function reads from the iterator itself, so that a mark from batch begin
+to batch end contains the input. With other backends the batch is fetched before batch begin, so
+that there a mark runs from the previous batch's end.
 """
 
 from __future__ import annotations
@@ -23,8 +23,8 @@ KINDS = {"train": "keras fit", "test": "keras evaluate", "predict": "keras predi
 
 
 class KerasSteps:
-    """Watches Keras batches. A validation inside `fit` is not counted: its batches are no training
-    steps.
+    """Watches Keras batches. Batches of a validation inside `fit` are not counted, because they are
+    no training steps.
     """
 
     def __init__(
@@ -36,13 +36,18 @@ class KerasSteps:
         mark: bool = True,
         explicit: bool = False,
     ) -> None:
-        """`find_loops` answers the watcher of custom loops, which rests during Keras batches;
-        `first` is the number of the first batch; `explicit`: the program says itself what is
-        captured, be it predictions.
+        """Create a watcher for the session's window.
+
+        find_loops: returns the watcher of custom loops, which is paused during Keras batches.
+        backend: Keras' backend.
+        first: number of the first batch.
+        mark: whether steps are marked in the profile.
+        explicit: whether the program chose the captured steps itself; predictions are then
+            captured, too.
         """
         self._window = session.window
-        self._loops = find_loops
-        self._contiguous = backend != "tensorflow"
+        self._find_loops = find_loops
+        self._is_contiguous = backend != "tensorflow"
         framework = "jax" if backend == "jax" else "tensorflow"
         self._steps = {
             kind: StepCandidate(
@@ -50,7 +55,7 @@ class KerasSteps:
             )
             for kind, mode in KINDS.items()
         }
-        self._active: str | None = None
+        self._active_kind: str | None = None
 
     def install(self, callback_list: Any) -> None:
         """Wrap the batch and phase methods of Keras' callback list."""
@@ -62,49 +67,53 @@ class KerasSteps:
             wrap_method(callback_list, f"on_{kind}_batch_end", None, functools.partial(self.on_batch_end, kind))
 
     def on_phase_begin(self, kind: str, callbacks: Any) -> None:
-        """`fit`, `evaluate` or `predict` begins, or a validation inside `fit`."""
-        self._window.in_keras_fit = True  # also while the first batch compiles
+        """Keras begins `fit`, `evaluate` or `predict`, or a validation inside `fit`."""
+        self._window.in_keras_fit = True  # set before the first batch, which compiles
         if kind == "train":
             self._window.on_training_begin()
-        if kind == "train" or self._active != "train":
-            self._window.abandon(self._steps[kind])  # a fit that an exception ended before
-            self._active = kind
+        if kind == "train" or self._active_kind != "train":
+            self._window.abandon(self._steps[kind])  # left open by a fit that an exception ended
+            self._active_kind = kind
             return
         step = self._steps["train"]
         step.interrupted = step.begin_ns is not None
 
     def on_phase_end(self, kind: str, callbacks: Any) -> bool:
-        """Something ends; True when it is what was counted, and no validation inside it."""
-        if kind != self._active:
+        """Keras ends a phase; return True for the one whose batches are counted, False for a
+        validation inside it.
+        """
+        if kind != self._active_kind:
             return False
-        self._active = None
+        self._active_kind = None
         self._window.in_keras_fit = False
         self._window.abandon(self._steps[kind])
         return True
 
     def on_batch_begin(self, kind: str, callbacks: Any) -> None:
-        """A batch, or a call of several batches, begins."""
-        loops = self._loops()
+        """Keras begins a batch, or a call of several batches."""
+        loops = self._find_loops()
         if loops is not None:
             loops.busy = True
         step = self._steps[kind]
-        if kind == self._active and not (self._contiguous and step.begin_ns is not None):
+        if kind == self._active_kind and not (self._is_contiguous and step.begin_ns is not None):
             step.steps_per_execution = steps_per_execution(getattr(callbacks, "model", None))
             self._window.begin(step)
 
     def on_batch_end(self, kind: str, callbacks: Any) -> None:
-        """A batch, or a call of several batches, ends."""
-        loops = self._loops()
+        """Keras ends a batch, or a call of several batches."""
+        loops = self._find_loops()
         if loops is not None:
             loops.busy = False
-        if kind == self._active:
+        if kind == self._active_kind:
             self._window.end(self._steps[kind])
-            if self._contiguous:
+            if self._is_contiguous:
                 self._window.begin(self._steps[kind])
 
 
 def wrap_method(owner: Any, name: str, before: Callable[[Any], None] | None, after: Callable[[Any], object] | None) -> None:
-    """Call functions before and after a method of a class, with its object."""
+    """Replace a method of a class by one that calls functions before and after it, with the
+    object.
+    """
     original = getattr(owner, name)
 
     @functools.wraps(original)
@@ -120,10 +129,13 @@ def wrap_method(owner: Any, name: str, before: Callable[[Any], None] | None, aft
 
 
 def steps_per_execution(model: Any) -> int:
-    """Training steps per call of the compiled function; 1 where the model does not say."""
+    """Return the training steps per call of the compiled function; 1 where the model does not
+    define it.
+    """
     try:
-        said = getattr(model, "steps_per_execution", None) or model._steps_per_execution.numpy()  # the latter: Keras 2
-        return max(1, int(said))
+        # the private attribute is Keras 2's
+        count = getattr(model, "steps_per_execution", None) or model._steps_per_execution.numpy()
+        return max(1, int(count))
     except (AttributeError, TypeError, ValueError):
         return 1
 

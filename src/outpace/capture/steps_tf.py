@@ -1,8 +1,8 @@
 """Finds the steps of custom TensorFlow loops: the script's own marks, repeated `tf.function` calls,
-iterator reads.
+and iterator reads.
 
 Only the outermost calls on the script's main thread count. A step runs from the end of the previous
-call to the end of this one, so that the input it waited for belongs to it; an eager loop's step
+call to the end of this one, so that it contains the input it waited for. A step of an eager loop
 runs from one iterator read to the next.
 """
 
@@ -25,163 +25,180 @@ from outpace.capture.session import CaptureSession
 from outpace.capture.timed_window import TimedWindow
 from outpace.capture.window import StepCandidate
 
-ReadSite = tuple[CodeType, int]  # what reads a data set: the code, and the line in it
-UNTAPED_FACTOR = 10  # reads without a gradient tape in between (counting words, say) need that many times the warm-up
+ReadSite = tuple[CodeType, int]  # code that reads a data set, and the line in it
+# factor on the warm-up of a loop that reads data without a gradient tape (counting words, for
+# example)
+UNTAPED_FACTOR = 10
 
 
 class LoopSteps:
-    """Watches one process's custom loops. `busy` is set while another source (a Keras batch) owns
-    the current call.
+    """Watches the custom loops of a process.
+
+    busy: set while another source of steps (a Keras batch) owns the current call.
+    has_marks: set when the script marks its own steps, after which nothing else is counted.
+    has_gradients: set when a gradient tape was used at all.
     """
 
     def __init__(self, session: CaptureSession, tf: Any, timed: TimedWindow | None = None) -> None:
-        """A watcher that feeds the session's window, and tells a window by time of
-        gradient tapes.
+        """Create a watcher for the session's window; `timed` counts gradient tapes for a window by
+        time.
         """
-        self._timed = timed
+        self._timed_window = timed
         self.busy = False
-        self.has_marks = False  # the script marks its own steps: nothing else is counted any more
+        self.has_marks = False
         self._session = session
         self._window = session.window
-        self._in_graph: Callable[[], bool] = tf.inside_function
-        self._main = threading.main_thread().ident
+        self._is_in_graph: Callable[[], bool] = tf.inside_function
+        self._main_id = threading.main_thread().ident
         self._depth = 0
-        self._taped = False
-        self._taping = False  # a gradient tape is open, or was in the call of a tf.function that is under way
-        self._functions: dict[Any, StepCandidate] = {}
-        self.has_gradients = False  # a gradient tape was used at all
-        self._loops: weakref.WeakKeyDictionary[Any, StepCandidate] = weakref.WeakKeyDictionary()  # by data set
-        self._recent: deque[weakref.ref[Any]] = deque(maxlen=4)  # data sets of the last reads
+        self._tape_since_read = False
+        # a gradient tape is open, or was opened in the running call of a tf.function
+        self._is_tape_open = False
+        self._calls: dict[Any, StepCandidate] = {}
+        self.has_gradients = False
+        self._reads: weakref.WeakKeyDictionary[Any, StepCandidate] = weakref.WeakKeyDictionary()  # by data set
+        self._recent_datasets: deque[weakref.ref[Any]] = deque(maxlen=4)  # data sets of the last reads
         self._iterators: weakref.WeakSet[Any] = weakref.WeakSet()
         self._readers: weakref.WeakKeyDictionary[Any, ReadSite] = weakref.WeakKeyDictionary()  # by data set
 
     def install(self, tf: Any) -> None:
-        """Hook the classes of functions, iterators and tapes; a part that this TensorFlow lacks is
+        """Hook the classes of functions, iterators and tapes; a class that this TensorFlow lacks is
         left out.
         """
-        self._hook_functions(type(tf.function(_nothing)))
+        self._hook_functions(type(tf.function(_empty_function)))
         self._hook_tapes(tf.GradientTape)
         owned = iterator_class()
         if owned is not None:
             self._hook_iterators(owned)
 
     def find_code(self, candidate: StepCandidate) -> CodeType | None:
-        """Of the function whose calls are a candidate's steps; None where they are no calls."""
-        return next((key for key, each in self._functions.items() if each is candidate and isinstance(key, CodeType)), None)
+        """Return the code of the function whose calls are a candidate's steps; None where the steps
+        are no calls.
+        """
+        return next((key for key, step in self._calls.items() if step is candidate and isinstance(key, CodeType)), None)
 
     def find_dataset(self, count: int) -> Any:
-        """The data set that the script itself reads in most of so many steps; None where there is
-        none. One that it read before, to count its examples for instance, is none that it reads
-        now.
+        """Return the data set that the script itself reads in most of `count` steps; None without
+        one.
+
+        A recently read data set is preferred to one that was only read before the training, to
+        count its examples for instance.
         """
-        recent = {id(each()) for each in self._recent}
-        read = [
-            (id(dataset) in recent, each.count, dataset) for dataset, each in self._loops.items() if 2 * each.count >= count
+        recent_ids = {id(ref()) for ref in self._recent_datasets}
+        candidates = [
+            (id(dataset) in recent_ids, step.count, dataset) for dataset, step in self._reads.items() if 2 * step.count >= count
         ]
-        return max(read, key=lambda each: each[:2], default=(False, 0, None))[2]
+        return max(candidates, key=lambda item: item[:2], default=(False, 0, None))[2]
 
     def find_reader(self, dataset: Any) -> ReadSite | None:
-        """Where a data set was read last: the code, and the line in it; None where it was not."""
+        """Return the code and line that read a data set last; None where it was not read."""
         return self._readers.get(dataset) if dataset is not None else None
 
     def has_steps(self, count: int) -> bool:
-        """Whether anything was seen in most of so many steps."""
-        return any(2 * each.count >= count for each in [*self._functions.values(), *self._loops.values()])
+        """Whether anything was seen in most of `count` steps."""
+        return any(2 * step.count >= count for step in [*self._calls.values(), *self._reads.values()])
 
     def is_outside(self) -> bool:
-        """Whether the current call is none of ours to count."""
-        if self._window.is_off or self._depth or self.busy or self.has_marks or threading.get_ident() != self._main:
+        """Whether the current call must not be counted: nested, on another thread, in a graph, or
+        of another source of steps.
+        """
+        if self._window.is_off or self._depth or self.busy or self.has_marks or threading.get_ident() != self._main_id:
             return True
-        return self._in_graph()
+        return self._is_in_graph()
 
     def _hook_functions(self, kind: Any) -> None:
+        """Hook the calls of `tf.function` objects."""
         original, steps = kind.__call__, self
 
-        def __call__(self: Any, *args: Any, **kwargs: Any) -> Any:  # the name shows in the user's tracebacks
+        # this name appears in the user's tracebacks
+        def __call__(self: Any, *args: Any, **kwargs: Any) -> Any:
             if steps.is_outside():
                 return original(self, *args, **kwargs)
             steps._depth += 1
-            around = steps._taping
+            was_open = steps._is_tape_open
             try:
                 result = original(self, *args, **kwargs)
             finally:
                 steps._depth -= 1
-                trains, steps._taping = steps._taping, around
-            steps._called(self, trains)
+                trains, steps._is_tape_open = steps._is_tape_open, was_open
+            steps._count_call(self, trains)
             return result
 
         kind.__call__ = __call__
 
-    def _called(self, function: Any, trains: bool) -> None:
-        """A function was called; `has_gradients`: inside a gradient tape, or it was traced with one
-        in it.
+    def _count_call(self, function: Any, trains: bool) -> None:
+        """Count a call of a function; `trains`: it ran inside a gradient tape, or was traced with
+        one in it.
         """
         code = code_of(function)
-        # By code, not object: a tf.function made anew in each iteration is still one step (and a
-        # mistake worth a profile).
+        # By code, not object: a tf.function that is created in each iteration is still one step
+        # (and a mistake worth a profile).
         key = code if code is not None else id(function)
-        candidate = self._functions.get(key)
+        candidate = self._calls.get(key)
         if candidate is None:
-            candidate = self._functions[key] = StepCandidate(
-                "custom loop", name=getattr(code, "co_name", ""), sees_gradients=True
-            )
+            candidate = self._calls[key] = StepCandidate("custom loop", name=getattr(code, "co_name", ""), sees_gradients=True)
         candidate.trains = candidate.trains or trains
         self._window.end(candidate)
         self._window.begin(candidate, may_open=candidate.trains or not self._window.has_trained_recently())
 
     def _hook_tapes(self, kind: Any) -> None:
+        """Hook gradient tapes."""
         original, leave, steps = kind.__enter__, kind.__exit__, self
 
         def __enter__(self: Any) -> Any:
-            steps._taped = steps.has_gradients = True
-            steps._taping = steps._taping or not steps.busy
-            if steps._timed is not None and not steps.is_outside():
-                steps._timed.tape_count += 1
+            steps._tape_since_read = steps.has_gradients = True
+            steps._is_tape_open = steps._is_tape_open or not steps.busy
+            if steps._timed_window is not None and not steps.is_outside():
+                steps._timed_window.tape_count += 1
             return original(self)
 
         def __exit__(self: Any, *details: Any) -> Any:
-            steps._taping = steps._taping and steps._depth > 0  # inside a call it counts for all of that
+            # inside a call, the tape counts for the whole call
+            steps._is_tape_open = steps._is_tape_open and steps._depth > 0
             return leave(self, *details)
 
         kind.__enter__, kind.__exit__ = __enter__, __exit__
 
     def _hook_iterators(self, kind: Any) -> None:
+        """Hook reads of tf.data iterators."""
         original, steps = kind.__next__, self
 
         def __next__(self: Any) -> Any:
             frame = sys._getframe(1)
-            if not steps.is_outside() and not _from_keras(frame.f_code.co_filename):
-                steps._read(self)
+            if not steps.is_outside() and not _is_keras_file(frame.f_code.co_filename):
+                steps._count_read(self)
                 steps._readers[getattr(self, "_dataset", self)] = frame.f_code, frame.f_lineno
             return original(self)
 
         kind.__next__ = __next__
 
-    def _read(self, iterator: Any) -> None:
-        fresh = iterator not in self._iterators
-        if fresh:
+    def _count_read(self, iterator: Any) -> None:
+        """Count a read of an iterator as the end of a step and the begin of the next."""
+        is_new = iterator not in self._iterators
+        if is_new:
             self._iterators.add(iterator)
             record_iterator_end(iterator)
-            for function in self._functions.values():  # an epoch's end or a validation lies within this step
+            # this step contains an epoch's end or a validation
+            for function in self._calls.values():
                 function.interrupted = function.interrupted or function.begin_ns is not None
         dataset = getattr(iterator, "_dataset", iterator)
-        self._recent.append(weakref.ref(dataset))
-        candidate = self._loops.setdefault(dataset, StepCandidate("eager loop"))
+        self._recent_datasets.append(weakref.ref(dataset))
+        candidate = self._reads.setdefault(dataset, StepCandidate("eager loop"))
         if candidate.begin_ns is not None:
-            candidate.interrupted = candidate.interrupted or fresh
+            candidate.interrupted = candidate.interrupted or is_new
             self._window.end(candidate)
-        # tf.data feeding a JAX step; that JAX is imported says nothing, TensorFlow does it where
-        # JAX is installed.
+        # The data may feed a JAX step. That JAX is imported proves nothing, because TensorFlow
+        # imports it where it is installed.
         with_jax = "jax" in self._session.profilers and not self.has_gradients and framework_in_use() == "jax"
         candidate.framework = "jax" if with_jax else "tensorflow"
-        sure = self._taped or with_jax or candidate.count >= UNTAPED_FACTOR * max(1, self._window.options.warmup)
-        called = max((function.count for function in self._functions.values()), default=0)
-        self._taped = False
-        self._window.begin(candidate, may_open=sure and 2 * called < max(1, candidate.count))
+        certain = self._tape_since_read or with_jax or candidate.count >= UNTAPED_FACTOR * max(1, self._window.options.warmup)
+        most_calls = max((function.count for function in self._calls.values()), default=0)
+        self._tape_since_read = False
+        self._window.begin(candidate, may_open=certain and 2 * most_calls < max(1, candidate.count))
 
 
 def hook_marks(session: CaptureSession, steps: LoopSteps | None, namespace: Any, name: str, framework: str) -> None:
-    """Replace a public step mark class by one that tells the window of its steps."""
+    """Replace a public step mark class by a subclass that reports its steps to the window."""
     original = getattr(namespace, name)
     window, main = session.window, threading.main_thread().ident
     candidate = StepCandidate("own marks", mark=None, framework=framework)
@@ -194,7 +211,9 @@ def hook_marks(session: CaptureSession, steps: LoopSteps | None, namespace: Any,
             if self._outpace and threading.get_ident() == main:
                 if steps is not None:
                     steps.has_marks = True
-                window.begin(candidate)  # before the mark exists: one made without a running profiler stays empty
+                # opened before the mark is created, because a mark that is created without a
+                # running profiler stays empty
+                window.begin(candidate)
             super().__init__(*args, **kwargs)
 
         def __exit__(self, *details: Any) -> Any:
@@ -205,11 +224,13 @@ def hook_marks(session: CaptureSession, steps: LoopSteps | None, namespace: Any,
 
     Marked.__name__, Marked.__qualname__ = original.__name__, original.__qualname__
     Marked.__module__, Marked.__doc__ = original.__module__, original.__doc__
-    _publish(namespace, name, original, Marked)
+    _replace_public(namespace, name, original, Marked)
 
 
 def hook_profiler(session: CaptureSession, tf: Any) -> None:
-    """Give way when the script starts TensorFlow's profiler itself, in any of the public ways."""
+    """Hook all public ways to start TensorFlow's profiler, so that the session gives way to the
+    script's own.
+    """
     public = tf.profiler.experimental
     original = public.start
 
@@ -218,15 +239,15 @@ def hook_profiler(session: CaptureSession, tf: Any) -> None:
         return original(logdir, options)
 
     start.__doc__, start.__module__ = original.__doc__, original.__module__
-    _publish(public, "start", original, start)
+    _replace_public(public, "start", original, start)
     module = sys.modules.get(original.__module__)
     if module is not None and getattr(module, "start", None) is original:
         module.start = start  # type: ignore[attr-defined]  # the Profile context manager looks it up here
 
 
 def hook_jax_profiler(session: CaptureSession, jax: Any) -> None:
-    """Give way when the script starts JAX's profiler itself."""
-    original, behind = jax.profiler.start_trace, sys.modules.get("jax._src.profiler")
+    """Hook JAX's profiler, so that the session gives way when the script starts it itself."""
+    original, private_module = jax.profiler.start_trace, sys.modules.get("jax._src.profiler")
 
     @functools.wraps(original)
     def start_trace(log_dir: Any, *args: Any, **kwargs: Any) -> Any:
@@ -235,27 +256,27 @@ def hook_jax_profiler(session: CaptureSession, jax: Any) -> None:
             return original(log_dir, *args, **kwargs)
 
     jax.profiler.start_trace = start_trace
-    if behind is not None and getattr(behind, "start_trace", None) is original:
-        behind.start_trace = start_trace  # type: ignore[attr-defined]  # the context manager `trace` looks it up here
+    if private_module is not None and getattr(private_module, "start_trace", None) is original:
+        private_module.start_trace = start_trace  # type: ignore[attr-defined]  # the context manager `trace` looks it up here
 
 
-def _publish(namespace: Any, name: str, original: Any, replaced: Any) -> None:
-    """Put something into the place of a public name, also in `tensorflow.compat.v2`, which holds
-    the same in a namespace of its own: Keras 2 marks its steps by that.
+def _replace_public(namespace: Any, name: str, original: Any, replacement: Any) -> None:
+    """Replace a public name, also in `tensorflow.compat.v2`, which has the same object in a
+    namespace of its own: Keras 2 marks its steps through it.
     """
-    _, found, inside = namespace.__name__.partition("._api.v2.")
-    twins = [module for key, module in list(sys.modules.items()) if found and key.endswith(f".compat.v2.{inside}")]
-    for each in (namespace, *twins):
-        if getattr(each, name, None) is original:
-            setattr(each, name, replaced)
+    _, is_public, inside = namespace.__name__.partition("._api.v2.")
+    twins = [module for key, module in list(sys.modules.items()) if is_public and key.endswith(f".compat.v2.{inside}")]
+    for module in (namespace, *twins):
+        if getattr(module, name, None) is original:
+            setattr(module, name, replacement)
 
 
-def _from_keras(filename: str) -> bool:
-    """Keras reads data sets eagerly too, for instance to adapt a normalisation layer: no training
-    step.
+def _is_keras_file(filename: str) -> bool:
+    """Whether a file is Keras' own. Keras also reads data sets eagerly, for instance to adapt a
+    normalisation layer, which is no training step.
     """
     return "/keras/src/" in filename.replace("\\", "/")
 
 
-def _nothing() -> None:
-    """A body for the one tf.function whose class is wanted; never called."""
+def _empty_function() -> None:
+    """Do nothing: body of a tf.function whose class is looked up, and which is never called."""

@@ -1,5 +1,5 @@
-"""What happens when a process that records is told to end: a last word, then the end that it would
-have had.
+"""Runs an action when SIGTERM ends a process that records; the process then ends as it would
+have.
 """
 
 from __future__ import annotations
@@ -12,7 +12,8 @@ import time
 from collections.abc import Callable
 from types import FrameType
 
-_REST = 0.05  # seconds between two looks: a sampler's signals (`ticks`) arrive here too, a hundred a second
+# seconds between two reads: the signals of a sampler (`ticks`), a hundred a second, arrive here too
+_PAUSE_S = 0.05
 
 
 class TerminationHandler:
@@ -20,71 +21,73 @@ class TerminationHandler:
     script handles SIGTERM itself.
 
     The process ends at once and by the same signal, even while the main thread is inside a long
-    call of the framework. Python runs its handlers after such a call only, so a thread listens at
-    the descriptor to which Python writes the numbers of signals.
+    call of the framework. Python runs its signal handlers only after such a call, so that a thread
+    listens at the descriptor to which Python writes the numbers of signals.
     """
 
     def __init__(self, action: Callable[[str], None]) -> None:
         self._action = action
-        self._write: int | None = None
-        self._ending = threading.Lock()
+        self._write_descriptor: int | None = None
+        self._end_lock = threading.Lock()
 
     def install(self) -> None:
-        """Begin to listen. Only the main thread can; elsewhere a signal ends the process without a
-        word, as before.
+        """Start to listen, on the main thread. On any other thread it does nothing, and a signal
+        ends the process without the action.
         """
         if threading.current_thread() is not threading.main_thread() or signal.getsignal(signal.SIGTERM) is not signal.SIG_DFL:
             return
-        read, write = os.pipe()
-        os.set_blocking(write, False)
-        before = signal.set_wakeup_fd(write, warn_on_full_buffer=False)
-        if before != -1:  # an event loop listens already
-            signal.set_wakeup_fd(before)
-            os.close(read)
-            os.close(write)
+        read_descriptor, write_descriptor = os.pipe()
+        os.set_blocking(write_descriptor, False)
+        previous = signal.set_wakeup_fd(write_descriptor, warn_on_full_buffer=False)
+        if previous != -1:  # an event loop uses the descriptor already
+            signal.set_wakeup_fd(previous)
+            os.close(read_descriptor)
+            os.close(write_descriptor)
             return
-        self._write = write
+        self._write_descriptor = write_descriptor
         signal.signal(signal.SIGTERM, self._handle)
-        threading.Thread(target=self._listen, args=(read,), name="outpace-signals", daemon=True).start()
+        threading.Thread(target=self._listen, args=(read_descriptor,), name="outpace-signals", daemon=True).start()
 
     def remove(self) -> None:
-        """Leave the signals as they were found. Outside the main thread this waits for the next
-        `remove`: a signal ends as before.
+        """Restore the signal handler. On any other than the main thread this is left to the next
+        `remove`; until then a signal ends the process as before.
         """
-        if self._write is None or threading.current_thread() is not threading.main_thread():
+        if self._write_descriptor is None or threading.current_thread() is not threading.main_thread():
             return
         if signal.getsignal(signal.SIGTERM) == self._handle:
             signal.signal(signal.SIGTERM, signal.SIG_DFL)
         current = signal.set_wakeup_fd(-1)
-        if current not in (-1, self._write):
+        if current not in (-1, self._write_descriptor):
             signal.set_wakeup_fd(current)
-        os.write(self._write, b"\0")  # ends the listening thread
-        os.close(self._write)
-        self._write = None
+        os.write(self._write_descriptor, b"\0")  # ends the listening thread
+        os.close(self._write_descriptor)
+        self._write_descriptor = None
 
-    def _listen(self, read: int) -> None:
+    def _listen(self, descriptor: int) -> None:
+        """Thread that waits for SIGTERM at the descriptor `descriptor`."""
         while True:
-            numbers = os.read(read, 4096)
+            numbers = os.read(descriptor, 4096)
             if signal.SIGTERM in numbers and signal.getsignal(signal.SIGTERM) == self._handle:
-                self._end()
+                self._end_process()
             if not numbers or 0 in numbers:
-                os.close(read)
+                os.close(descriptor)
                 return
-            time.sleep(_REST)
+            time.sleep(_PAUSE_S)
 
     def _handle(self, number: int, frame: FrameType | None) -> None:
-        """The handler in the main thread: the listener is usually faster, and is gone when a script
-        restores this handler later.
+        """Signal handler on the main thread. The listening thread is usually faster, but is gone
+        when a script restores this handler later.
         """
-        self._end()
+        self._end_process()
 
-    def _end(self) -> None:
-        if not self._ending.acquire(blocking=False):
+    def _end_process(self) -> None:
+        """Call the action, then end the process by the signal's default action; only once."""
+        if not self._end_lock.acquire(blocking=False):
             return
         try:
             self._action("SIGTERM")
         finally:
-            # `signal.signal` works in the main thread only, C's function in any; SIG_DFL is a null
-            # pointer.
+            # `signal.signal` works in the main thread only, C's function in any thread; SIG_DFL is
+            # a null pointer.
             ctypes.CDLL(None).signal(signal.SIGTERM, None)
             os.kill(os.getpid(), signal.SIGTERM)

@@ -119,6 +119,7 @@ app = typer.Typer(
 
 
 def _version(wanted: bool) -> None:
+    """Print the version and exit, where the option is set."""
     if wanted:
         typer.echo(f"outpace {__version__}")
         raise typer.Exit
@@ -156,7 +157,8 @@ def _run() -> int:
     try:
         app()
     except SystemExit as end:
-        if isinstance(end.__context__, BrokenPipeError):  # what Typer and Rich make of a reader that went away
+        # Typer and Rich raise this where the reader has closed the pipe
+        if isinstance(end.__context__, BrokenPipeError):
             return _lost_output(end.__context__)
         return end.code if isinstance(end.code, int) else int(end.code is not None)
     except OSError as error:

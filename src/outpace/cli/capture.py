@@ -101,6 +101,9 @@ def _show(result: RemoteResult, report: bool, html: Path | None, json: bool, wid
 
 
 def _workers(given: list[str], cluster: Cluster | None, port: int, run: str) -> Addresses:
+    """Return the addresses to capture. Raises UsageError where the options contradict each
+    other.
+    """
     from outpace.capture.remote.addresses import read_addresses, read_cluster_addresses
     from outpace.model import UsageError
 

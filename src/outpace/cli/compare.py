@@ -111,6 +111,7 @@ def compare(
 
 
 def _usage(sentence: str) -> Exception:
+    """Return a UsageError."""
     from outpace.model import UsageError
 
     return UsageError(sentence)
@@ -144,6 +145,7 @@ def _sides(
 
 
 def _read(before: list[str], after: list[str], redact: bool, part: dict[str, Any]) -> tuple[Side, Side]:
+    """Return both sides, read from profiles or baselines."""
     configure_process()
     from outpace.cli.side_sources import read_side
     from outpace.model.redaction import Redaction

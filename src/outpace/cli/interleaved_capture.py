@@ -1,10 +1,10 @@
-"""Both sides of a comparison, captured in turns: `outpace compare --run COMMAND --against COMMAND`.
+"""Captures both sides of a comparison in turns: `outpace compare --run COMMAND --against COMMAND`.
 
-A race (`tune.trial`) lets processes rest between blocks of steps, which a profiler cannot do: here
-every capture is a fresh process, in the order A B B A ..., so that what changes slowly meanwhile, a
-processor that gets warm for example, falls on both sides alike. How many captures there are is
-fixed before the first one: a comparison that looked after each, and ended where it likes what it
-sees, would find differences that are not there more often than its intervals say.
+A race (`tune.trial`) pauses processes between blocks of steps, which a profiler cannot do. Here
+every capture is a fresh process, in the order A B B A ..., so that slow changes of the machine,
+such as a processor that gets warm, affect both sides alike. The number of captures is fixed before
+the first one: a comparison that decided after each capture whether to continue would find
+differences that do not exist more often than its intervals say.
 """
 
 from __future__ import annotations
@@ -30,13 +30,18 @@ from outpace.tune.trial.script import Command
 if TYPE_CHECKING:
     from outpace.compare import Side
 
-CAPTURES_PER_SIDE = 4  # captures of each side: three detected three quarters of changes of 5 to 10% of a step (bench/README.md)
+# number of captures of each side: three detected three quarters of changes of 5 to 10% of a step
+# (bench/README.md)
+CAPTURES_PER_SIDE = 4
 
 
 @dataclass(eq=False)
 class CapturedCommand:
-    """One side of the comparison, captured by running a command. role: name of its captures in the
-    log directory.
+    """One side of the comparison, captured by running a command.
+
+    role: name of its captures in the log directory.
+    command: the command.
+    captures: its captures so far.
     """
 
     role: str
@@ -65,6 +70,7 @@ class CapturedCommand:
 
 
 def _why(result: CaptureResult, log: IO[bytes]) -> str:
+    """Return sentences on why a capture failed."""
     if result.exit_code:
         return f"It failed with exit code {result.exit_code}. {last_words(log)}"
     return (

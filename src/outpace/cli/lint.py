@@ -90,10 +90,12 @@ def lint(
 
 
 def _rules(given: Sequence[str] | None) -> list[str]:
+    """Return the rules in the values of an option."""
     return [name.strip().upper() for text in given or () for name in text.split(",")]
 
 
 def _record(place: str) -> CaptureRecord | None:
+    """Return the capture record that the option names; None without one."""
     from outpace.capture.options import DEFAULT_LOGDIR
     from outpace.lint.runner import find_newest_record, read_record
 
@@ -103,6 +105,7 @@ def _record(place: str) -> CaptureRecord | None:
 
 
 def _form(form: OutputFormat, json: bool) -> OutputFormat:
+    """Return the output format. Raises UsageError where the options contradict each other."""
     from outpace.model import UsageError
 
     if json and form not in (OutputFormat.TEXT, OutputFormat.JSON):
@@ -111,18 +114,21 @@ def _form(form: OutputFormat, json: bool) -> OutputFormat:
 
 
 def _encode(found: dict[str, Any]) -> None:
+    """Print an object as JSON."""
     import json as encoder
 
     sys.stdout.write(encoder.dumps(found, indent=1) + "\n")
 
 
 def _as_sarif(found: Sequence[CheckedFile], failures: Sequence[str]) -> dict[str, Any]:
+    """Return the messages as a SARIF log."""
     from outpace.lint import sarif
 
     return sarif.build_log(found, failures)
 
 
 def _as_json(found: Sequence[CheckedFile], failures: Sequence[str], facts: CaptureRecord | None) -> dict[str, Any]:
+    """Return the messages as the object of `--json`."""
     messages = [message.to_dict() for _, some, _ in found for message in some]
     warnings = sum(message["level"] == "warning" for message in messages)
     return {
@@ -136,6 +142,7 @@ def _as_json(found: Sequence[CheckedFile], failures: Sequence[str], facts: Captu
 
 
 def _show(found: Sequence[CheckedFile], width: int | None, color: bool | None) -> None:
+    """Print the messages as text."""
     from outpace.cli.console import build_console
 
     console = build_console(width, color)
@@ -193,6 +200,7 @@ def _excerpt(line: str, message: Message, room: int) -> tuple[str, int, int]:
 
 
 def _summary(files: int, messages: Sequence[Message]) -> str:
+    """Return the sentence with the numbers of warnings and notes."""
     warnings = sum(message.level == "warning" for message in messages)
     captured = sum(message.origin == "capture" for message in messages)
     said = f"{format_count(warnings, 'warning')} and {format_count(len(messages) - warnings, 'note')} in {format_count(files, 'file')}"

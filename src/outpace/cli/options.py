@@ -11,7 +11,8 @@ import typer
 Script = Annotated[str, typer.Argument(help="The training script, run unmodified as 'python SCRIPT ARGS' would.")]
 ScriptArgs = Annotated[list[str] | None, typer.Argument(help="Arguments for the script.")]
 Module = Annotated[bool, typer.Option("-m", "--module", help="SCRIPT is a module, run as 'python -m' does.")]
-PASSED_ON = {"allow_interspersed_args": False, "ignore_unknown_options": False}  # what follows SCRIPT is the script's own
+# settings of commands that pass all that follows SCRIPT on to the script
+PASSED_ON = {"allow_interspersed_args": False, "ignore_unknown_options": False}
 
 HostLevel = Annotated[int, typer.Option(min=0, max=3, help="Detail of host events.")]
 PythonLevel = Annotated[int, typer.Option(min=0, max=1, help="1 also records Python calls.")]
@@ -61,8 +62,8 @@ Color = Annotated[bool | None, typer.Option("--color/--no-color", help="Colours;
 
 
 def check_script_args(context: typer.Context, args: list[str] | None) -> list[str]:
-    """The script's arguments; an option of ours among them may stand there by mistake, which is
-    said.
+    """Return the script's arguments. Where one of them is the name of an option of the command,
+    which may stand behind the script by mistake, a message says so.
     """
     from outpace.capture.messages import print_message
 

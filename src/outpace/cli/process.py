@@ -1,5 +1,5 @@
-"""What makes a short run shorter, at its start and its end. For processes that are Outpace's own: a
-training script keeps its settings.
+"""Settings and handlers of Outpace's own processes, which make a short run shorter and its end
+clean. A training script does not get these settings.
 """
 
 from __future__ import annotations
@@ -19,16 +19,20 @@ from types import FrameType
 from typing import Any, NoReturn
 
 _STREAMS = ("stdin", "stdout", "stderr")  # in the order of their file descriptors
-_AGAIN = 20.0  # seconds between two raises; supervisors wait 10 to 90 before they kill
-_ARENA_MAX, _MMAP_THRESHOLD, _TOP_PAD, _TRIM_THRESHOLD = -8, -3, -2, -1  # of glibc's malloc.h
+# seconds between two raises of TerminationSignal; supervisors wait 10 to 90 s before they kill a
+# process
+_AGAIN = 20.0
+# parameters of `mallopt` in glibc's malloc.h
+_ARENA_MAX, _MMAP_THRESHOLD, _TOP_PAD, _TRIM_THRESHOLD = -8, -3, -2, -1
 
 
 def configure_process() -> None:
-    """Settings to make before NumPy is imported.
+    """Set allocator, garbage collector and BLAS for a report; must be called before NumPy is
+    imported.
 
-    A report makes large arrays, uses each once and ends: memory that is freed serves the next
-    array, in whatever thread, instead of going back to the system (fresh pages cost a sixth of a
-    report's time), no garbage is collected, and BLAS, which is not used, starts no threads.
+    A report creates large arrays, uses each once and ends. Freed memory is therefore reused for the
+    next array, in any thread, instead of being returned to the system (fresh pages cost a sixth of
+    a report's time), no garbage is collected, and BLAS, which is not used, starts no threads.
     """
     gc.disable()
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
@@ -69,7 +73,7 @@ class TerminationSignal(BaseException):
 
     def end(self) -> NoReturn:
         """End the process by the signal itself, so that the sender sees the expected status."""
-        if sys.platform != "win32":  # where nothing raises this
+        if sys.platform != "win32":  # nothing raises this exception on Windows
             signal.setitimer(signal.ITIMER_REAL, 0)
         atexit._run_exitfuncs()
         signal.signal(self.signal_number, signal.SIG_DFL)
@@ -78,12 +82,13 @@ class TerminationSignal(BaseException):
 
 
 def open_missing_streams() -> None:
-    """Stand in for standard streams that were closed before this process started (`2>&-`, some
-    daemons and schedulers). Python has None in their place, and the next files to be opened would
-    get their numbers, and with those what libraries and child processes print.
+    """Open substitutes for standard streams that were closed before this process started (`2>&-`,
+    some daemons and schedulers).
 
-    Input is at its end, and what goes to standard error is lost. Writing to standard output fails
-    here; what a child process prints is lost.
+    Python has None in their place, and the next opened files would get their file descriptors, to
+    which libraries and child processes print. Reading from the substitute of standard input finds
+    its end; text for standard error is lost. Writing to standard output raises, and what a child
+    process prints is lost.
     """
     missing = [name for name in _STREAMS if getattr(sys, name) is None]
     for name in missing:
@@ -97,7 +102,7 @@ def open_missing_streams() -> None:
                 os.close(null)
     for name in missing:
         flags, mode = (os.O_WRONLY, "w") if name == "stderr" else (os.O_RDONLY, "w" if name == "stdout" else "r")
-        stream = open(os.open(os.devnull, flags), mode, encoding="utf-8")  # noqa: SIM115  # as long as the process lives
+        stream = open(os.open(os.devnull, flags), mode, encoding="utf-8")  # noqa: SIM115  # stays open as long as the process lives
         setattr(sys, name, stream)
         setattr(sys, f"__{name}__", stream)
 
@@ -129,10 +134,12 @@ class _Sayings(io.FileIO):
 
 
 def install_full_writes() -> None:
-    """Let standard output and error write all of a text, also where Python's own are unbuffered
-    (PYTHONUNBUFFERED): of what a pipe takes in part, as when the process was stopped meanwhile,
-    those lose the rest (python/cpython#85393). A path or a name may hold characters that the output
-    lacks; and standard error may take no more, which is no reason to fail.
+    """Replace standard output and error by streams that write all of a text.
+
+    Python's own unbuffered streams (PYTHONUNBUFFERED) lose the rest of a text that a pipe accepts
+    only in part, for example when the process was stopped meanwhile (python/cpython#85393).
+    Characters of a path or name that the output cannot encode are replaced. A standard error that
+    accepts no more text is no reason to fail.
     """
     for name in ("stdout", "stderr"):
         stream = getattr(sys, name)
@@ -161,10 +168,10 @@ def raise_on_signals() -> None:
     """From now on, raise `TerminationSignal` on signals that end a process; ignored signals
     (`nohup`) stay ignored.
 
-    Where the exception is raised inside a `__del__` or a C callback, Python prints it and goes on:
-    it is raised again every 20 seconds.
+    Where the exception is raised inside a `__del__` or a C callback, Python prints it and
+    continues, so that it is raised again every 20 seconds.
     """
-    if sys.platform == "win32":  # it ends a process without a word
+    if sys.platform == "win32":  # Windows ends a process without a signal
         return
     ending = (signal.SIGTERM, signal.SIGHUP)
 

@@ -25,6 +25,9 @@ def read_side(
 
 
 def _side(source: str, redaction: Redaction | None, part: Mapping[str, Any]) -> Side:
+    """Return the side of one source. Raises UsageError where a baseline cannot be redacted or
+    windowed, NotFoundError where there is no such source.
+    """
     from outpace import api
     from outpace.cli.progress import show_reading
     from outpace.compare import Side, baseline, baseline_store

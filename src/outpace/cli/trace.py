@@ -30,7 +30,7 @@ _Form = Annotated[
         help="Perfetto's own format, or Chrome's Trace Event JSON (several times the size).",
     ),
 ]
-_IDLE = 1800.0  # seconds without a request, after which the viewer's server ends
+_IDLE = 1800.0  # seconds without a request after which the viewer's server ends
 _Window = Annotated[
     str | None,
     typer.Option(metavar="BEGIN:END", help="Only this time, counted from the trace's beginning: 1.2s:1.5s, 800ms: or :2s."),
@@ -118,6 +118,7 @@ def _opened(path: str, redact: bool, window: str | None, memory: str | None) -> 
 
 
 def _write(profile: Profile, file: IO[bytes], form: str, selection: Selection) -> ExportSummary:
+    """Write the trace to an open file."""
     from outpace.trace.export import ExportFormat
     from outpace.viewer import write_trace
 
@@ -125,6 +126,7 @@ def _write(profile: Profile, file: IO[bytes], form: str, selection: Selection) -
 
 
 def _to_file(profile: Profile, target: Path, form: str, selection: Selection) -> ExportSummary:
+    """Write the trace to a path, compressed where the path ends in `.gz`."""
     from outpace.model.files import write_atomically
     from outpace.viewer.gzip_pipe import open_gzip_pipe
 
@@ -136,6 +138,7 @@ def _to_file(profile: Profile, target: Path, form: str, selection: Selection) ->
 
 
 def _view(profile: Profile, form: str, selection: Selection, browser: bool, port: int) -> None:
+    """Serve the viewer with the trace until it is ended."""
     from outpace.cli.ui import run_server
     from outpace.model import OutputError
     from outpace.ui.server import Server

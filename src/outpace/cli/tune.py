@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from outpace.tune.session import Tuned
 
 _BUDGET, _LIMITS_BUDGET = "140s", "20s"
-_ENVIRONMENT_SHARE = 0.5  # of the budget, where the environment is tried too
+_ENVIRONMENT_SHARE = 0.5  # share of the budget for the environment, where that is tuned, too
 
 
 class AfterTuning(str, Enum):
@@ -34,14 +34,16 @@ class AfterTuning(str, Enum):
 
 
 class Require(str, Enum):
-    """What has to be known of what is kept (`tune.same.Standing`)."""
+    """What must be known of the kept changes (`tune.same.Standing`)."""
 
     COMPARED = "compared"
     PROVEN = "proven"
 
 
 class Allow(str, Enum):
-    """What has to be allowed (`tune.risk.Risk`, which is not imported for a `--help`)."""
+    """Changes of the results that a user can allow (`tune.risk.Risk`, which is not imported for a
+    `--help`).
+    """
 
     ORDER = "order"
     STATISTICAL = "statistical"
@@ -178,8 +180,9 @@ def _place(path: Path | None) -> str | None:
 
 
 def _environment(plan: dict[str, Any]) -> tuple[Page, ...]:
-    """Tune the environment first: print the result, set the variables that proved faster for what
-    follows, and return the page.
+    """Tune the environment first, and return its page.
+
+    Prints the result, and sets the variables that proved faster for the tuning that follows.
     """
     from outpace.capture.messages import print_message
 
@@ -194,7 +197,8 @@ def _environment(plan: dict[str, Any]) -> tuple[Page, ...]:
     page = _report(outcome, plan)
     if outcome.variables:
         print_message(f"to keep it, start the script with: {outcome.command.line(plan['show_secrets'])}")
-    if outcome.variables and plan["then"] == AfterTuning.CONTINUE.value:  # the training is then the user's own, to the bit
+    # the training that follows must be the user's own, to the bit
+    if outcome.variables and plan["then"] == AfterTuning.CONTINUE.value:
         print_message("the variables are not set for the training that follows, because of --then continue")
     elif outcome.variables:
         print_message("the variables are set for the tuning that follows")
@@ -203,7 +207,9 @@ def _environment(plan: dict[str, Any]) -> tuple[Page, ...]:
 
 
 def _search(plan: dict[str, Any], budget: float) -> EnvironmentOutcome | None:
-    """Return the result of the search; None, with a message, where the script cannot be raced."""
+    """Return the result of tuning the environment within `budget` seconds; None, with a message,
+    where the script cannot be raced.
+    """
     from outpace.capture.messages import print_message
     from outpace.capture.process_tree import ProcessTree
     from outpace.model import CaptureError
@@ -241,8 +247,8 @@ def _report(outcome: EnvironmentOutcome, plan: dict[str, Any]) -> Page:
 
 
 def _say_what_would_be_tried() -> None:
-    """The optimisations, without running the script; which of them apply shows only
-    when it runs.
+    """Print the optimisations of the environment without running the script. Only a run shows which
+    of them apply.
     """
     from outpace.tune.optimisations import environment_knobs
 
@@ -251,12 +257,14 @@ def _say_what_would_be_tried() -> None:
 
 
 def _tune_script(plan: dict[str, Any], pages: tuple[Page, ...]) -> int:
-    """Tune as planned, report, and start the script anew where it is to train, tuned or not; the
-    exit code. Does not come back where the script trains afterwards: this process becomes the
-    script's then.
+    """Tune a script as planned, report the result, and return the exit code.
 
-    plan: see `session.tuning`, and `then`, `out`, `patch`, `html`, `json`, `width`, `color`. pages:
-    of what was tried before.
+    Where the script trains afterwards, tuned or not, this process is replaced by the script's and
+    the function does not return.
+
+    plan: settings of `session.tuning`, and `then`, `out`, `patch`, `html`, `json`, `width`,
+        `color`.
+    pages: pages of the tuning of the environment.
     """
     from outpace.capture.interpreter import exec_command, script_command
     from outpace.capture.messages import print_message
@@ -290,7 +298,7 @@ def _tune_script(plan: dict[str, Any], pages: tuple[Page, ...]) -> int:
 
 
 def _would_try(seen: Seen, *, as_json: bool) -> int:
-    """Print what a tuning would race, what not, and why."""
+    """Print what a tuning would race, what not, and why; return the exit code 0."""
     from outpace.tune.optimisations.advice import advice_on
 
     consents = (f", kept only with --allow {each.consent}" if each.consent else "" for each in seen.candidates)
@@ -305,7 +313,9 @@ def _would_try(seen: Seen, *, as_json: bool) -> int:
 
 
 def _told(tuned: Tuned, whole: float) -> int:
-    """Report what was found, and where the time went (`whole` seconds); the exit code."""
+    """Report the result of the tuning and where the time went (`whole` seconds), and return the
+    exit code.
+    """
     from outpace.capture.messages import print_message
     from outpace.model.errors import UnprovenError
     from outpace.tune.written import report, times
@@ -330,7 +340,7 @@ def _untuned(code: int, outcome: ScriptOutcome | None, trains: bool) -> int:
     from outpace.model.errors import TuneError
     from outpace.tune.climb.climb import INTERRUPTED
 
-    if code == INTERRUPTED or (outcome is None and code):  # something else ended it
+    if code == INTERRUPTED or (outcome is None and code):  # an interrupt or an error has ended it
         return code
     if outcome is None:
         print_message("the script ended by itself before any tuning")

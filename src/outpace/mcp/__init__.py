@@ -1,8 +1,8 @@
-"""`outpace mcp`: what Outpace knows of some folders' runs, for programs that ask by the Model
-Context Protocol.
+"""`outpace mcp`: answers questions about the runs in some folders over the Model Context Protocol.
 
-`shapes` and `fit` say what an answer is, `folders` what may be opened; `rows` and `questions`
-answer, and `server` is the protocol's side.
+`answers` and `size_limit` define the answers and their maximum length, `folders` the files that may
+be opened. `rows`, `conversion` and `dry_run` compute parts of answers, `questions` the answers, and
+`server` implements the protocol.
 """
 
 from __future__ import annotations

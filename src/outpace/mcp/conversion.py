@@ -44,6 +44,7 @@ def require_available(pages: Sequence[Page]) -> None:
 
 
 def _change(finding: Finding) -> AdvisedChange:
+    """Return a finding as an advised change."""
     return AdvisedChange(
         id=finding.id,
         finding=shorten_text(finding.sentence),
@@ -82,5 +83,6 @@ def build_page_answer(page: Page, more: str) -> PageAnswer:
 
 
 def _titled(section: TableView, column: str) -> str:
+    """Return a column's name with its unit."""
     unit = section.table.field(column).unit.value
     return column if unit == "text" else f"{column} ({unit})"

@@ -39,8 +39,7 @@ def run_dry_run(script: str, arguments: Sequence[str]) -> DryRunAnswer:
     if done.returncode:
         said = [line.removeprefix("outpace: ") for line in done.stderr.splitlines() if line.startswith("outpace: ")]
         raise TuneError(shorten_text("; ".join(said) or f"The dry run ended with exit code {done.returncode}"))
-    found = decode(
-        dict[str, tuple[str, ...]], json.loads(done.stdout.splitlines()[-1])
-    )  # the last line: the script's own output comes before it
+    # the last line, because the script's own output comes before it
+    found = decode(dict[str, tuple[str, ...]], json.loads(done.stdout.splitlines()[-1]))
     told = {name: [shorten_text(each) for each in texts] for name, texts in found.items()}
     return DryRunAnswer(would_try=told["would_try"], not_tried=told["not_tried"], advice=told["advice"])

@@ -56,6 +56,7 @@ def format_cells(table: Table, columns: Sequence[str]) -> list[list[Cell]]:
 
 
 def _cell(value: object) -> Cell:
+    """Return the value of a cell, rounded or shortened."""
     made: Cell = encode_cell(value)
     if isinstance(made, float):
         return float(f"{made:.6g}")
@@ -63,6 +64,9 @@ def _cell(value: object) -> Cell:
 
 
 def _passes(table: Table, condition: str) -> list[bool]:
+    """Return for each row whether it passes a condition. Raises UsageError for an invalid
+    condition.
+    """
     found = _CONDITION.fullmatch(condition)
     if found is None:
         raise UsageError(
@@ -81,11 +85,13 @@ def _passes(table: Table, condition: str) -> list[bool]:
 
 
 def _same(value: object, wanted: str) -> bool:
+    """Whether a value equals a text, as text or as a number."""
     number = _number(wanted)
     return str(value) == wanted or (isinstance(value, (int, float)) and number is not None and value == number)
 
 
 def _number(text: str) -> float | None:
+    """Return the number that a text stands for; None where it is none."""
     try:
         return float(text)
     except ValueError:

@@ -1,7 +1,7 @@
-"""`Monitor`: step time, input wait, throughput and memory of a whole training run, and a profile
-when its steps slow down.
+"""Monitors a whole training run: `Monitor` measures step time, input wait, throughput and memory,
+and captures a profile when steps slow down.
 
-Standard library only at import: this runs inside the user's training process.
+The package imports only the standard library, because it runs inside the user's training process.
 """
 
 from __future__ import annotations

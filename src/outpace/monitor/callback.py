@@ -20,14 +20,14 @@ if TYPE_CHECKING:
 
 
 def _unused(self: Any, batch: int, logs: Any = None) -> None:
-    """A Keras hook that does nothing."""
+    """Keras hook of a batch that does nothing."""
 
 
-_unused._is_default = True  # type: ignore[attr-defined]  # how Keras tells a method that nobody has overridden
+_unused._is_default = True  # type: ignore[attr-defined]  # Keras recognises by it a method that is not overridden
 
 
 def _unused_phase(self: Any, logs: Any = None) -> None:
-    """A Keras hook for a phase that does nothing."""
+    """Keras hook of a phase that does nothing."""
 
 
 class KerasHooks(ABC):
@@ -105,22 +105,24 @@ class KerasHooks(ABC):
         return True
 
     def _implements_test_batch_hooks(self) -> bool:
+        """Called by Keras 2 to learn whether it has to call the batch methods of evaluation."""
         return False
 
     _implements_predict_batch_hooks = _implements_test_batch_hooks
 
     def _train_begins(self) -> None:
+        """Start the monitor for a `fit`."""
         core = self._core
         core.steps_per_call = steps_per_execution(self.model)
-        core.pause()  # the `fit` before may have ended with an exception
+        core.pause()  # the previous `fit` may have ended with an exception
         core.input_clock = KerasInputClock(self.model)
         set_input_clock(core.input_clock)
         self._training = True
         self._start()
 
     def _leave_steps(self) -> None:
-        """The last batch of an epoch has no next one to end it: it is counted but not timed, unless
-        it is the only one.
+        """End the steps of an epoch. Its last batch has no following batch that ends its step, so
+        that it is counted but not timed; an epoch of one batch is timed here.
         """
         if self._core.step_begin_ns is not None and self._epoch_calls == 1:
             self._core.advance_step()
@@ -129,6 +131,7 @@ class KerasHooks(ABC):
             self._core.pause(count_step=True)
 
     def _guard(self, action: Callable[[], None]) -> None:
+        """Call a function, and stop the monitor where it raises."""
         if self._dead:
             return
         try:

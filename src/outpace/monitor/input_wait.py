@@ -64,7 +64,11 @@ class InputClock:
 
 
 class KerasInputClock(InputClock):
-    """Sums the input waits of one Keras model's `fit`; `active` is false during a validation."""
+    """Sums the input waits of one Keras model's `fit`.
+
+    active: False during a validation.
+    eager: whether the model runs eagerly.
+    """
 
     missing_reason = "the train function was compiled before this monitor was there"
 
@@ -112,11 +116,15 @@ def count_examples(element: object) -> int:
 class _Graph:
     """The input hooks of this process. All monitors share them, because a compiled train function
     outlives the monitor of its first `fit`.
+
+    clock: clock to which waits are reported; None without a monitored `fit`.
+    counter: TensorFlow variable with seconds, batches and examples; float64 of shape (3,).
+    hooked: backends whose hooks are installed.
     """
 
     def __init__(self) -> None:
         self.clock: KerasInputClock | None = None
-        self.counter: Any = None  # float64 variable: seconds, batches, examples
+        self.counter: Any = None
         self.hooked: set[str] = set()
 
     def read(self) -> InputTotals:
@@ -138,6 +146,7 @@ class _Graph:
         return element
 
     def _count(self, tf: Any, began: Any, element: Any) -> None:
+        """Add the wait for one element to the counter, inside the graph."""
         first = tf.nest.flatten(element)[0]
         with tf.control_dependencies(tf.nest.flatten(element, expand_composites=True)), tf.device("/CPU:0"):
             waited = tf.timestamp() - began
@@ -164,6 +173,7 @@ def _hook() -> bool:
 
 
 def _hook_tensorflow() -> bool:
+    """Hook the reads of TensorFlow's iterators; False where this version has no such reads."""
     tf: Any = sys.modules.get("tensorflow")
     kind = iterator_class()
     if tf is None or not hasattr(kind, "_next_internal"):
@@ -176,7 +186,9 @@ def _hook_tensorflow() -> bool:
 
 
 def _around(tf: Any, original: Any) -> Any:
-    def read(self: Any) -> Any:  # the name shows in the user's tracebacks
+    """Return a function that reads an element and measures the wait."""
+
+    def read(self: Any) -> Any:  # this name appears in the user's tracebacks
         clock = _graph.clock
         if clock is None or not clock.active:
             return original(self)
@@ -194,6 +206,7 @@ def _around(tf: Any, original: Any) -> Any:
 
 
 def _hook_jax() -> bool:
+    """Hook the iterators of Keras' JAX trainer; False where this version has none."""
     kind: Any = getattr(sys.modules.get("keras.src.backend.jax.trainer"), "JAXEpochIterator", None)
     if not hasattr(kind, "_get_iterator"):
         return False

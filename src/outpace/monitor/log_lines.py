@@ -117,5 +117,6 @@ def format_summary(totals: RunTotals, steps: int, capture: SlowdownCapture, miss
 
 
 def _times(steps: Histogram, per_call: int) -> dict[str, float]:
+    """Return mean, median, 95th percentile and maximum of a training step, ms."""
     times = {"mean": steps.mean, "p50": steps.quantile(0.5), "p95": steps.quantile(0.95), "max": float(steps.maximum)}
     return {name: round(value / per_call / 1e6, 4) for name, value in times.items()}

@@ -42,10 +42,10 @@ class Monitor(KerasHooks):
     With one call per step: `monitor = outpace.Monitor("logs")`, and `monitor.step_done()` after
     each.
 
-    A step runs from one boundary to the next, so it holds the wait for its input, and where the
-    device works asynchronously its time is right in the mean rather than one by one. The monitor
-    never raises into the training: when it cannot go on, one line says why. Raises UsageError for
-    settings that make no sense.
+    A step runs from one boundary to the next, so that it contains the wait for its input. Where the
+    device works asynchronously, the mean of the step times is right, but not each single one. The
+    monitor never raises into the training: when it cannot continue, one line on stderr says why.
+    Only the constructor raises UsageError, for impossible settings.
 
     Args:
         logdir: log directory, a path or a URL that fsspec understands. Numbers go to
@@ -61,13 +61,13 @@ class Monitor(KerasHooks):
         tensorboard: whether to write scalars.
         capture: whether to take a profile when steps slow down.
         ratio: steps are slow when their median stays, for a second at least, above this many
-            times the median of the steps before, and beyond the noise of those.
+            times the median of the earlier steps, and outside the noise of those.
         capture_steps: maximum number of calls in one profile.
         capture_seconds: maximum length of one profile in seconds.
         cooldown: seconds until the next profile may be taken.
         disk_budget: maximum size of all profiles together in MB (10^6 bytes).
         host_level: the profiler's tracer level of the host, 0 to 3.
-        python_level: 1 also records Python calls, where the framework's version takes it.
+        python_level: 1 also records Python calls, where the framework's version supports it.
         device_level: 0 leaves devices out.
     """
 
@@ -155,6 +155,7 @@ class Monitor(KerasHooks):
         atexit.unregister(self.close)
 
     def _start(self) -> None:
+        """Open the files and begin, if the monitor is not running."""
         if self._dead or self._core.running:
             return
         try:
@@ -166,6 +167,7 @@ class Monitor(KerasHooks):
         atexit.register(self.close)
 
     def _begin(self, at: int | None = None) -> None:
+        """Begin a step, now or at the time `at` in ns."""
         if self._dead:
             return
         try:
@@ -188,8 +190,8 @@ class Monitor(KerasHooks):
 
 
 class _Input(Iterator[T]):
-    """A user's iterator, timed. Not a generator, because that would keep each batch alive until
-    the next one is there.
+    """Timed iterator over the user's data. It is no generator, because a generator would hold each
+    batch until the next one is there.
     """
 
     __slots__ = ("_iterator", "_monitor", "_size", "_waits")
@@ -240,6 +242,7 @@ class _Step:
 
 
 def _problem(settings: MonitorSettings, steps_per_call: int) -> str | None:
+    """Return a sentence on what makes these settings impossible, or None."""
     limits = settings.limits
     least = {
         "every": (settings.every, 0.0),

@@ -99,6 +99,7 @@ def _event(seconds: float, step: int, what: bytes) -> bytes:
 
 
 def _masked(data: bytes) -> int:
+    """Return the masked CRC-32C of a TFRecord."""
     crc = 0xFFFFFFFF
     for byte in data:
         crc = _TABLE[(crc ^ byte) & 0xFF] ^ (crc >> 8)

@@ -24,8 +24,12 @@ RETRY_S = 5.0  # seconds between two checks whether another profiler has ended
 
 @dataclass(frozen=True)
 class CaptureLimits:
-    """Limits of slowdown captures: calls and seconds of one capture, seconds between two, MB of
-    all together (10^6 bytes).
+    """Limits of slowdown captures.
+
+    steps: maximum number of calls in one capture.
+    seconds: maximum duration of one capture.
+    cooldown: minimum time between two captures, seconds.
+    megabytes: maximum size of all captures together, MB (10^6 bytes).
     """
 
     steps: int = 10
@@ -36,8 +40,11 @@ class CaptureLimits:
 
 @dataclass(frozen=True)
 class FinishedCapture:
-    """A finished capture: its run folder (path or URL), number of captured calls, and size
-    in MB.
+    """A finished capture.
+
+    run: its run folder (path or URL).
+    steps: number of captured calls.
+    megabytes: size, MB.
     """
 
     run: str
@@ -49,7 +56,7 @@ class SlowdownCapture:
     """Runs at most one capture at a time, on the training thread, between two steps."""
 
     def __init__(self, logdir: str, limits: CaptureLimits, options: CaptureOptions, clock: Callable[[], int]) -> None:
-        self.slowdown: Slowdown | None = None  # what the running or awaited capture is for
+        self.slowdown: Slowdown | None = None  # slowdown that the running or waiting capture is for
         self.used_mb = 0.0  # MB of all captures
         self.capture_count = 0
         self._logdir, self._limits, self._options, self._clock = logdir, limits, options, clock
@@ -59,7 +66,7 @@ class SlowdownCapture:
         self._sampler: FrameSampler | None = None
         self._samples: PythonSamples | None = None
         self._calibration: dict[str, int] = {}
-        self._last: int | None = None  # when the last capture ended
+        self._last: int | None = None  # end of the last capture
         self._largest = 0.0
 
     @property
@@ -155,6 +162,7 @@ class SlowdownCapture:
             recording.discard()
 
     def _finish_mark(self) -> None:
+        """End the open step mark, if there is one."""
         end, self._end_mark = self._end_mark, None
         if end is not None:
             end()

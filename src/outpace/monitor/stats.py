@@ -10,12 +10,15 @@ from outpace._dataclass import dataclass
 
 _BITS = 5  # sub-buckets per octave, as a power of two: 32, so that a bucket is at most 1/32 = 3.1% wide
 _MASK = (1 << _BITS) - 1
-_SHARPER = 1.4826  # from the median absolute deviation to the standard deviation of a normal distribution
+# factor from the median absolute deviation to the standard deviation of a normal distribution
+_SHARPER = 1.4826
 
 
 class Histogram:
     """Durations in ns in logarithmic buckets: quantiles are exact to 1.6%, mean and maximum are
     exact.
+
+    count, total, maximum: number, sum and maximum of the durations, ns.
     """
 
     def __init__(self) -> None:
@@ -61,6 +64,7 @@ class Histogram:
 
 
 def _middle(key: int) -> float:
+    """Return the duration in the middle of a bucket, ns."""
     if key < 2 << _BITS:
         return float(key)
     shift = (key >> _BITS) - 1
@@ -69,8 +73,10 @@ def _middle(key: int) -> float:
 
 @dataclass(frozen=True)
 class Slowdown:
-    """A lasting slowdown: medians in ns `before` and `after`, and the number `since` of the first
-    slow step.
+    """A lasting slowdown.
+
+    since: number of the first slow step.
+    before, after: medians before and after it, ns.
     """
 
     since: int
@@ -79,18 +85,22 @@ class Slowdown:
 
 
 class SlowdownDetector:
-    """Compares the median of each block of steps with the medians of the blocks before it.
+    """Detects lasting slowdowns: compares the median of each block of steps with the medians of
+    earlier blocks (the history).
 
-    A block is 10 steps, more where they are short (0.1 s, but at most 200 steps). A slowdown is
-    blocks in a row, three at least and 1 s of steps, that are all slower than the history's median
-    by `ratio`, and by six of the standard deviations that the history's median absolute deviation
-    stands for: one long step, a pause of the garbage collection, the start of an epoch or a short
-    burst of another process is none. The new level is then a history of its own, so that a slowdown
-    that lasts is told once. Steps that became faster begin a new history too.
+    A block has 10 steps; short steps form larger blocks, of 0.1 s but at most 200 steps. A slowdown
+    is a series of at least three blocks, and at least 1 s of steps, that are all slower than the
+    history's median: by the factor `ratio`, and by six standard deviations, estimated from the
+    history's median absolute deviation. One long step, a garbage collection, the start of an epoch
+    or a short burst of another process is therefore no slowdown.
+
+    After a slowdown a new history begins at the new level, so that it is reported once. Steps that
+    became faster also begin a new history.
     """
 
     MIN_BLOCK_STEPS, MAX_BLOCK_STEPS, MIN_BLOCK_NS = 10, 200, 100_000_000
-    MIN_HISTORY, MAX_HISTORY = 20, 100  # blocks of history: to decide at all, and that are remembered
+    # minimum number of blocks in the history for a decision, and maximum number that are stored
+    MIN_HISTORY, MAX_HISTORY = 20, 100
     MIN_SLOW_BLOCKS, MIN_SLOW_NS = 3, 1_000_000_000
     SIGMAS = 6.0
 
@@ -99,10 +109,11 @@ class SlowdownDetector:
         self._block: list[int] = []
         self._block_ns = 0
         self._history: deque[float] = deque(maxlen=self.MAX_HISTORY)
-        self._odd: deque[float] = deque(maxlen=self.MAX_HISTORY)  # medians of the newest blocks, all on one side of the history
+        # medians of the newest blocks, which are all slower, or all faster, than the history
+        self._odd: deque[float] = deque(maxlen=self.MAX_HISTORY)
         self._odd_ns = 0
         self._since = 0
-        self._first = 0  # number of the block's first step
+        self._first = 0  # number of the first step of the current block
 
     def add(self, number: int, duration_ns: int) -> Slowdown | None:
         """Add a step by its number and its duration in ns; return the slowdown that it completes,
@@ -121,9 +132,13 @@ class SlowdownDetector:
         return self._decide(median, taken)
 
     def _decide(self, median: float, taken: int) -> Slowdown | None:
+        """Add a block by its median and its duration in ns; return the slowdown that it completes,
+        or None.
+        """
         side = self._side(median)
         if self._odd and side != self._side(self._odd[0]):
-            self._history.extend(self._odd)  # it did not last, so it was noise, which the history has to know
+            # the deviation did not last: it was noise, which belongs to the history
+            self._history.extend(self._odd)
             self._odd.clear()
             side = self._side(median)
         if side == 0:
@@ -152,6 +167,7 @@ class SlowdownDetector:
 
 
 def _median(values: list[int] | list[float] | deque[float]) -> float:
+    """Return the median of some values."""
     ordered = sorted(values)
     middle = len(ordered) // 2
     return float(ordered[middle]) if len(ordered) % 2 else (ordered[middle - 1] + ordered[middle]) / 2

@@ -23,11 +23,12 @@ from outpace.monitor.sinks import Sinks
 from outpace.monitor.slowdown_capture import RETRY_S, CaptureLimits, SlowdownCapture
 from outpace.monitor.stats import Histogram, Slowdown, SlowdownDetector
 
-# Calls after a capture that use up the input buffered while the profile was being saved.
+# Number of untimed calls after a capture, which use up the input that was buffered while the
+# profile was saved.
 SETTLING_CALLS = 2
 MAX_BEFORE = 20  # number of durations of earlier calls in a capture's record
-# Durations processed together: between two steps of 5 ms nearly every line of code has to come
-# from memory again.
+# Number of durations that are processed together: between two steps of 5 ms nearly all code has to
+# be read from main memory again, so that processing each one would cost more.
 BATCH_CALLS = 10
 
 
@@ -57,7 +58,7 @@ class StepMonitor:
         self.input_clock = InputClock()
         self.steps_per_call = 1
         self.running = False
-        self.step_begin_ns: int | None = None  # the boundary at which the current step began
+        self.step_begin_ns: int | None = None  # begin of the current step; None between steps
         self.slowdown_capture = SlowdownCapture(settings.logdir, settings.limits, settings.options, clock)
         self._clock = clock
         self._detector = SlowdownDetector(settings.ratio)
@@ -65,9 +66,10 @@ class StepMonitor:
         self._recent: deque[int] = deque(maxlen=MAX_BEFORE)
         self._calls = 0
         self._batch: list[int] = []
-        self._room = BATCH_CALLS  # length at which the batch is worked on
+        self._room = BATCH_CALLS  # number of durations at which the batch is processed
         self._skip = settings.warmup
-        self._plain = not self._skip  # neither in the warm-up nor in or after a capture
+        # whether steps are timed: not in the warm-up, and not in or just after a capture
+        self._plain = not self._skip
         self._warm = False
         self._due = 0
         self._line_due = 0
@@ -167,6 +169,7 @@ class StepMonitor:
             self._rarely(now)
 
     def _count_batch(self) -> None:
+        """Add the durations of the batch to the statistics."""
         batch, self._batch = self._batch, []
         self._recent.extend(batch)
         for duration in batch:
@@ -178,6 +181,7 @@ class StepMonitor:
         self._make_room()
 
     def _make_room(self) -> None:
+        """Set the length of the next batch, so that it ends at `every_steps`."""
         every = self.settings.every_steps
         self._room = BATCH_CALLS if every is None else max(1, min(BATCH_CALLS, every - self._interval.count))
 
@@ -205,12 +209,14 @@ class StepMonitor:
         self.slowdown_capture.begin_step()
 
     def _slowdown(self, slow: Slowdown) -> None:
+        """Write a slowdown, and request a capture where one is allowed."""
         self._run.slowdowns += 1
         refusal = self.slowdown_capture.refusal_reason()
         since, before, after = self._values(slow)
         self._event("slowdown", since=since, before_ms=before, now_ms=after, no_capture=refusal)
         if refusal is None:
-            self.slowdown_capture.slowdown, self._next_try, self._due = slow, 0, 0  # taken at the next boundary
+            # the capture begins at the next boundary
+            self.slowdown_capture.slowdown, self._next_try, self._due = slow, 0, 0
         elif refusal == "disk budget" and self._once(refusal):
             allowed = self.settings.limits.megabytes
             print_message(
@@ -218,7 +224,8 @@ class StepMonitor:
             )
 
     def _capture(self) -> None:
-        self._line(self._clock())  # the interval ends here: what is inside the capture is in no line
+        """Start the requested capture, or wait until another profiler has ended."""
+        self._line(self._clock())  # the interval ends here, because captured steps are in no line
         try:
             begun = self.slowdown_capture.start(self.calls, self._recent, self.steps_per_call, at_exit=self._save)
         except Exception as error:
@@ -242,6 +249,7 @@ class StepMonitor:
             self.slowdown_capture.begin_step()
 
     def _save(self) -> None:
+        """End the capture and write its line."""
         slow = self.slowdown_capture.slowdown
         assert slow is not None
         since, before, after = self._values(slow)
@@ -277,16 +285,19 @@ class StepMonitor:
         self._restart_interval(now)
 
     def _restart_interval(self, now: int) -> None:
+        """Begin a new interval."""
         self._interval, self._began, self._read = Histogram(), now, self.input_clock.read_totals()
         self._make_room()
         self._line_due = self._due = now + int(self.settings.every * 1e9)
 
     def _event(self, kind: str, **content: Any) -> None:
+        """Write one line; values of None are left out."""
         assert self._sinks is not None
         head = {"time": round(time.time(), 3), "event": kind, "step": self.calls * self.steps_per_call}
         self._sinks.write_line({**head, **{name: value for name, value in content.items() if value is not None}})
 
     def _once(self, key: str) -> bool:
+        """Whether this is the first call with a key."""
         fresh = key not in self._said
         self._said.add(key)
         return fresh

@@ -72,6 +72,7 @@ class CaptureJob:
             thread.join(30)
 
     def _run(self, addresses: Addresses, options: RemoteOptions) -> None:
+        """Thread of the capture: run it, and store its progress and result in the state."""
         from outpace.capture.remote.fleet import capture_addresses
 
         def watch(progress: CaptureProgress) -> None:
@@ -95,6 +96,9 @@ class CaptureJob:
 
 
 def _asked(asked: bytes) -> tuple[Addresses, RemoteOptions]:
+    """Return the addresses and options of a page's request. Raises UsageError where it is not
+    valid.
+    """
     try:
         fields = parse_json(asked)
     except ValueError:
@@ -128,6 +132,7 @@ def _hosts(addresses: Addresses, outcomes: tuple[HostOutcome, ...]) -> list[dict
 
 
 def _host(address: str, outcome: HostOutcome | None) -> dict[str, str]:
+    """Return the row of a worker; `outcome` is None while it is running."""
     if outcome is None:
         return {"address": address, "state": "waiting"}
     took = f"{humanize(outcome.bytes, Unit.BYTES)} in {outcome.seconds:.1f} s" if outcome.saved else ""

@@ -62,6 +62,9 @@ class Guard:
         return self._foreign(request) or self._unknown(request)
 
     def _foreign(self, request: Request) -> Response | None:
+        """Return the refusal of a request that does not come from this machine's own pages; None
+        where it does.
+        """
         headers = request.headers
         host = headers.get("host", "")
         if not self._is_own(host):
@@ -80,6 +83,9 @@ class Guard:
         return None
 
     def _unknown(self, request: Request) -> Response | None:
+        """Return None for a request with the cookie or token; else the redirect that sets the
+        cookie, the sign-in page, or the refusal.
+        """
         headers, asked = request.headers, request.query.get(TOKEN, "")
         if _same(_cookie(headers.get("cookie", ""), self._name), self._cookie) or _same(_bearer(request), self.token):
             return None
@@ -94,6 +100,7 @@ class Guard:
         return text_response(401, "This address needs its token. Open the address that 'outpace ui' printed, token included.")
 
     def _once(self, code: str) -> bool:
+        """Whether the code is a valid single-use code; it is invalid from then on."""
         try:
             self._codes.remove(code)
         except KeyError:
@@ -136,9 +143,11 @@ def _cookie(header: str, name: str) -> str:
 
 
 def _same(given: str, known: str) -> bool:
+    """Whether two secrets are equal; takes the same time wherever they differ."""
     return hmac.compare_digest(given.encode("utf-8", "replace"), known.encode())
 
 
 def _bearer(request: Request) -> str:
+    """Return the token of the `Authorization` header, "" without one."""
     kind, _, token = request.headers.get("authorization", "").partition(" ")
     return token.strip() if kind.lower() == "bearer" else ""

@@ -21,22 +21,25 @@ MAX_LINE_BYTES = 1 << 16  # maximum length of a line in bytes; the monitor write
 _MOST_POINTS = 600  # maximum number of points of a curve: more than a picture has columns
 _MOST_EVENTS = 100
 _MOST_CHARACTERS = 500  # maximum length of a text or a path
-_MOST = 1e15  # steps, ms or MB: what is larger, or no number, was not measured
-_REMEMBERED = 1024  # bytes of the last lines, each with its time, by which a file is known again
+# maximum of a number (steps, ms or MB); a larger value, or one that is no number, counts as not
+# measured
+_MOST = 1e15
+# number of bytes of the last lines by which a file is recognised; each line contains its time
+_REMEMBERED = 1024
 
-_Group = tuple[
-    int, float, tuple[float, ...], tuple[int, ...]
-]  # intervals, the last one's step, and of each number sum and count
+# (number of intervals, step of the last one, sum of each number, count of each number)
+_Group = tuple[int, float, tuple[float, ...], tuple[int, ...]]
 
 
 class Curve:
     """Numbers of the monitor's intervals over training steps. Once the maximum number of points is
-    reached, neighbouring groups are merged in pairs, and later intervals are grouped likewise.
+    reached, neighbouring groups are merged in pairs, and later intervals are grouped in the same
+    way.
     """
 
     def __init__(self) -> None:
         self._groups: list[_Group] = []
-        self._each = 1  # intervals of a group, but for the last one
+        self._each = 1  # number of intervals in each group except the last
 
     def add(self, step: float, values: tuple[float | None, ...]) -> None:
         """Append the numbers of one interval."""
@@ -50,7 +53,7 @@ class Curve:
         self._groups.append(one)
 
     def steps(self) -> list[float]:
-        """The last training step of each group."""
+        """Return the last training step of each group."""
         return [group[1] for group in self._groups]
 
     def column_means(self, index: int) -> list[float | None]:
@@ -59,6 +62,7 @@ class Curve:
 
 
 def _together(one: _Group, other: _Group) -> _Group:
+    """Return two neighbouring groups merged into one."""
     return one[0] + other[0], other[1], tuple(map(add, one[2], other[2])), tuple(map(add, one[3], other[3]))
 
 
@@ -70,6 +74,8 @@ class MonitorSeries:
     file_state: size and modification time of the file when all of it was read.
     step, step_ps, input_share: values of the last interval.
     slowdown_count: number of slowdowns.
+    has_ended: whether the training has ended.
+    curve: numbers of the intervals.
     """
 
     def __init__(self) -> None:
@@ -80,13 +86,13 @@ class MonitorSeries:
         self.slowdown_count, self.has_ended = 0, False
         self.curve = Curve()
         self._events: deque[dict[str, Any]] = deque(maxlen=_MOST_EVENTS)
-        self._count = 0  # events, also those for which there was no room
+        self._count = 0  # number of all events, including those that are no longer stored
 
     def feed(self, data: bytes) -> None:
         """Add the lines of `data`, which begins with `tail`. An incomplete last line is left for
         the next call; lines that are not the monitor's are skipped.
         """
-        lines = io.BytesIO(data)  # one at a time: there may be millions
+        lines = io.BytesIO(data)  # read one at a time, because there may be millions
         end = lines.seek(len(self.tail))
         for line in lines:
             if not line.endswith(b"\n") and len(line) < MAX_LINE_BYTES:
@@ -115,6 +121,7 @@ class MonitorSeries:
         return [*([{"step": found[0]["step"], "kind": "note", "text": text}] if before else []), *found]
 
     def _add(self, event: Mapping[str, Any]) -> None:
+        """Add one line of the file."""
         if event.get("event") == "interval":
             self.step, self.step_ps, self.input_share = (
                 _number(event.get("step")),
@@ -156,6 +163,7 @@ def _annotation(event: Mapping[str, Any]) -> dict[str, Any] | None:
 
 
 def _inner(event: Mapping[str, Any], outer: str, name: str) -> Any:
+    """Return the value `name` of the object `outer` in an event; None without one."""
     inner = event.get(outer)
     return inner.get(name) if isinstance(inner, dict) else None
 

@@ -82,6 +82,9 @@ class RunLines:
             return self._last[2]
 
     def _made(self, runs: Sequence[ListedRun]) -> list[str]:
+        """Return the encoded line of each run, newest first, from the cache where nothing has
+        changed.
+        """
         made = {}
         for run, verdict, before in _in_turn(runs, self._cache):
             of = (run, verdict, before and before[1], before and before[0])
@@ -94,6 +97,7 @@ class RunLines:
 
 
 def _json(line: Mapping[str, Any]) -> str:
+    """Return a line as JSON."""
     return json.dumps(line, allow_nan=False, separators=(",", ":"))
 
 
@@ -109,7 +113,7 @@ def _in_turn(runs: Sequence[ListedRun], cache: SummaryCache) -> Iterator[tuple[L
     """Yield the runs, oldest first, each with its summary and with the last earlier run of the
     same program that has steps.
     """
-    latest: dict[str, _Before] = {}  # of each program the last run so far, by its id
+    latest: dict[str, _Before] = {}  # last run so far of each program, by the run's id
     for run in reversed(runs):
         verdict = RunSummary(error=format_outside(run)) if run.escaping_link else cache.get(run.info)
         if verdict is None:
@@ -131,6 +135,7 @@ def _program(latest: dict[str, _Before], run: ListedRun, verdict: RunSummary) ->
 
 
 def _line(run: ListedRun, verdict: RunSummary | None, before: _Before | None) -> dict[str, Any]:
+    """Return the list's line of a run; `verdict` is None while its summary is being computed."""
     line = {
         "id": run.id,
         "name": clean(run.info.run),
@@ -142,6 +147,7 @@ def _line(run: ListedRun, verdict: RunSummary | None, before: _Before | None) ->
 
 
 def _same_program(one: tuple[ListedRun, RunSummary], other: tuple[ListedRun, RunSummary]) -> bool:
+    """Whether two runs are of one program."""
     places = {(run.root, run.logdir) for run, _ in (one, other)}
     return run_summaries.same_program(one[1], other[1], same_logdir=len(places) == 1)
 
@@ -161,7 +167,9 @@ def build_failure_lines(reasons: Mapping[str, str]) -> list[dict[str, Any]]:
 
 
 def _verdict(verdict: RunSummary, before: _Before | None) -> dict[str, Any]:
-    """What a verdict says, with how much its step differs from that of the run before."""
+    """Return the part of a line that comes from the summary, with the difference of its step time
+    from the previous run.
+    """
     if verdict.error:
         return {"error": clean_prose(verdict.error)}
     line: dict[str, Any] = {
@@ -183,6 +191,7 @@ def _verdict(verdict: RunSummary, before: _Before | None) -> dict[str, Any]:
 
 
 def _name(run: ListedRun) -> str:
+    """Return a run's name with its log directory."""
     return clean(f"{run.logdir}/{run.info.run}" if run.logdir else run.info.run)
 
 
@@ -205,11 +214,13 @@ def read_asset(name: str) -> str | None:
 
 
 def _own(name: str) -> str:
+    """Return the text of an asset file."""
     return (_ASSETS / name).read_text(encoding="utf-8")
 
 
 @cache
 def _environment() -> Environment:
+    """Return the environment of the page templates."""
     from jinja2 import Environment, FileSystemLoader
 
     return Environment(loader=FileSystemLoader(_ASSETS), autoescape=True, trim_blocks=True, lstrip_blocks=True)

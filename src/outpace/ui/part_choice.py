@@ -24,8 +24,12 @@ _MOST_STEPS = 2_000  # maximum number of columns in the strip of steps; it shows
 
 @dataclass(frozen=True)
 class PartChoices:
-    """The parts that can be selected: hosts, programs (indices of their hosts), devices, and
-    (number, ps, whether set aside) of the steps.
+    """The parts of a run that can be selected.
+
+    hosts: names of the hosts.
+    programs: for each program, the indices of its hosts.
+    devices: names of the devices.
+    steps: (number, duration in ps, whether it is excluded from means) of each step.
     """
 
     hosts: tuple[str, ...]
@@ -46,6 +50,7 @@ class PartChoices:
 
 
 def _steps(query: Mapping[str, str]) -> StepRange | None:
+    """Return the steps that a query selects; None for all."""
     return parse_step_range(query["steps"]) if query.get("steps") else None
 
 
@@ -70,6 +75,7 @@ def build_choices(run: Run) -> PartChoices:
 
 
 def _lengths(steps: Steps) -> tuple[tuple[int, int, bool], ...]:
+    """Return (number, duration in ps, whether excluded) of each step."""
     rows = zip(steps.number.tolist(), steps.duration.tolist(), steps.exclusions, strict=True)
     return tuple((number, length, bool(reason.value)) for number, length, reason in list(rows)[:_MOST_STEPS])
 

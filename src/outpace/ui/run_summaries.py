@@ -38,10 +38,13 @@ _HALF, _EQUAL = 0.5, 15 / 16  # shares of what two runs execute
 class RunSummary:
     """The summary of a run.
 
+    headline: what bounds the run, as a sentence.
     step: the steady step in ps, 0 where there is none.
+    change: what to change first.
+    saves: what that saves.
     script: the captured script with its arguments, "" where it is not known.
     ops: a sample of the names of what the run executes (see `same_program`), empty where that is
-    little.
+        little.
     error: why the run could not be read; all other fields are then empty.
     """
 
@@ -138,7 +141,7 @@ class SummaryCache:
         """Return the summary of a run; None where there is none yet."""
         key = (run.folder, run.state)
         if key not in self._known:
-            self._known[key] = None  # who puts one says so here
+            self._known[key] = None  # `put` sets the entry
             with contextlib.suppress(OSError, ValueError, TypeError):
                 self._known[key] = decode(RunSummary, parse_json(read_file(self._folder / f"{_key(run)}.json", VERDICT)))
         return self._known[key]
@@ -157,6 +160,7 @@ class SummaryCache:
 
 
 def _key(run: RunInfo) -> str:
+    """Return the name of the file with a run's summary."""
     return hashlib.sha256(f"{__version__}\n{run.folder}\n{run.state}".encode("utf-8", "surrogateescape")).hexdigest()[:40]
 
 

@@ -20,10 +20,11 @@ from outpace.store.tree import is_url
 class ListedRun:
     """A run below the served folders.
 
+    info: name, folder and state of the run.
     root: the folder in the user's spelling.
     logdir: the log directory below `root` ("" for the root itself).
     escaping_link: a path of the run that a link leads out of the folders, so that the run is not
-    opened; "" without one.
+        opened; "" without one.
     """
 
     info: RunInfo
@@ -41,23 +42,23 @@ def path_id(folder: str) -> str:
     """Return the id of the run in a folder, a path or a URL, in whatever spelling."""
     place = folder
     if not is_url(folder):
-        with contextlib.suppress(
-            OSError, ValueError
-        ):  # a path that cannot be resolved, or is not valid, is not a run of these folders
+        # a path that cannot be resolved, or is not valid, is not a run of these folders
+        with contextlib.suppress(OSError, ValueError):
             place = os.path.realpath(os.path.expanduser(folder))
     return hashlib.sha256(place.encode("utf-8", "surrogatepass")).hexdigest()[:12]
 
 
 class RunList:
-    """The runs below some folders, as they are whenever it is asked; what has not changed is not
-    made again.
+    """The runs below some folders. Each call of `refresh` scans the folders, and reuses the entries
+    of runs that have not changed.
 
-    outside: what of a run's folder a link leads out of the folders for, which is looked at once in
-    each state of its files. `failures`: why a folder could not be read the last time, by how it was
-    given.
+    failures: why a folder could not be read in the last scan, by the folder as the user gave it.
     """
 
     def __init__(self, roots: Sequence[str], find_escaping_link: Callable[[str], str] = lambda _: "") -> None:
+        """Create the list. `find_escaping_link(folder)` returns a path of a run that a link leads
+        out of the folders, or ""; it is called once for each state of the run's files.
+        """
         self._roots, self._outside, self._looks, self._lock = tuple(roots), find_escaping_link, RunCache(), threading.Lock()
         self._last: tuple[ListedRun, ...] = ()
         self.failures: dict[str, str] = {}
@@ -84,9 +85,15 @@ class RunList:
             return self._last
 
     def _listed(self, root: str, info: RunInfo) -> ListedRun:
+        """Return the entry of a new or changed run. Raises OSError while a link of the run is being
+        replaced.
+        """
         return ListedRun(info, root, _place(root, info), self._outside(info.folder))
 
     def _runs_at(self, root: str, failures: dict[str, str]) -> tuple[RunInfo, ...]:
+        """Return the runs below a folder; none, with the reason in `failures`, where it cannot be
+        read.
+        """
         try:
             return find_runs(root, self._looks)
         except NotFoundError:  # the folder does not exist yet
@@ -102,5 +109,6 @@ def scan_folders(roots: Sequence[str]) -> tuple[ListedRun, ...]:
 
 
 def _place(root: str, info: RunInfo) -> str:
+    """Return a run's log directory relative to the root."""
     above = info.folder.rstrip("/").rpartition("/")[0].removesuffix(PROFILE_FOLDER).rstrip("/")
     return above.removeprefix(root.rstrip("/")).strip("/") if above.startswith(root.rstrip("/")) else above

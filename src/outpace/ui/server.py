@@ -21,8 +21,9 @@ ADDRESS = "127.0.0.1"
 _THREADS = MAX_WAITING + 8  # threads for all requests that wait for an analysis, and for others
 _CONNECTIONS = 900  # maximum number of connections; more are not accepted until one ends
 _OTHERS = 100  # file descriptors for everything else: profiles, the analysis processes
-_NEARLY = 0.9  # fraction of the maximum number of connections from which on connections are closed
-_SILENT = 15  # seconds after which a connection that says nothing is closed
+# fraction of the maximum number of connections above which old connections are closed
+_NEARLY = 0.9
+_SILENT = 15  # seconds without data after which a connection is closed
 _LARGEST_HEAD = 1 << 15  # maximum size of a request's headers, bytes
 
 
@@ -95,6 +96,7 @@ class Server:
                 channel.will_close = True
 
     def _guarded(self, request: Request) -> Response:
+        """Return the guard's refusal, or else the handler's response."""
         refusal = self.guard.check(request)
         if refusal is not None:
             return refusal
@@ -120,6 +122,9 @@ def _most_connections() -> int:
 
 
 def _listening(port: int) -> socket.socket:
+    """Return a socket that is bound to the port on this machine's loopback address. Raises
+    OutpaceError where the port cannot be used.
+    """
     own = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
     own.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
     try:

@@ -31,15 +31,23 @@ from outpace.ui.worker_pool import BusyError, SummaryFiller, WorkerPool
 from outpace.viewer.perfetto import find_interface
 
 _FRESH = 1.0  # seconds before the list of runs is read again
-_MOST_REPORTS = 4  # in memory
+_MOST_REPORTS = 4  # maximum number of reports in memory
 
 
 class Site:
-    """The site of the runs below `roots`; `captures` saves into the first of them. `close` ends
-    all processes that the site has started.
+    """The site of the runs below some folders; `close` ends all processes that the site has
+    started.
+
+    roots: the served folders, in the user's spelling. Captures are saved into the first of them.
     """
 
     def __init__(self, roots: Sequence[str], cache: SummaryCache | None = None, *, captures: bool = True) -> None:
+        """Create the site.
+
+        roots: folders to serve, local or URLs.
+        cache: cache of summaries; by default the user's.
+        captures: whether captures can be started from the site.
+        """
         self._folders = Folders(roots)
         self.roots = self._folders.roots
         self._captures = CaptureJob(self.roots[0]) if captures else None
@@ -92,7 +100,8 @@ class Site:
                     return text_response(400, str(error))
                 except BusyError as error:
                     return replace(text_response(503, str(error)), headers={"Retry-After": "5"})
-                except Exception as error:  # any error of a store or a profile becomes a sentence, and the server goes on
+                # any error of a store or a profile becomes a sentence, and the server continues
+                except Exception as error:
                     return text_response(500, str(error) or type(error).__name__)
         return text_response(404, "There is nothing here.")
 
@@ -103,23 +112,28 @@ class Site:
         self._analysts.close()
         self._filler.close()
 
-    # what the addresses show
+    # Handlers of the addresses.
 
     def _home(self, request: Request) -> Response:
+        """Return the page with the list of runs."""
         return Response(pages.render_run_list(self.roots, self._captures is not None).encode())
 
     def _runs(self, request: Request) -> Response:
+        """Return the lines of the list."""
         self._filler.notify_viewed()
         return Response(self._lines.encode(self._all(), self._list.failures), JSON)
 
     def _watched(self, request: Request) -> Response:
+        """Return the list of monitored trainings."""
         with self._folders.confined():
             return _json(self._trainings.list_trainings(time.time()))
 
     def _watch(self, request: Request, one: str) -> Response:
+        """Return the page of a monitored training."""
         return Response(pages.render_training(self._trainings.find(one)).encode("utf-8", "replace"))
 
     def _curves(self, request: Request, one: str) -> Response:
+        """Return the curves of a monitored training."""
         with self._folders.confined():
             return _json(self._trainings.curves(one))
 
@@ -136,12 +150,14 @@ class Site:
         return _json(state)
 
     def _stop_capture(self, request: Request) -> Response:
+        """Stop the capture, and return its state."""
         if self._captures is None or request.method != "POST":
             return text_response(404, "Nothing is stopped so.")
         self._captures.stop()
         return self._capture(Request("capture"))
 
     def _asset(self, request: Request, name: str) -> Response:
+        """Return a static file of the pages."""
         content = pages.read_asset(name)
         return (
             text_response(404, "There is no such file.")
@@ -150,6 +166,7 @@ class Site:
         )
 
     def _side(self, request: Request, left: str, right: str) -> Response:
+        """Return the page with two runs side by side."""
         both = self._run(left), self._run(right)
         return Response(pages.render_side_by_side(*both).encode("utf-8", "replace"))
 
@@ -161,6 +178,7 @@ class Site:
         return Response(html.render_app(self._compared(before, after), app).encode("utf-8", "replace"))
 
     def _compare_view(self, request: Request, before: str, after: str, view: str) -> Response:
+        """Return a view of a comparison."""
         shown = html.render_view(self._compared(before, after), view, None)
         return (
             text_response(404, "This comparison has no such view.")
@@ -169,6 +187,9 @@ class Site:
         )
 
     def _report(self, request: Request, run: str) -> Response:
+        """Return the page of a run's report: the whole one, or at first only the picture of its
+        step, while the rest is computed.
+        """
         listed, part = self._run(run), part_choice.part_query(request.query)
         first = not part and "whole" not in request.query and not self._has(listed, part)
         opened = self._glimpsed(listed) if first else self._opened(listed, request)
@@ -179,6 +200,7 @@ class Site:
         return Response(html.render_app(opened.report, app).encode("utf-8", "replace"))
 
     def _view(self, request: Request, run: str, view: str) -> Response:
+        """Return a view of a report."""
         part = part_choice.part_query(request.query)
         shown = html.render_view(
             self._opened(self._run(run), request).report, view, lambda table: f"rows/{table}?{part}{'&' if part else ''}from="
@@ -203,6 +225,7 @@ class Site:
         return Response(html.render(self._opened(listed, request).report).encode("utf-8", "replace"), headers=headers)
 
     def _sight(self, request: Request, run: str) -> Response:
+        """Return the time range that the timeline viewer shows, and the address of its trace."""
         info, step = self._run(run).info, request.query.get("step", "")
         number = int(step) if re.fullmatch(r"-?\d{1,18}", step) else None
         part = dict(parse_qsl(part_choice.part_query(request.query)))
@@ -214,6 +237,7 @@ class Site:
         return _json({"trace": trace, "begin": seen.begin_ns, "end": seen.end_ns, "title": seen.title})
 
     def _trace(self, request: Request, run: str) -> Response:
+        """Return the trace file of a run, or of some of its steps."""
         info, (first, last) = self._run(run).info, (request.query.get(name, "") for name in ("first", "last"))
         chosen = (int(first), int(last)) if re.fullmatch(r"(-?\d{1,18}) (-?\d{1,18})", f"{first} {last}") else None
         with self._analysts.reserve([info.folder]), tempfile.TemporaryDirectory(prefix="outpace-") as folder:
@@ -222,11 +246,13 @@ class Site:
             return Response(open(path, "rb"), BYTES)
 
     def _viewer(self, request: Request, name: str) -> Response:
+        """Return a file of the timeline viewer."""
         return timeline.viewer_file(find_interface(), name)
 
-    # what they are made of
+    # Data for the handlers.
 
     def _all(self) -> tuple[ListedRun, ...]:
+        """Return all runs; the list is read again after `_FRESH` seconds."""
         when, found = self._listed
         if time.monotonic() - when > _FRESH:
             found = self._list.refresh()
@@ -243,6 +269,7 @@ class Site:
         return found
 
     def _has(self, run: ListedRun, part: str) -> bool:
+        """Whether the report of a part of a run is in memory."""
         with self._lock:
             return (run.info.folder, run.info.state, part) in self._reports
 
@@ -260,6 +287,7 @@ class Site:
         return self._kept((key[0], key[1], ""), runs, lambda: self._analysts.ask(runs, worker.open_comparison, sides)).report
 
     def _opened(self, run: ListedRun, request: Request) -> OpenedReport:
+        """Return the report of the part that a request selects, from memory or computed now."""
         folder, state, part = run.info.folder, run.info.state, part_choice.part_query(request.query)
 
         def made() -> OpenedReport:
@@ -278,7 +306,8 @@ class Site:
                 self._reports.move_to_end(key)
                 return known
             own = self._making.setdefault(key, threading.Lock())
-        with self._analysts.reserve(runs), own:  # the views of a page are asked for at once
+        # locked, because a page requests its views at the same time
+        with self._analysts.reserve(runs), own:
             with self._lock:
                 if key in self._reports:
                     return self._reports[key]
@@ -295,4 +324,5 @@ class Site:
 
 
 def _json(value: Any) -> Response:
+    """Return a JSON response."""
     return Response(json.dumps(value, ensure_ascii=True, allow_nan=False, separators=(",", ":")).encode(), JSON)

@@ -1,8 +1,8 @@
-"""The workbench as a tab of TensorBoard, which finds it by the entry point `tensorboard_plugins`:
-the runs below its log directory, to read.
+"""The workbench as a tab of TensorBoard, which finds it by the entry point `tensorboard_plugins`.
+The tab shows the runs below TensorBoard's log directory, for reading only.
 
-TensorBoard asks for no token, and notebooks show it in frames: so nothing here has an effect, and
-any page may frame it.
+TensorBoard requires no token, and notebooks show it in frames. Therefore no request of the tab has
+an effect, and any page may frame it.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from outpace.ui.site import Site
 from outpace.ui.wsgi import Environment, Start, build_application
 
 _NAME = "outpace"
-_PATIENCE = 1.0  # seconds
+_PATIENCE = 1.0  # maximum time in seconds that a page waits for the search for runs
 _BELOW = "/data/plugin/outpace/app"
 _ENTRY = "export function render() { document.location.replace(new URL('./app/', import.meta.url)); }\n"
 
@@ -52,8 +52,9 @@ class Tab(base_plugin.TBPlugin):  # type: ignore[misc]  # TensorBoard has no typ
         entry = build_application(lambda _: Response(_ENTRY.encode(), "text/javascript; charset=utf-8"))
 
         def app(environment: Environment, start: Start) -> Iterable[bytes]:
-            """TensorBoard's addresses are whole; and it warns of answers without a type, as "not
-            modified" is.
+            """Serve a request below the tab's address. TensorBoard passes whole addresses, from
+            which the part before the tab's own is cut. `If-None-Match` is dropped, because
+            TensorBoard warns about responses without a type, such as "not modified".
             """
             own = {name: value for name, value in environment.items() if name != "HTTP_IF_NONE_MATCH"}
             return pages({**own, "PATH_INFO": environment["PATH_INFO"].partition(_BELOW)[2]}, start)
@@ -61,9 +62,12 @@ class Tab(base_plugin.TBPlugin):  # type: ignore[misc]  # TensorBoard has no typ
         return {"/index.js": entry, "/*": app}
 
     def is_active(self) -> bool:
-        """Whether the log directory holds a run; asked often. A yes is kept. Else one look at a
-        time goes through the folders, whoever asks meanwhile, and only as long as TensorBoard's
-        page can wait: a large tree, or a slow store, answers the next time.
+        """Whether the log directory contains a run. TensorBoard asks often; True is stored for
+        good.
+
+        While it is False, one thread at a time searches the folders, and each call waits
+        `_PATIENCE` seconds at most for it, which TensorBoard's page can wait. The result of a large
+        tree, or of a slow store, is returned by a later call.
         """
         if not self._active:
             with self._lock:
@@ -74,6 +78,7 @@ class Tab(base_plugin.TBPlugin):  # type: ignore[misc]  # TensorBoard has no typ
         return self._active
 
     def _find(self) -> None:
+        """Search the folders for a run."""
         for root in self._roots:
             with contextlib.suppress(Exception):  # every store has errors of its own
                 self._active = self._active or has_run(root)
@@ -83,6 +88,7 @@ class Tab(base_plugin.TBPlugin):  # type: ignore[misc]  # TensorBoard has no typ
         return base_plugin.FrontendMetadata(es_module_path="/index.js", tab_name="Outpace", disable_reload=True)
 
     def _answer(self, request: Request) -> Response:
+        """Return the response to a request, which any page may frame."""
         if request.method not in ("GET", "HEAD"):
             return text_response(405, "There is nothing to do here.")
         if request.headers.get("sec-fetch-site") in ("cross-site", "same-site"):
@@ -104,6 +110,7 @@ def _roots(context: Any) -> tuple[str, ...]:
     folders = []
     for entry in filter(None, map(str.strip, spec.split(","))):
         name, colon, folder = entry.partition(":")
-        is_named = bool(colon) and "/" not in name and not folder.startswith("//")  # else the colon is a path's or a URL's
+        # otherwise the colon belongs to a path or a URL
+        is_named = bool(colon) and "/" not in name and not folder.startswith("//")
         folders.append(folder if is_named else entry)
     return tuple(folders)

@@ -31,7 +31,7 @@ TYPES = {
     ".png": "image/png",
 }
 _ALL = 400_000  # maximum number of events that the viewer opens within a second or two
-_AROUND = 3  # steps on either side, of a longer capture
+_AROUND = 3  # number of steps on either side that the trace of a longer capture contains
 
 
 def select_view(
@@ -69,29 +69,31 @@ def viewer_file(folder: Path, name: str) -> Response:
 
 
 class _Again(io.RawIOBase):
-    """An open file that is read from its beginning, independently of other readers of the same
-    file.
+    """Raw stream over an open file, with a position of its own, so that several readers can read
+    the same file independently.
     """
 
     def __init__(self, file: int) -> None:
         self._file, self._at = file, 0
 
     def readable(self) -> bool:
-        """Always."""
+        """Return True."""
         return True
 
     def seekable(self) -> bool:
-        """Always."""
+        """Return True."""
         return True
 
     def seek(self, offset: int, whence: int = os.SEEK_SET) -> int:
-        """As of any file."""
+        """Set the position and return it."""
         begin = {os.SEEK_SET: 0, os.SEEK_CUR: self._at, os.SEEK_END: os.fstat(self._file).st_size}[whence]
         self._at = max(0, begin + offset)
         return self._at
 
     def readinto(self, buffer: WriteableBuffer) -> int:
-        """As of any file."""
+        """Read at the position into a buffer, and return the number of bytes. Raises OSError on
+        Windows.
+        """
         if sys.platform == "win32":
             raise OSError("The workbench needs Linux or macOS.")
         into = memoryview(buffer).cast("B")

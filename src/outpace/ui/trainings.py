@@ -21,15 +21,22 @@ from outpace.ui.folders import Folders
 from outpace.ui.monitor_series import MAX_LINE_BYTES, MonitorSeries
 from outpace.ui.runs import path_id
 
-MAX_READ_BYTES = 1 << 20  # bytes that one request reads, of all files: a fraction of a second. The next one goes on from there
-MAX_FILES = 200  # trainings that are shown: those that wrote last
-_SILENT = 60.0  # seconds without a line, after which a training that did not say so is no longer called running
+# maximum number of bytes that one request reads, of all files together, which takes a fraction of a
+# second; the next request continues there
+MAX_READ_BYTES = 1 << 20
+MAX_FILES = 200  # maximum number of listed trainings: those that wrote last
+# seconds without a line after which a training that has not ended is no longer called running
+_SILENT = 60.0
 
 
 @dataclass(frozen=True)
 class TrainingFile:
-    """The monitor's file of one training. `logdir`: log directory below its root; `size` and
-    `modified`: they change when the file does.
+    """The monitor's file of one training.
+
+    path: path or URL of the file.
+    name: name of the file without its suffix.
+    logdir: log directory below its root.
+    size, modified: size in bytes and modification time; they change when the file does.
     """
 
     path: str
@@ -40,7 +47,7 @@ class TrainingFile:
 
     @property
     def id(self) -> str:
-        """The id in the training's addresses."""
+        """Id in the training's addresses."""
         return path_id(self.path)
 
 
@@ -74,10 +81,12 @@ class Trainings:
         return found
 
     def curves(self, training_id: str) -> dict[str, Any]:
-        """A training's numbers over its steps: of every interval the last step, the step time
-        (median and 95th percentile, ps), the wait for input (ps) and the memory (bytes), neighbours
-        taken together where they are many; and what happened meanwhile, with the run of each
-        capture. Raises NotFoundError as `find` does.
+        """Return a training's numbers over its steps, one entry per interval, as JSON values.
+
+        `step` is the last step of each interval, `p50` and `p95` the median and the 95th percentile
+        of the step time (ps), `wait` the wait for input (ps), `memory` the memory (bytes).
+        Neighbouring intervals are merged where there are many. `events` lists what happened
+        meanwhile, with the run of each capture. Raises NotFoundError as `find` does.
         """
         one = self.find(training_id)
         with self._lock:
@@ -114,12 +123,15 @@ class Trainings:
                     left -= self._read_on(one, left)
 
     def _left(self, one: TrainingFile) -> int:
+        """Return the number of unread bytes of a file."""
         return one.size - self._known.setdefault(one.path, MonitorSeries()).offset
 
     def _read_on(self, one: TrainingFile, most: int) -> int:
-        """The number of bytes that were read of a file, which is another one where it does not go
-        on after the lines that are known: its inode would say so, too, but also where it was copied
-        here once more, longer than before.
+        """Read further in a file, `most` bytes at most, and return the number of bytes read.
+
+        Where the bytes before the known offset are not those that were read, the file was replaced
+        and is read from its beginning. The inode is no criterion, because a copy of the same file,
+        longer than before, has another one.
         """
         known = self._known[one.path]
         if known.file_state == (one.size, one.modified):

@@ -33,7 +33,8 @@ def serve(connection: int, low_priority: int) -> None:
     process.serve(connection, low_priority)
 
 
-_open: OrderedDict[tuple[str, str], Profile] = OrderedDict()  # in the worker's process
+# open profiles, by folder and state; only in the worker's process
+_open: OrderedDict[tuple[str, str], Profile] = OrderedDict()
 
 
 def load_profile(folder: str, state: str) -> Profile:
@@ -91,7 +92,8 @@ def open_comparison(sides: Sequence[tuple[str, str, str]]) -> OpenedReport:
     one, two = (Side.from_runs(name, load_profile(folder, state).run) for name, folder, state in sides)
     report = build_report(compare(one, two))
     short = f"{report.headline.split(': ')[0].rstrip('.')}."
-    return OpenedReport(replace(report, headline=short), NO_CHOICES, None)  # the page itself shows the whole sentence
+    # a short headline, because the page itself shows the whole sentence
+    return OpenedReport(replace(report, headline=short), NO_CHOICES, None)
 
 
 def open_preview(folder: str, state: str) -> OpenedReport:

@@ -33,7 +33,13 @@ class BusyError(OutpaceError):
 
 
 class _Desk:
-    """An analysis process, with the runs of its last request and the runs that it is working on."""
+    """An analysis process.
+
+    worker: the process.
+    known: runs of its last request, whose profiles are open.
+    busy: runs that it is working on; empty while it is idle.
+    used: time of its last request, monotonic seconds.
+    """
 
     def __init__(self) -> None:
         self.worker = Worker()
@@ -68,7 +74,7 @@ class WorkerPool:
         finally:
             with self._change:
                 self._waiting.subtract(folders)
-                self._waiting += Counter()  # drops the entries that have become zero
+                self._waiting += Counter()  # drops entries of zero
 
     def ask(self, folders: Sequence[str], function: Callable[..., _T], *arguments: object) -> _T:
         """Return the result of the function, called in a process that can open nothing outside of
@@ -116,6 +122,7 @@ class WorkerPool:
         return self._desks[-1]
 
     def _give_back(self, desk: _Desk) -> None:
+        """Mark a process as idle, and end processes that need not stay."""
         with self._change:
             desk.busy = frozenset()
             idle = sorted((each for each in self._desks if not each.busy), key=lambda each: each.used)
@@ -156,14 +163,17 @@ class SummaryFiller:
             worker.close()
 
     def _wake(self) -> None:
+        """Wake up the threads."""
         for event in self._looked:
             event.set()
 
     def _fill(self, at: int) -> None:
+        """Thread that computes summaries while a page shows the list."""
         while not self._closed:
             self._looked[at].wait()
             self._looked[at].clear()
-            with contextlib.suppress(Exception):  # whatever is wrong, the page says it, too, and its next look goes on here
+            # the page reports the error, too, and its next request continues here
+            with contextlib.suppress(Exception):
                 while not self._closed and time.monotonic() - self._last_look < _WATCHED and (run := self._next()) is not None:
                     self._judge(run, self._workers[at])
             self._workers[at].stop()
@@ -181,10 +191,11 @@ class SummaryFiller:
         return None
 
     def _judge(self, run: ListedRun, worker: Worker) -> None:
+        """Compute and store the summary of a run."""
         try:
             with self._folders.confined():
                 verdict = worker.call(ANALYSIS_TIMEOUT, run_summaries.summarize_run, run.info.folder)
-        except Exception as error:  # whatever one run does, the others have their line
+        except Exception as error:  # an error of one run must not stop the others
             verdict = RunSummary(error=str(error) or type(error).__name__)
         try:
             if not self._closed:

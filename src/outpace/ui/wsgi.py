@@ -55,6 +55,9 @@ def _request(environment: Environment) -> Request | None:
 
 
 def _send(environment: Environment, start: Start, response: Response) -> Iterable[bytes]:
+    """Send a response: compressed where possible, with an ETag, and empty where the client has it
+    already.
+    """
     headers = response.all_headers()
     status, body = response.status, response.body
     if isinstance(body, bytes):
@@ -90,6 +93,7 @@ def _packed(environment: Environment, headers: dict[str, str], body: bytes, kind
 
 
 def _blocks(file: IO[bytes]) -> Iterable[bytes]:
+    """Yield the blocks of a file, and close it."""
     with file:
         while block := file.read(_BLOCK):
             yield block

@@ -36,6 +36,6 @@ def test_a_block_without_faults_counts_none() -> None:
 
 
 def test_there_are_no_more_places_than_a_record_can_hold() -> None:
-    for number in range(2 * faults._MOST):
+    for number in range(2 * faults._MAX_PLACES):
         count_fault(type(f"Fault{number}", (Exception,), {})())
-    assert len(fault_counts()) == faults._MOST
+    assert len(fault_counts()) == faults._MAX_PLACES

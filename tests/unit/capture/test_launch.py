@@ -9,7 +9,7 @@ import pytest
 from outpace.capture import runner
 from outpace.capture.frames import CallSite
 from outpace.capture.options import CaptureOptions, Plan, ScriptOutcome
-from outpace.capture.pipeline import _label
+from outpace.capture.pipeline import _build_label
 from outpace.capture.process_exit import exit_code, write_outcome
 
 
@@ -39,14 +39,14 @@ def test_plan_and_outcome_survive_json(tmp_path: Path) -> None:
     ],
 )
 def test_label_is_an_identifier(file: str, label: str) -> None:
-    assert _label(CallSite(file, 7, None), "map") == label
+    assert _build_label(CallSite(file, 7, None), "map") == label
     assert label.isidentifier()
 
 
 def test_without_command_buffers_xla_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("XLA_FLAGS", "--xla_dump_to=/x")
-    assert runner._flags(CaptureOptions()) == {}
-    assert runner._flags(CaptureOptions(command_buffers=False)) == {
+    assert runner._script_variables(CaptureOptions()) == {}
+    assert runner._script_variables(CaptureOptions(command_buffers=False)) == {
         "XLA_FLAGS": "--xla_dump_to=/x --xla_gpu_enable_command_buffer="
     }
 

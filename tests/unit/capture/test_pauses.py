@@ -53,7 +53,7 @@ def test_a_collection_is_noted_with_what_others_do_in_it() -> None:
     ((began, took, what),) = found.stop()
     assert what == GARBAGE_COLLECTION and before <= began and began + took <= after and took >= 4_000_000
     gc.collect()
-    assert found.stop() == () and not pauses._open
+    assert found.stop() == () and not pauses._active_recorders
 
 
 def test_the_end_of_an_iterator_is_noted_from_where_it_begins_to_go() -> None:
@@ -64,7 +64,7 @@ def test_the_end_of_an_iterator_is_noted_from_where_it_begins_to_go() -> None:
     del iterator
     ((_, took, what),) = found.stop()
     assert what == ITERATOR_END and 10_000_000 <= took < 19_000_000
-    assert not pauses._ends
+    assert not pauses._iterator_references
 
 
 def test_what_outlives_the_capture_or_ends_on_another_thread_is_not_noted() -> None:

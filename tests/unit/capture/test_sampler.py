@@ -226,24 +226,24 @@ def test_deep_stacks_keep_the_innermost_frames_and_the_users_own() -> None:
             watched.add_sample(sys._getframe(), [(1, 1)])
 
     dive(100)
-    stacks = watched._samples("thread").stacks
+    stacks = watched._build_samples("thread").stacks
     assert len(stacks[0]) >= 100  # this file is the user's own
 
 
 def test_late_moments_of_the_thread_are_spread_over_the_time_it_waited() -> None:
-    assert ticks._spread(0, 10_000_000, 10_100_000) == [(10_000_000, 10_100_000)]
-    late = ticks._spread(0, 10_000_000, 110_000_000)
+    assert ticks._spread_points(0, 10_000_000, 10_100_000) == [(10_000_000, 10_100_000)]
+    late = ticks._spread_points(0, 10_000_000, 110_000_000)
     assert len(late) == 11
     assert sum(weight for _, weight in late) == pytest.approx(110_000_000, abs=20)
 
 
 def test_missed_moments_are_thinned_out_and_weigh_more() -> None:
     plan = [10, 100]
-    points = ticks._due(plan, 100 + 10 * 640, 7)
+    points = ticks._pop_due_points(plan, 100 + 10 * 640, 7)
     assert len(points) == ticks.MAX_POINTS
     assert sum(weight for _, weight in points) == pytest.approx(641 * 7, abs=ticks.MAX_POINTS)
     assert plan == [10, 100 + 6410]
-    assert ticks._due(plan, 100, 7) == []
+    assert ticks._pop_due_points(plan, 100, 7) == []
 
 
 @pytest.mark.parametrize(
@@ -271,17 +271,17 @@ def test_the_switch_interval_is_given_back() -> None:
     in between.
     """
     before = sys.getswitchinterval()
-    with ticks._switches:
-        with ticks._switches:
+    with ticks._short_switch_interval:
+        with ticks._short_switch_interval:
             assert sys.getswitchinterval() < 0.0001
         assert sys.getswitchinterval() < 0.0001
     assert sys.getswitchinterval() == before
-    with ticks._switches:
+    with ticks._short_switch_interval:
         sys.setswitchinterval(0.002)
     assert sys.getswitchinterval() == pytest.approx(0.002)
     sys.setswitchinterval(before)
-    child = ticks._Switches()
+    child = ticks._ShortSwitchInterval()
     with child:
-        child._forget()
+        child._restore_after_fork()
         assert sys.getswitchinterval() == before
-        child._wanted = 1
+        child._user_count = 1

@@ -87,7 +87,7 @@ def test_a_line_that_only_calls_a_layer_or_fit_says_nothing() -> None:
 
 
 def test_much_is_bounded_and_damage_is_silent(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(sources, "_MOST_OPS", 5)
+    monkeypatch.setattr(sources, "_MAX_OPS", 5)
     graph = Graph([Op(f"op_{i}", "Mul", user(i)) for i in range(20)])
     assert len(noted(graph).by_function["__inference_step_1"]) == 5
     assert noted(SimpleGraph()) == OpSources()
@@ -118,7 +118,7 @@ def test_ops_of_a_metric_of_keras_belong_to_the_line_that_made_it() -> None:
     exec(compile("def update_state(self):\n    pass\n    pass\n", METRICS, "exec"), names)
     metric = type("Metric", (), {"update_state": names["update_state"], "__module__": "keras.src.metrics"})
     recorder = SourceRecorder()
-    sources._hook_new(metric, recorder._metric)
+    sources._hook_new(metric, recorder._add_metric)
     metric()
     trainer = KERAS.replace("layers/layer.py", "backend/tensorflow/trainer.py")
     updates = [(USER, 50), (trainer, 5), (METRICS, 3), (TENSORFLOW, 5)]

@@ -32,7 +32,7 @@ def test_a_thread_under_the_identity_of_one_that_has_ended_adds_to_it(monkeypatc
     monkeypatch.setattr(threads, "sys", SimpleNamespace(_current_frames=lambda: frames))
     others = ThreadSampler(None, StackTable())
     for _ in range(4):
-        others._look({})
+        others._add_samples({})
     (found,) = others.build_threads({}, {})
     assert (found.name, found.cpu_ns, found.watched_ns) == ("loader", 30 + 5 + 45, 300)
     assert sum(count for _, count in found.stacks) == 4
@@ -54,7 +54,7 @@ def test_what_a_thread_computed_just_before_it_was_met_is_counted_for_where_it_w
     monkeypatch.setattr(threads, "sys", SimpleNamespace(_current_frames=lambda: dict.fromkeys(clocks, frame)))
     others = ThreadSampler(None, StackTable())
     for _ in range(2):
-        others._look(others._processor_times([identity for identity in clocks if identity]))
+        others._add_samples(others._processor_times([identity for identity in clocks if identity]))
     first, second = others.build_threads({}, {})
     assert (first.name, first.stacks[0][1], first.used_ns) == ("loader", 2, (890 + 950,))
     assert (second.name, second.stacks[0][1], second.used_ns) == ("waits", 2, (1,))
@@ -63,9 +63,9 @@ def test_what_a_thread_computed_just_before_it_was_met_is_counted_for_where_it_w
 def test_a_thread_that_comes_between_two_looks_at_the_frames_makes_no_empty_stack(monkeypatch: pytest.MonkeyPatch) -> None:
     living = iter([{1: sys._getframe()}, {1: sys._getframe(), 2: sys._getframe()}])
     monkeypatch.setattr(threads, "sys", SimpleNamespace(_current_frames=lambda: next(living)))
-    monkeypatch.setattr(ThreadSampler, "_used", lambda *_: 7)
+    monkeypatch.setattr(ThreadSampler, "_processor_time", lambda *_: 7)
     others = ThreadSampler(None, StackTable())
-    others._look({})
+    others._add_samples({})
     assert [thread.stacks for thread in others.build_threads({}, {})] == [((0, 1),)]
 
 
@@ -80,4 +80,4 @@ def test_the_clock_of_a_thread_that_has_ended_is_not_asked_for_again(monkeypatch
     monkeypatch.setattr(time, "pthread_getcpuclockid", clock_of)
     monkeypatch.setattr(time, "clock_gettime_ns", lambda clock: 5)
     others = ThreadSampler(None, StackTable())
-    assert [others._used(1), others._used(1)] == [5, 5] and asked == [1]
+    assert [others._processor_time(1), others._processor_time(1)] == [5, 5] and asked == [1]

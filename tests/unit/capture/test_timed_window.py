@@ -158,17 +158,17 @@ class Program:
         session: Any = SimpleNamespace(window=self.window, profilers={})
         self.timed = TimedWindow(session, CompilationRecorder(lambda: False))
         self.looks: list[float | None] = []
-        monkeypatch.setattr(self.timed, "_look", lambda: self.looks.append(None))
+        monkeypatch.setattr(self.timed, "_take_snapshot", lambda: self.looks.append(None))
 
 
 def test_jax_that_has_touched_no_device_is_not_looked_at(monkeypatch: pytest.MonkeyPatch) -> None:
     program = Program(monkeypatch)
-    assert program.timed._length() is None and not program.looks
+    assert program.timed._next_length() is None and not program.looks
     program.bridge._backends["cpu"] = object()
     program.window.expects_steps = True  # steps are counted, or Keras has begun to fit
-    assert program.timed._length() is None and not program.looks
+    assert program.timed._next_length() is None and not program.looks
     program.window.expects_steps = False
-    program.timed._length()
+    program.timed._next_length()
     assert program.looks
 
 
@@ -176,11 +176,11 @@ def test_eager_tensorflow_is_known_by_its_gradient_tapes(monkeypatch: pytest.Mon
     program, now = Program(monkeypatch, "tensorflow"), [50.0]
     monkeypatch.setattr(timed_window, "time", SimpleNamespace(monotonic=lambda: now[0]))
     program.timed.tape_count = MIN_TAPES - 1
-    assert program.timed._length() is None
+    assert program.timed._next_length() is None
     program.timed.tape_count = MIN_TAPES
-    assert program.timed._length() is None
+    assert program.timed._next_length() is None
     now[0] += EAGER_DELAY_S
-    assert program.timed._length() == DEFAULT_LENGTH_S
+    assert program.timed._next_length() == DEFAULT_LENGTH_S
 
 
 def test_a_window_of_steps_lasts_as_long_as_the_looks_before_it_allow(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -189,14 +189,14 @@ def test_a_window_of_steps_lasts_as_long_as_the_looks_before_it_allow(monkeypatc
     timed_window, dense = program.timed, [Repetition(density=d, busy=True) for d in (10.0, 1e6, 100.0)]
     timed_window._session.options = CaptureOptions.for_command(None)
     timed_window._session.profilers["jax"] = object.__new__(JaxProfiler)
-    timed_window._over.set()  # nothing is waited for
-    monkeypatch.setattr(timed_window._looks, "take", lambda *_: dense.pop(0))
+    timed_window._stop_event.set()  # nothing is waited for
+    monkeypatch.setattr(timed_window._snapshots, "take", lambda *_: dense.pop(0))
     program.bridge._backends["cpu"], program.window.expects_steps = object(), True
-    assert timed_window._length() is None and len(dense) == 3, "no step is about to be captured"
+    assert timed_window._next_length() is None and len(dense) == 3, "no step is about to be captured"
     steps = StepCandidate("own marks", framework="jax")
     assert timed_window.max_window_s(steps) == math.inf
     while dense:
-        timed_window._length()
+        timed_window._next_length()
     assert timed_window.max_window_s(steps) == MAX_EVENTS / 1e6
     timed_window.max_window_s(StepCandidate("keras fit", framework="tensorflow"))
     assert not timed_window._counts_events, "JAX alone can be looked at"
@@ -304,20 +304,20 @@ def written(folder: Path, loop: Loop) -> Path:
 def asked(monkeypatch: pytest.MonkeyPatch, found: Repetition) -> tuple[Program, str]:
     """Why a window is thrown away in which that came round."""
     program = Program(monkeypatch)
-    monkeypatch.setattr(program.timed, "_questions", SimpleNamespace(analyze=lambda _: found))
-    program.timed._longer = 3.0
-    return program, program.timed._refused("profile")
+    monkeypatch.setattr(program.timed, "_client", SimpleNamespace(analyze=lambda _: found))
+    program.timed._min_length_s = 3.0
+    return program, program.timed._find_problem("profile")
 
 
 def test_a_window_without_three_whole_rounds_is_thrown_away_for_a_longer_one(monkeypatch: pytest.MonkeyPatch) -> None:
     program, why = asked(monkeypatch, Repetition(rounds=1, seconds=4.0, busy=True, why="1 call of train_step"))
-    assert why == "it holds no three whole steps: 1 call of train_step" and program.timed._longer == 16.0
+    assert why == "it holds no three whole steps: 1 call of train_step" and program.timed._min_length_s == 16.0
     assert asked(monkeypatch, TRAINS)[1] == ""
 
 
 def test_what_takes_much_and_came_once_is_looked_for_in_one_longer_window(monkeypatch: pytest.MonkeyPatch) -> None:
     seldom = replace(TRAINS, once=0.4)
     program, why = asked(monkeypatch, seldom)
-    assert "40% of its time" in why and program.timed._longer == 12.0
-    assert program.timed._refused("profile") == ""  # once is enough
+    assert "40% of its time" in why and program.timed._min_length_s == 12.0
+    assert program.timed._find_problem("profile") == ""  # once is enough
     assert asked(monkeypatch, replace(TRAINS, once=0.1))[1] == ""

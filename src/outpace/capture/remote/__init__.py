@@ -1,6 +1,4 @@
-"""Capturing running training processes over TensorFlow's gRPC profiler service:
-`capture_remote`.
-"""
+"""Captures running training processes over TensorFlow's gRPC profiler service: `capture_remote`."""
 
 from __future__ import annotations
 

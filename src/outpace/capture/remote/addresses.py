@@ -1,4 +1,4 @@
-"""Which workers to capture: a list of addresses, a file of them, a Ray cluster, or the cluster that
+"""Finds the addresses of the workers to capture: a list, a file, a Ray cluster, or the cluster that
 `TF_CONFIG` describes.
 """
 
@@ -17,13 +17,13 @@ from outpace.model.input_files import format_error
 
 _UNSAFE = re.compile(r"[^A-Za-z0-9._-]")
 _ADDRESS = re.compile(r"(?:\[([0-9A-Fa-f:.]+(?:%[A-Za-z0-9._-]+)?)\]|([A-Za-z0-9_][A-Za-z0-9._-]*))(?::([0-9]{1,5}))?")
-_LONGEST = 1 << 20  # characters of a file of addresses
-_TRAINS = ("chief", "master", "worker")  # the tasks of a cluster that run training steps
+_MAX_FILE_CHARS = 1 << 20  # maximum number of characters in a file of addresses
+_TRAINING_TASKS = ("chief", "master", "worker")  # kinds of tasks in a cluster that run training steps
 
 
 @dataclass(frozen=True)
 class Address:
-    """Where a worker's profiler server listens; `host` without brackets."""
+    """Address of a worker's profiler server; `host` is without brackets."""
 
     host: str
     port: int
@@ -33,14 +33,16 @@ class Address:
 
     @property
     def file_stem(self) -> str:
-        """What the worker's profile is called, without its ending."""
+        """Name of the worker's profile, without its suffix."""
         return _UNSAFE.sub("_", f"{self.host}_{self.port}")
 
 
 @dataclass(frozen=True)
 class Addresses:
-    """Addresses in the order given, each once; `duplicates` are those that were given more than
-    once.
+    """Addresses of workers.
+
+    addresses: distinct addresses in the order given.
+    duplicates: addresses that were given more than once.
     """
 
     addresses: tuple[Address, ...]
@@ -48,48 +50,52 @@ class Addresses:
 
 
 def read_addresses(addresses: str | Iterable[str], port: int = DEFAULT_PORT, run: str = "") -> Addresses:
-    """Addresses from `host:port` items, `@FILE` items (one address per line, `#` begins a comment),
-    `ray://auto` or `ray://host:port` items (the workers of a Ray cluster, of the named run), or
-    text with commas between.
+    """Return the addresses that `host:port` items, `@FILE` items and Ray clusters stand for.
 
-    A missing port is `port`; a `grpc://` in front is left out. Raises UsageError for what is no
-    address or for none at all, NotFoundError for a file that cannot be read or a cluster without
-    such workers, CaptureError for a cluster that is not reached.
+    addresses: items, or text with commas between items. A file has one address per line, `#` begins
+        a comment. `ray://auto` and `ray://host:port` stand for the workers of a Ray cluster. A
+        `grpc://` in front is ignored.
+    port: port of items without one.
+    run: run of a Ray cluster whose workers are taken.
+
+    Raises UsageError for what is no address or for none at all, NotFoundError for a file that
+    cannot be read or a cluster without such workers, CaptureError for a cluster that cannot be
+    reached.
     """
     items = [addresses] if isinstance(addresses, str) else list(addresses)
     texts = [text.strip() for item in items for text in item.split(",")]
     if run and not any(text.startswith(SCHEME) for text in texts):
         raise UsageError("A run is chosen among those of a Ray cluster. Give ray://auto as the address, or leave --run out.")
-    found: list[Address] = []
+    parsed: list[Address] = []
     for text in texts:
-        found += _from(text, port, run) if text else []
-    if not found:
+        parsed += _expand_item(text, port, run) if text else []
+    if not parsed:
         raise UsageError("No address is given. Give HOST:PORT of each worker's profiler server, or @FILE with one per line.")
-    once = tuple(dict.fromkeys(found))
-    return Addresses(once, tuple(address for address in once if found.count(address) > 1))
+    distinct = tuple(dict.fromkeys(parsed))
+    return Addresses(distinct, tuple(address for address in distinct if parsed.count(address) > 1))
 
 
 def read_cluster_addresses(environ: Mapping[str, str] | None = None, port: int = DEFAULT_PORT) -> Addresses:
-    """The hosts of the training tasks in `TF_CONFIG`, each with the profiler's `port`; raises
-    UsageError when it names none.
+    """Return the hosts of the training tasks in `TF_CONFIG`, each with the profiler's `port`.
 
-    The ports inside are those of the training cluster, where no profiler listens.
+    The ports inside `TF_CONFIG` are those of the training cluster, where no profiler listens.
+    Raises UsageError when it is not set, cannot be read or names no training task.
     """
     text = (os.environ if environ is None else environ).get("TF_CONFIG", "")
     if not text:
         raise UsageError("The environment variable TF_CONFIG is not set here. Give the addresses, or @FILE with one per line.")
     try:
         cluster = parse_json(text)["cluster"]
-        tasks = [str(task) for kind in _TRAINS for task in cluster.get(kind, ())]
+        tasks = [str(task) for kind in _TRAINING_TASKS for task in cluster.get(kind, ())]
     except (ValueError, KeyError, TypeError, AttributeError) as error:
         raise UsageError(f"TF_CONFIG cannot be read: it has no cluster of task addresses ({error!r}).") from None
     if not tasks:
-        raise UsageError(f"TF_CONFIG names no training task; {', '.join(_TRAINS)} are those that are looked for.")
+        raise UsageError(f"TF_CONFIG names no training task; {', '.join(_TRAINING_TASKS)} are those that are looked for.")
     return read_addresses([str(Address(parse_address(task, port).host, port)) for task in tasks])
 
 
 def parse_address(text: str, port: int = DEFAULT_PORT) -> Address:
-    """One address; raises UsageError when it is none."""
+    """Return the address that a text stands for. Raises UsageError when it is none."""
     place = text.strip().removeprefix("grpc://").rstrip("/")
     match = _ADDRESS.fullmatch(place)
     number = int(match[3] or port) if match else 0
@@ -100,25 +106,26 @@ def parse_address(text: str, port: int = DEFAULT_PORT) -> Address:
     raise UsageError(f"{text} is no address. Write HOST:PORT, like 10.0.0.2:{port}; without :PORT it is {port}.")
 
 
-def _from(text: str, port: int, run: str) -> list[Address]:
-    """The addresses that an item stands for."""
+def _expand_item(text: str, port: int, run: str) -> list[Address]:
+    """Return the addresses that an item stands for."""
     if text.startswith("@"):
-        return _from_file(text[1:], port)
+        return _read_file(text[1:], port)
     if not text.startswith(SCHEME):
         return [parse_address(text, port)]
     place = text.removeprefix(SCHEME)
     return [
-        parse_address(each) for each in find_workers(place if place == "auto" else str(parse_address(place, CLIENT_PORT)), run)
+        parse_address(item) for item in find_workers(place if place == "auto" else str(parse_address(place, CLIENT_PORT)), run)
     ]
 
 
-def _from_file(path: str, port: int) -> list[Address]:
+def _read_file(path: str, port: int) -> list[Address]:
+    """Return the addresses in a file."""
     try:
         with open(os.path.expanduser(path), encoding="utf-8") as file:
-            text = file.read(_LONGEST + 1)  # of a pipe, too: `@<(...)`
+            text = file.read(_MAX_FILE_CHARS + 1)  # works for a pipe, too: `@<(...)`
     except (OSError, UnicodeDecodeError) as error:
         raise NotFoundError(f"The list of addresses {path} cannot be read: {format_error(error)}.") from None
-    if len(text) > _LONGEST:
-        raise UsageError(f"{path} has more than {_LONGEST:,} characters, as no list of addresses has.")
+    if len(text) > _MAX_FILE_CHARS:
+        raise UsageError(f"{path} has more than {_MAX_FILE_CHARS:,} characters, as no list of addresses has.")
     lines = [line.partition("#")[0].strip() for line in text.splitlines()]
     return [parse_address(part, port) for line in lines for part in line.split(",") if part.strip()]

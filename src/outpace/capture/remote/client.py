@@ -1,4 +1,6 @@
-"""One worker, asked over gRPC: connect, request, and what an answer or a refusal means."""
+"""gRPC client of one worker: connects, sends the request, and interprets the answer or the
+refusal.
+"""
 
 from __future__ import annotations
 
@@ -13,19 +15,23 @@ from outpace.capture.remote.grpc_ import load_grpc
 from outpace.capture.remote.wire import NOTE_KEY, PROFILE_METHOD, VERSION_METHOD, ProfileResponse, has_events
 from outpace.model.text import clean
 
-CONNECT_TIMEOUT_S = 10.0  # seconds: a worker that is there accepts at once, even when it is busy
-_LONGEST_QUESTION = 2.0  # seconds, for whose server it is
-_BUSY = ("another profiling session", "another profiler", "another capture")
+CONNECT_TIMEOUT_S = 10.0  # seconds; a running worker accepts at once, even when it is busy
+_VERSION_TIMEOUT_S = 2.0  # seconds for the question whether the server is Outpace's
+_BUSY_TEXTS = ("another profiling session", "another profiler", "another capture")
 _OPTIONS = (
-    ("grpc.max_receive_message_length", -1),  # a profile has many megabytes, and the default stops at four
-    ("grpc.enable_http_proxy", 0),  # workers are inside the network; a proxy for the web does not lead to them
+    # no limit: a profile has many megabytes, and the default limit is four
+    ("grpc.max_receive_message_length", -1),
+    # workers are inside the network, where a web proxy does not lead
+    ("grpc.enable_http_proxy", 0),
 )
 
 
 @dataclass(frozen=True)
 class Failure:
-    """Why there is no profile, as the end of a sentence that begins with the address; `retryable`:
-    asking once more may help.
+    """Reason why a worker gave no profile.
+
+    reason: end of a sentence that begins with the address.
+    retryable: whether a second request may help.
     """
 
     reason: str
@@ -34,8 +40,11 @@ class Failure:
 
 @dataclass(frozen=True)
 class WorkerProfile:
-    """A worker's answer: its profile (None: the worker says that it wrote it to disk), its remark,
-    and the capture's record.
+    """Answer of a worker.
+
+    xspace: the profile; None where the worker says that it wrote it to its disk.
+    note: remark of the worker.
+    record: record of the capture, as bytes of its JSON.
     """
 
     xspace: memoryview | bytes | None
@@ -44,8 +53,10 @@ class WorkerProfile:
 
 
 class WorkerConnection:
-    """A connection to one worker's profiler server. `close` ends it, and cancels a request that is
-    under way.
+    """Connection to one worker's profiler server.
+
+    address: address of the server.
+    is_outpace: whether the server is Outpace's.
     """
 
     def __init__(self, address: Address) -> None:
@@ -56,7 +67,7 @@ class WorkerConnection:
         self._call: Any = None
 
     def connect(self, timeout: float) -> Failure | None:
-        """Connect, or say why not. `timeout` in seconds."""
+        """Connect within `timeout` seconds; return the failure, or None."""
         self.close()
         try:
             socket.create_connection((self.address.host, self.address.port), timeout).close()
@@ -78,11 +89,11 @@ class WorkerConnection:
             channel.close()
             return Failure(f"the connection is accepted, but within {timeout:g} s no profiler server answers on it")
         self._channel = channel
-        self.is_outpace = self._knows_us(min(timeout, _LONGEST_QUESTION))
+        self.is_outpace = self._is_outpace_server(min(timeout, _VERSION_TIMEOUT_S))
         return None
 
-    def _knows_us(self, timeout: float) -> bool:
-        """Whether the server there is one of Outpace."""
+    def _is_outpace_server(self, timeout: float) -> bool:
+        """Whether the server is Outpace's."""
         try:
             self._channel.unary_unary(VERSION_METHOD)(b"", timeout=timeout)
         except self._grpc.RpcError:
@@ -90,32 +101,32 @@ class WorkerConnection:
         return True
 
     def request(self, data: bytes, deadline: float, on_done: Callable[[], object]) -> None:
-        """Send a request and return at once; `on_done` is called, on another thread, when the
-        answer or a failure is there.
+        """Send a request and return at once. `on_done` is called on another thread when the answer
+        or a failure has arrived.
         """
         self._call = self._channel.unary_unary(PROFILE_METHOD).future(data, timeout=deadline)
         self._call.add_done_callback(lambda _: on_done())
 
     def receive(self) -> WorkerProfile | Failure:
-        """The answer to the request; only after `on_done` was called."""
+        """Return the answer to the request; valid only after `on_done` was called."""
         try:
             data = self._call.result()
         except self._grpc.FutureCancelledError:
             return Failure("the capture was given up")
         except self._grpc.RpcError as error:
-            return self._failure(error.code(), clean(str(error.details() or "")))
+            return self._build_failure(error.code(), clean(str(error.details() or "")))
         try:
             response = ProfileResponse.decode(data)
-            nothing = response.empty or (response.xspace is not None and not has_events(response.xspace))
+            is_empty = response.empty or (response.xspace is not None and not has_events(response.xspace))
         except ValueError as error:
             return Failure(f"the answer cannot be read: {error}")
-        if nothing:
+        if is_empty:
             return Failure("no event was recorded: the process did nothing that is traced", retryable=True)
         notes = [str(value) for key, value in self._call.trailing_metadata() or () if key == NOTE_KEY]
         return WorkerProfile(response.xspace, "; ".join(notes), response.record)
 
     def close(self) -> None:
-        """Give up what is under way, and disconnect."""
+        """Cancel a running request and disconnect."""
         call, channel, self._call, self._channel = self._call, self._channel, None, None
         with contextlib.suppress(Exception):
             if call is not None:
@@ -123,20 +134,21 @@ class WorkerConnection:
         if channel is not None:
             channel.close()
 
-    def _failure(self, code: Any, details: str) -> Failure:
+    def _build_failure(self, code: Any, details: str) -> Failure:
+        """Return the failure that a gRPC status code stands for."""
         codes = self._grpc.StatusCode
-        if code is codes.ALREADY_EXISTS or any(text in details.lower() for text in _BUSY):
+        if code is codes.ALREADY_EXISTS or any(text in details.lower() for text in _BUSY_TEXTS):
             return Failure("another profiler is running in that process", retryable=True)
         if code is codes.FAILED_PRECONDITION:
-            return Failure(f"not ready: {_end(details)}", retryable=True)
+            return Failure(f"not ready: {_end_sentence(details)}", retryable=True)
         reasons = {
             codes.UNAVAILABLE: "the connection broke during the capture: the worker ended, or the network did",
             codes.DEADLINE_EXCEEDED: "the worker did not answer in time: it hangs, or needs more time than --timeout to send its profile",
             codes.UNIMPLEMENTED: "the server there has no profiler service: give the profiler's port, not that of the training cluster",
         }
-        return Failure(reasons.get(code) or f"the worker refuses, {code.name}: {_end(details)}")
+        return Failure(reasons.get(code) or f"the worker refuses, {code.name}: {_end_sentence(details)}")
 
 
-def _end(text: str) -> str:
-    """Somebody else's text as the end of a sentence."""
+def _end_sentence(text: str) -> str:
+    """Return a worker's text as the end of a sentence."""
     return text.strip().rstrip(".") or "no reason given"

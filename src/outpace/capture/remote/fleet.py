@@ -1,5 +1,5 @@
-"""Many workers captured at once: every one that answers is asked at the same moment, and what one
-does is no other's trouble.
+"""Captures many workers at once: every reachable worker gets the request at the same moment, and
+the failure of one does not affect the others.
 """
 
 from __future__ import annotations
@@ -27,14 +27,14 @@ from outpace.store.record import CaptureRecord, write_record
 from outpace.store.staging import Staging
 
 __all__ = ["CaptureProgress", "HostOutcome", "RemoteResult", "capture_addresses", "capture_remote"]
-RETRY_PAUSE_S = 1.0  # seconds before workers are asked again
+RETRY_PAUSE_S = 1.0  # seconds before a second request
 FOREIGN_SERVER_MESSAGE = (
     "the profiler server at {where} is TensorFlow's or JAX's own, and ends a capture on a thread of its own. Where it trains with JAX on an "
     "NVIDIA GPU, that can crash the training (JAX 0.11 with CUDA graphs, its default). 'outpace serve SCRIPT' ends it between two calls; "
     "XLA_FLAGS=--xla_gpu_enable_command_buffer= in the training's environment avoids it, too"
 )
-_MOST_NAMED = 3
-POLL_S = 0.1  # seconds between two looks at the clock, for progress and Ctrl-C
+_MAX_NAMED = 3
+POLL_S = 0.1  # seconds between two checks of the clock, for progress and Ctrl-C
 
 T = TypeVar("T")
 ProgressCallback = Callable[[CaptureProgress], object]
@@ -54,17 +54,23 @@ def capture_remote(
     port: int = DEFAULT_PORT,
     run: str = "",
 ) -> RemoteResult:
-    """Capture processes that run a profiler server (ours, TensorFlow's or JAX's), all at once, into
-    one run of a log directory.
+    """Capture processes that run a profiler server (Outpace's, TensorFlow's or JAX's), all at once,
+    into one run of a log directory.
 
-    `addresses`: `HOST:PORT` each, or text with commas between; without a port, `port`. `ray://auto`
-    stands for the workers of a Ray cluster, of its `run` where it has several. `logdir`: local or a
-    URL. Times in seconds; see `RemoteOptions` for the rest. A worker that fails is an outcome of
-    the result, whose `error()` says what is missing.
+    addresses: `HOST:PORT` each, or text with commas between. `ray://auto` stands for the workers of
+        a Ray cluster.
+    logdir: log directory, local or a URL.
+    port: port of addresses without one.
+    run: run of the Ray cluster, where it has several.
 
-    Raises UsageError for what makes no sense, NotFoundError where a cluster has no such workers,
-    CaptureError when grpcio is missing, no cluster is reached or the log directory is not writable,
-    OutputError when the run cannot be uploaded.
+    `RemoteOptions` describes the other arguments; times are in seconds. A worker that fails is an
+    outcome of the result, whose `error()` says what is missing.
+
+    Raises UsageError for impossible arguments, NotFoundError where a cluster has no such workers,
+    CaptureError when grpcio is missing, no cluster can be reached or the log directory is not
+    writable, OutputError when the run cannot be uploaded.
+
+    Example: `capture_remote("10.0.0.2:6009,10.0.0.3:6009", "logs", duration=2.0).run`.
     """
     options = RemoteOptions(duration, host_level, python_level, device_level, retries, delay, timeout)
     return capture_addresses(read_addresses(addresses, port, run), os.fspath(logdir), options)
@@ -73,8 +79,9 @@ def capture_remote(
 def capture_addresses(
     addresses: Addresses, logdir: str, options: RemoteOptions, on_progress: ProgressCallback | None = None
 ) -> RemoteResult:
-    """`capture_remote` for addresses and options that are read already; `on_progress` is told the
-    progress, some ten times a second.
+    """Capture as `capture_remote` does, for addresses and options that are parsed already.
+
+    `on_progress` is called with the progress, about ten times a second.
     """
     problem = options.find_problem()
     if problem:
@@ -90,12 +97,20 @@ def capture_addresses(
 
 @dataclass(eq=False)
 class _Member:
-    """A worker and how it stands."""
+    """State of a worker.
+
+    worker: its connection.
+    attempts: number of requests so far.
+    requested_s: time of the last request, monotonic seconds.
+    answer_s: time from the last request to the answer, seconds.
+    outcome: final outcome; None while there is none.
+    failure: failure of the last request.
+    """
 
     worker: WorkerConnection
     attempts: int = 0
-    asked: float = 0.0
-    seconds: float = 0.0
+    requested_s: float = 0.0
+    answer_s: float = 0.0
     outcome: HostOutcome | None = None
     failure: Failure | None = None
 
@@ -108,26 +123,26 @@ class Fleet:
     ) -> None:
         self.options = options
         self._staging = staging
-        self._dropbox = SharedFolder(staging)
+        self._folder = SharedFolder(staging)
         self._members = [_Member(WorkerConnection(address)) for address in addresses]
-        self._watch = on_progress
+        self._on_progress = on_progress
         self._attempt = 0
-        self._asked = 0
+        self._asked_count = 0
 
     def run(self) -> tuple[HostOutcome, ...]:
-        """Ask, collect, ask again those for whom that may help; every worker's outcome
-        in the end.
+        """Capture the workers, repeat failed requests where that may help, and return every
+        worker's outcome.
         """
         self._wait("delay", self.options.delay)
         pending = list(self._members)
         for attempt in range(self.options.retries + 1):
-            self._attempt, self._asked = attempt + 1, len(pending)
+            self._attempt, self._asked_count = attempt + 1, len(pending)
             if attempt:
                 self._wait("pause", RETRY_PAUSE_S)
-            self._ask(self._connect(pending))
-            last = attempt == self.options.retries
+            self._send_requests(self._connect(pending))
+            is_last = attempt == self.options.retries
             for member in pending:
-                if member.failure is not None and (last or not member.failure.retryable):
+                if member.failure is not None and (is_last or not member.failure.retryable):
                     self._finish(member)
             pending = [member for member in pending if member.outcome is None]
             if not pending:
@@ -135,93 +150,99 @@ class Fleet:
         return tuple(member.outcome for member in self._members if member.outcome is not None)
 
     def close(self) -> None:
-        """Cancel what is under way and disconnect."""
+        """Cancel running requests and disconnect."""
         for member in self._members:
             member.worker.close()
-        self._dropbox.remove()
+        self._folder.remove()
 
     def _connect(self, members: list[_Member]) -> list[_Member]:
-        """Connect to all; those that did."""
-        limit = min(self.options.timeout, CONNECT_TIMEOUT_S)
+        """Connect to all members and return those that are reached."""
+        timeout = min(self.options.timeout, CONNECT_TIMEOUT_S)
         results: queue.SimpleQueue[tuple[_Member, Failure | None]] = queue.SimpleQueue()
         for member in members:
             member.attempts += 1
-            member.seconds = 0.0
-            member.failure = Failure("the name of the host was not found in time")  # until the connection says something else
+            member.answer_s = 0.0
+            # valid until the connection has a result
+            member.failure = Failure("the name of the host was not found in time")
 
             def connect(member: _Member = member) -> None:
-                results.put((member, member.worker.connect(limit)))
+                results.put((member, member.worker.connect(timeout)))
 
             threading.Thread(target=connect, name="outpace-connect", daemon=True).start()
-        begin = time.monotonic()
-        left = len(members)
-        while left and time.monotonic() - begin < 2 * limit + 2 * POLL_S:
-            found = _next(results)
-            if found is None:
-                self._tell("connect", begin, limit)
+        begin_s = time.monotonic()
+        remaining = len(members)
+        while remaining and time.monotonic() - begin_s < 2 * timeout + 2 * POLL_S:
+            result = _next_item(results)
+            if result is None:
+                self._report_progress("connect", begin_s, timeout)
                 continue
-            member, member.failure = found
-            left -= 1
+            member, member.failure = result
+            remaining -= 1
         reached = [member for member in members if member.failure is None]
         foreign = [str(member.worker.address) for member in reached if not member.worker.is_outpace]
         if foreign and self._attempt == 1:
             print_message(
                 FOREIGN_SERVER_MESSAGE.format(
-                    where=", ".join(foreign[:_MOST_NAMED]) + (" and more" if len(foreign) > _MOST_NAMED else "")
+                    where=", ".join(foreign[:_MAX_NAMED]) + (" and more" if len(foreign) > _MAX_NAMED else "")
                 )
             )
         return reached
 
-    def _ask(self, members: list[_Member]) -> None:
-        """Send every request, then wait for the answers and save each as it comes."""
+    def _send_requests(self, members: list[_Member]) -> None:
+        """Send every request, then wait for the answers and save each as it arrives."""
         done: queue.SimpleQueue[_Member] = queue.SimpleQueue()
-        self._asked = len(members)
-        requests = [(member, self._request(member.worker.address)) for member in members]
-        begin = time.monotonic()
+        self._asked_count = len(members)
+        requests = [(member, self._build_request(member.worker.address)) for member in members]
+        begin_s = time.monotonic()
         for member, request in requests:
-            member.asked = time.monotonic()
+            member.requested_s = time.monotonic()
             member.worker.request(request, self.options.duration + self.options.timeout, partial(done.put, member))
-        left = len(requests)
-        while left:
-            self._tell("capture", begin, self.options.duration)
-            ready = _next(done)
+        remaining = len(requests)
+        while remaining:
+            self._report_progress("capture", begin_s, self.options.duration)
+            ready = _next_item(done)
             if ready is not None:
                 self._collect(ready)
-                left -= 1
+                remaining -= 1
 
-    def _request(self, address: Address) -> bytes:
+    def _build_request(self, address: Address) -> bytes:
+        """Return the request to a worker, as bytes."""
         options = self.options
         return ProfileRequest(
             duration_ms=max(1, round(options.duration * 1e3)),
             host_level=options.host_level,
             python_level=options.python_level,
             device_level=options.device_level,
-            root=self._dropbox.root,
+            root=self._folder.root,
             session=SESSION,
             host=address.file_stem,
         ).encode()
 
     def _collect(self, member: _Member) -> None:
+        """Save the answer of a member, or store its failure."""
         answer = member.worker.receive()
-        member.seconds = time.monotonic() - member.asked
+        member.answer_s = time.monotonic() - member.requested_s
         if isinstance(answer, Failure):
             member.failure = answer
             return
         address = member.worker.address
         target = os.path.join(self._staging.run_folder(), f"{address.file_stem}.xplane.pb")
-        size = self._save(answer.xspace, target) if answer.xspace is not None else self._dropbox.fetch(address, target)
+        size = self._save(answer.xspace, target) if answer.xspace is not None else self._folder.fetch(address, target)
         if size:
             self._save_record(answer.record, address.file_stem)
             self._finish(
-                member, HostOutcome(str(address), address.file_stem, "", size, member.seconds, member.attempts, answer.note)
+                member, HostOutcome(str(address), address.file_stem, "", size, member.answer_s, member.attempts, answer.note)
             )
         else:
             member.failure = Failure(
-                f"the worker wrote its profile to its own disk ({self._dropbox.path(address)} there), because its TensorFlow cannot "
+                f"the worker wrote its profile to its own disk ({self._folder.path(address)} there), because its TensorFlow cannot "
                 "send it; give --logdir on a file system that both see, or a gs:// URL"
             )
 
     def _save(self, xspace: memoryview | bytes, target: str) -> int:
+        """Write a profile to the file `target` and return its size. Raises OutputError where that
+        fails.
+        """
         try:
             with open(target, "wb") as file:
                 return file.write(xspace)
@@ -229,33 +250,40 @@ class Fleet:
             raise OutputError(f"The profile cannot be saved in {self._staging.logdir}: {error.strerror or error}.") from None
 
     def _save_record(self, data: memoryview | bytes, host: str) -> None:
-        """Save what the worker's Outpace noted, where this one can read it."""
+        """Save the record that the worker's Outpace sent, where this version can read it."""
         with contextlib.suppress(ValueError):
             if data:
                 write_record(self._staging.run_folder(), host, CaptureRecord.from_json(bytes(data).decode("utf-8")))
 
     def _finish(self, member: _Member, outcome: HostOutcome | None = None) -> None:
+        """Store the outcome of a member, by default its failure, and disconnect."""
         address, failure = member.worker.address, member.failure
         if outcome is None and failure is not None:
-            outcome = HostOutcome(str(address), address.file_stem, failure.reason, 0, member.seconds, member.attempts)
+            outcome = HostOutcome(str(address), address.file_stem, failure.reason, 0, member.answer_s, member.attempts)
         member.outcome = outcome
         member.worker.close()
 
     def _wait(self, phase: str, seconds: float) -> None:
-        begin = time.monotonic()
-        while (left := begin + seconds - time.monotonic()) > 0:
-            self._tell(phase, begin, seconds)
-            time.sleep(min(POLL_S, left))
+        """Wait for `seconds` and report the progress."""
+        begin_s = time.monotonic()
+        while (remaining := begin_s + seconds - time.monotonic()) > 0:
+            self._report_progress(phase, begin_s, seconds)
+            time.sleep(min(POLL_S, remaining))
 
-    def _tell(self, phase: str, begin: float, expected: float) -> None:
+    def _report_progress(self, phase: str, begin_s: float, expected: float) -> None:
+        """Report the progress of a phase that began at `begin_s` (monotonic) and takes `expected`
+        seconds.
+        """
         outcomes = tuple(member.outcome for member in self._members if member.outcome is not None)
-        elapsed = time.monotonic() - begin
-        self._watch(CaptureProgress(phase, elapsed, expected, self._attempt, self._asked, outcomes, len(self._members)))
+        elapsed = time.monotonic() - begin_s
+        self._on_progress(
+            CaptureProgress(phase, elapsed, expected, self._attempt, self._asked_count, outcomes, len(self._members))
+        )
 
 
-def _next(items: queue.SimpleQueue[T]) -> T | None:
-    """The next item, or None when there is none for a moment: waiting without an end could not be
-    interrupted.
+def _next_item(items: queue.SimpleQueue[T]) -> T | None:
+    """Return the next item; None when there is none within `POLL_S`, because a wait without an end
+    could not be interrupted.
     """
     try:
         return items.get(timeout=POLL_S)

@@ -1,4 +1,4 @@
-"""gRPC, which is only needed where a process is captured from outside."""
+"""Loads gRPC, which is needed only where a process is captured from outside."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from outpace.model.errors import CaptureError
 
 
 def load_grpc() -> Any:
-    """The module `grpc`; raises CaptureError when it is not installed."""
+    """Return the module `grpc`. Raises CaptureError when it is not installed."""
     try:
         return importlib.import_module("grpc")
     except ImportError as error:

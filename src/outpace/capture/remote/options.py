@@ -1,4 +1,4 @@
-"""How `capture_remote` captures."""
+"""Options of `capture_remote`."""
 
 from __future__ import annotations
 
@@ -14,13 +14,16 @@ _LEVELS = (("host_level", 3), ("python_level", 1), ("device_level", 1))
 
 @dataclass(frozen=True)
 class RemoteOptions:
-    """How long, in what detail, and how patiently.
+    """Options of a remote capture.
 
-    duration: seconds that every worker records. host_level, python_level, device_level: the
-    profiler's tracer levels, as in `tf.profiler.experimental.ProfilerOptions`. retries: how often
-    to ask again a worker that could not be reached, was busy with another capture, or recorded no
-    event. delay: seconds to wait before the first request. timeout: seconds that a worker may take,
-    beyond the duration, to send its profile; and to accept a connection, but not over 10 then.
+    duration: seconds that every worker records.
+    host_level, python_level, device_level: tracer levels of the profiler, as in
+        `tf.profiler.experimental.ProfilerOptions`.
+    retries: number of further requests to a worker that could not be reached, was busy with another
+        capture, or recorded no event.
+    delay: seconds before the first request.
+    timeout: seconds that a worker may take, beyond the duration, to send its profile; also the time
+        to accept a connection, there 10 at most.
     """
 
     duration: float = 2.0
@@ -32,7 +35,7 @@ class RemoteOptions:
     timeout: float = 60.0
 
     def find_problem(self) -> str | None:
-        """A sentence about what makes these options impossible, or None."""
+        """Return a sentence on what makes these options impossible, or None."""
         if not 0.001 <= self.duration <= 3600:
             return f"{self.duration:g} seconds cannot be captured: give from 1 ms to 1 h."
         if not 0 <= self.delay < 86400:
@@ -41,13 +44,13 @@ class RemoteOptions:
             return f"A timeout of {self.timeout:g} seconds is not possible: give more than 0, and less than a day."
         if not 0 <= self.retries <= 1000:
             return f"{self.retries} retries are not possible: give 0 to 1000."
-        wrong = next(((name, most) for name, most in _LEVELS if not 0 <= getattr(self, name) <= most), None)
+        wrong = next(((name, limit) for name, limit in _LEVELS if not 0 <= getattr(self, name) <= limit), None)
         return f"{wrong[0]} must be from 0 to {wrong[1]}." if wrong else None
 
 
 def parse_seconds(text: str) -> float:
-    """A time such as `2s`, `500ms`, `1.5m` or `2` (seconds) in seconds; raises UsageError for
-    anything else.
+    """Return a time such as `2s`, `500ms`, `1.5m` or `2` (seconds) in seconds. Raises UsageError
+    for anything else.
     """
     match = _TIME.fullmatch(text.strip())
     if match is None:

@@ -1,8 +1,8 @@
-"""Workers of a Ray cluster: each registers where its profiler server listens, and a capture looks
+"""Workers of a Ray cluster: each registers the address of its profiler server, and a capture looks
 them up.
 
-They are kept in the key-value store of the cluster's control service: no actor, process or CPU of
-the cluster is needed, and no node's death loses them.
+The addresses are stored in the key-value store of the cluster's control service: no actor, process
+or CPU of the cluster is needed, and they survive the death of a node.
 """
 
 from __future__ import annotations
@@ -18,13 +18,13 @@ from typing import Any
 from outpace.model.errors import CaptureError, NotFoundError, UsageError
 
 SCHEME = "ray://"
-CLIENT_PORT = 10001  # where Ray's own client asks a head node
+CLIENT_PORT = 10001  # default port of a head node's Ray client server
 _NAMESPACE = b"outpace"
-_REACHED = 10.0  # seconds
+_CONNECT_TIMEOUT_S = 10.0  # time limit of a connection in seconds
 
 
 def load_ray() -> Any:
-    """The module `ray`; raises CaptureError when it is not installed."""
+    """Return the module `ray`. Raises CaptureError when it is not installed."""
     try:
         return importlib.import_module("ray")
     except ImportError as error:
@@ -33,24 +33,29 @@ def load_ray() -> Any:
 
 @contextlib.contextmanager
 def connect_ray(address: str = "auto") -> Iterator[Any]:
-    """The module `ray`, connected to a cluster: `auto` is the one that runs on this machine, or
-    that RAY_ADDRESS names, `HOST:PORT` a head node's Ray client server. A program that is connected
-    stays so. Raises CaptureError where there is no Ray or no cluster.
+    """Yield the module `ray`, connected to a cluster.
+
+    address: `auto` is the cluster that runs on this machine or that RAY_ADDRESS names; `HOST:PORT`
+        is a head node's Ray client server.
+
+    A program that is connected already stays so. Raises CaptureError where there is no Ray or no
+    cluster.
     """
     ray = load_ray()
     if address == "auto" and ray.is_initialized():
         yield ray
         return
-    named = (os.environ.get("RAY_ADDRESS", "") if address == "auto" else address).removeprefix(SCHEME)
+    server = (os.environ.get("RAY_ADDRESS", "") if address == "auto" else address).removeprefix(SCHEME)
     try:
-        if ":" in named:
-            _reach(named)
-        _init(ray, address if address == "auto" else SCHEME + address)
+        if ":" in server:
+            _require_listener(server)
+        _connect(ray, address if address == "auto" else SCHEME + address)
     except (OSError, RuntimeError, ValueError, ray.exceptions.RayError) as error:
-        lines = str(getattr(error, "strerror", None) or error).strip().splitlines()  # a server's own errors are tracebacks
-        said = lines[-1] if lines else type(error).__name__
+        # the last line, because a server's own errors are tracebacks
+        lines = str(getattr(error, "strerror", None) or error).strip().splitlines()
+        message = lines[-1] if lines else type(error).__name__
         raise CaptureError(
-            f"No Ray cluster is to be reached{named and f' at {named}'}: {said.rstrip('.')}. Give ray://auto on a node of the cluster, or "
+            f"No Ray cluster is to be reached{server and f' at {server}'}: {message.rstrip('.')}. Give ray://auto on a node of the cluster, or "
             f"ray://HOST:PORT of its Ray client server, which is port {CLIENT_PORT} of the head node by default."
         ) from None
     try:
@@ -61,8 +66,11 @@ def connect_ray(address: str = "auto") -> Iterator[Any]:
 
 @contextlib.contextmanager
 def register_worker(ray: Any, address: str, run: str) -> Iterator[None]:
-    """Let captures find this worker while the block lasts. `run`: what it belongs to; Ray's job by
-    default.
+    """Register this worker with its cluster inside this context, so that captures find it.
+
+    run: run that it belongs to; Ray's job by default.
+
+    Raises UsageError where this process is no worker of Ray.
     """
     if not ray.is_initialized() or (context := ray.get_runtime_context()).worker.mode != ray.WORKER_MODE:
         raise UsageError("This process is no worker of Ray. Call outpace.ray.worker() in the function that Ray trains with.")
@@ -73,59 +81,64 @@ def register_worker(ray: Any, address: str, run: str) -> Iterator[None]:
     try:
         yield
     finally:
-        with contextlib.suppress(Exception):  # the cluster may be gone by now, which is no fault of the training
+        # the cluster may have ended, which is no error of the training
+        with contextlib.suppress(Exception):
             store._internal_kv_del(key, namespace=_NAMESPACE)
 
 
 def find_workers(address: str, run: str = "") -> list[str]:
-    """The addresses of a cluster's registered workers, of one run: the only one, if none is named.
+    """Return the addresses of a cluster's registered workers.
+
+    run: run of the workers; by default the only one.
 
     Raises CaptureError where there is no cluster, NotFoundError where no worker is registered,
     UsageError where there are several runs.
     """
     with connect_ray(address) as ray:
-        entries = _anywhere(ray, _entries)
+        entries = _run_on_cluster(ray, _read_entries)
     runs = sorted({entry["run"] for entry in entries})
     if not runs:
         raise NotFoundError(
             "No worker of that Ray cluster can be captured: call outpace.ray.worker() in the function that it trains with."
         )
-    known = f"Workers of {', '.join(runs)} are registered in that Ray cluster"
+    registered = f"Workers of {', '.join(runs)} are registered in that Ray cluster"
     if run and run not in runs:
-        raise NotFoundError(f"{known}, none of {run}.")
+        raise NotFoundError(f"{registered}, none of {run}.")
     if not run and len(runs) > 1:
-        raise UsageError(f"{known}. Choose one: --run {runs[-1]}")
+        raise UsageError(f"{registered}. Choose one: --run {runs[-1]}")
     return sorted(entry["address"] for entry in entries if entry["run"] == (run or runs[0]))
 
 
-def _entries() -> list[dict[str, str]]:
-    """What living workers have registered; those that were killed could not take it back
-    themselves.
+def _read_entries() -> list[dict[str, str]]:
+    """Return the entries of living workers, and delete those of workers that were killed and could
+    not do it themselves.
     """
     ray = load_ray()
     store, processes = ray.experimental.internal_kv, ray._private.state.workers()
     nodes = {node["NodeID"] for node in ray.nodes() if node["Alive"]}
-    found = []
+    entries = []
     for key in store._internal_kv_list(b"", namespace=_NAMESPACE):
         value = store._internal_kv_get(key, namespace=_NAMESPACE)
         entry = json.loads(value or b"{}")
         if entry and entry["node"] in nodes and key.decode().partition("/")[0] in processes:
-            found.append(entry)
+            entries.append(entry)
         else:
             store._internal_kv_del(key, namespace=_NAMESPACE)
-    return found
+    return entries
 
 
-def _anywhere(ray: Any, function: Callable[[], Any]) -> Any:
-    """What a function returns on the cluster: Ray's client is no part of it, and sends it there."""
+def _run_on_cluster(ray: Any, function: Callable[[], Any]) -> Any:
+    """Return what a function returns on the cluster. Ray's client is no part of the cluster, and
+    sends the function there.
+    """
     return ray.get(ray.remote(num_cpus=0)(function).remote()) if ray.util.client.ray.is_connected() else function()
 
 
-def _init(ray: Any, address: str) -> None:
-    """Connect to a cluster; through a Ray client server a second time where the first fails.
+def _connect(ray: Any, address: str) -> None:
+    """Connect to a cluster; a failed connection through a Ray client server is tried a second time.
 
-    The server starts a process for each client, which may die at its start on a busy node, and
-    tells of that in several ways.
+    The server starts a process for each client, which may die at its start on a busy node, and this
+    shows in several exceptions.
     """
     try:
         ray.init(address, log_to_driver=False, configure_logging=False)
@@ -135,7 +148,9 @@ def _init(ray: Any, address: str) -> None:
         ray.init(address, log_to_driver=False, configure_logging=False)
 
 
-def _reach(place: str) -> None:
-    """Raise OSError at once where nothing listens: Ray tries it for half a minute, and longer."""
-    host, _, port = place.rpartition(":")
-    socket.create_connection((host.strip("[]"), port), _REACHED).close()
+def _require_listener(server: str) -> None:
+    """Raise OSError at once where nothing listens: Ray itself tries it for half a minute, and
+    longer.
+    """
+    host, _, port = server.rpartition(":")
+    socket.create_connection((host.strip("[]"), port), _CONNECT_TIMEOUT_S).close()
