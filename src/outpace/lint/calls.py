@@ -8,7 +8,7 @@ import ast
 from itertools import product
 from typing import Protocol
 
-from outpace.lint.source import FUNCTIONS, SourceFile
+from outpace.lint.source import SourceFile
 from outpace.lint.values import (
     MAX_PATHS,
     ConstantValue,
@@ -23,6 +23,7 @@ from outpace.lint.values import (
     Stage,
     Value,
 )
+from outpace.pyscope.nodes import FUNCTIONS
 
 DATASET_PARAMETERS: dict[str, tuple[str, ...]] = {
     "map": ("map_func", "num_parallel_calls", "deterministic"),

@@ -17,6 +17,7 @@ from outpace.lint.dataset_analysis import DatasetAnalysis
 from outpace.lint.functions import FunctionResolver
 from outpace.lint.source import SourceFile
 from outpace.lint.training_loops import TrainingLoops
+from outpace.pyscope.nodes import DEFINITIONS, code_line
 from outpace.store.record import CaptureRecord, FunctionTrace, PipelineStage
 
 
@@ -142,9 +143,9 @@ class RecordFacts:
 
     def traces(self, function: ast.AST) -> list[FunctionTrace]:
         """Return the graphs that were traced of a function, in order."""
-        if not isinstance(function, (ast.FunctionDef, ast.AsyncFunctionDef)):
+        if not isinstance(function, DEFINITIONS):
             return []
-        first = min([function.lineno, *(item.lineno for item in function.decorator_list)])
+        first = code_line(function)
         return [item for item in self._traces if first <= item.line <= function.lineno and item.function == function.name]
 
     def package_version(self, package: str) -> tuple[int, ...] | None:

@@ -13,7 +13,7 @@ from collections.abc import Sequence
 
 from outpace.lint.calls import MULTI_DATASET_SOURCES, CallEvaluator, dotted_name, find_dataset_names
 from outpace.lint.functions import FunctionResolver
-from outpace.lint.source import FUNCTIONS, Function, SourceFile
+from outpace.lint.source import SourceFile
 from outpace.lint.values import (
     ConstantValue,
     DatasetPath,
@@ -32,6 +32,7 @@ from outpace.lint.values import (
     parse_condition,
     restrict_value,
 )  # fmt: skip
+from outpace.pyscope.nodes import DEFINITIONS, FUNCTIONS, Function
 
 _MOST_STATEMENTS = 20_000
 _DEEPEST = 12
@@ -80,7 +81,7 @@ class DatasetAnalysis:
         """Evaluate the methods of a class that the file never calls, on a separate object."""
         instance = InstanceValue(cls)
         for item in cls.body:
-            if isinstance(item, (ast.FunctionDef, ast.AsyncFunctionDef)) and item not in self._called:
+            if isinstance(item, DEFINITIONS) and item not in self._called:
                 self.call_function(DefinitionValue(item, instance), {}, module)
 
     def call_function(self, function: DefinitionValue, bound: Scope, frame: Frame) -> Value:

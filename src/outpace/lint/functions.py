@@ -12,7 +12,8 @@ import ast
 from collections.abc import Iterator
 from enum import Enum
 
-from outpace.lint.source import FUNCTIONS, Function, SourceFile, iter_scope, parameter_names
+from outpace.lint.source import SourceFile
+from outpace.pyscope.nodes import DEFINITIONS, FUNCTIONS, SCOPES, Function, is_read, is_stored, iter_scope, parameter_names
 
 
 class Trait(str, Enum):
@@ -55,7 +56,7 @@ class FunctionResolver:
         """
         if node is None or depth == 0:
             return None
-        if isinstance(node, (*FUNCTIONS, ast.ClassDef)):
+        if isinstance(node, SCOPES):
             return node
         if isinstance(node, ast.Name):
             found = self._lookup(node)
@@ -96,14 +97,14 @@ class FunctionResolver:
             target: ast.AST | None = None
             if isinstance(node, FUNCTIONS):
                 target = node
-            elif isinstance(node, (ast.Name, ast.Attribute)) and isinstance(node.ctx, ast.Load):
+            elif isinstance(node, (ast.Name, ast.Attribute)) and is_read(node):
                 target = self.resolve(node)
             if isinstance(target, FUNCTIONS) and target not in seen:
                 seen.add(target)
                 yield target
 
     def _look(self, found: ast.AST) -> Iterator[Trait]:
-        if not isinstance(found, (*FUNCTIONS, ast.ClassDef)):
+        if not isinstance(found, SCOPES):
             yield from self._expression(found)
             return
         scopes = [found] if isinstance(found, FUNCTIONS) else [item for item in found.body if isinstance(item, FUNCTIONS)]
@@ -111,7 +112,7 @@ class FunctionResolver:
             for node in iter_scope(scope):
                 if isinstance(node, ast.Call):
                     yield from self._call(node)
-                elif isinstance(node, (ast.Name, ast.Attribute)) and isinstance(node.ctx, ast.Load):
+                elif isinstance(node, (ast.Name, ast.Attribute)) and is_read(node):
                     yield from self._captured(node)
 
     def _expression(self, found: ast.AST) -> Iterator[Trait]:
@@ -164,9 +165,9 @@ class FunctionResolver:
         if scope not in self._bindings:
             found: dict[str, list[ast.AST]] = {}
             for node in iter_scope(scope):
-                if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)):
+                if isinstance(node, (*DEFINITIONS, ast.ClassDef)):
                     found.setdefault(node.name, []).append(node)
-                elif isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store):
+                elif isinstance(node, ast.Name) and is_stored(node):
                     found.setdefault(node.id, []).append(self._assigned(node))
             self._bindings[scope] = found
         return self._bindings[scope]
@@ -197,14 +198,9 @@ class FunctionResolver:
         if cls not in self._of_class:
             found: dict[str, list[ast.AST]] = {}
             for node in ast.walk(cls):
-                stored = (
-                    isinstance(node, ast.Attribute) and isinstance(node.ctx, ast.Store) and isinstance(node.value, ast.Name)
-                )
-                if isinstance(node, ast.Attribute) and stored and getattr(node.value, "id", "") == "self":
+                if isinstance(node, ast.Attribute) and is_stored(node) and getattr(node.value, "id", "") == "self":
                     found.setdefault(node.attr, []).append(self._assigned(node))
-            methods: dict[str, list[ast.AST]] = {
-                item.name: [item] for item in cls.body if isinstance(item, (ast.FunctionDef, ast.AsyncFunctionDef))
-            }
+            methods: dict[str, list[ast.AST]] = {item.name: [item] for item in cls.body if isinstance(item, DEFINITIONS)}
             self._of_class[cls] = {**found, **methods}
         return self._of_class[cls]
 

@@ -11,12 +11,15 @@ import io
 import re
 import tokenize
 import warnings
+from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass
 from importlib.util import decode_source
 
 from outpace.model.errors import NotFoundError, UsageError
 from outpace.model.input_files import SCRIPT, read_file
+from outpace.pyscope.names import imported_names, stored_names
+from outpace.pyscope.nodes import FUNCTIONS, Function, iter_scope, parameter_names
 
 _IGNORE = re.compile(r"#\s*outpace:\s*ignore(?:\[([A-Za-z0-9_,\s]*)\])?")
 _CANONICAL = (
@@ -26,9 +29,6 @@ _CANONICAL = (
     (re.compile(r"^tf_keras\."), "keras."),
     (re.compile(r"^keras\.layers\.experimental\.preprocessing\."), "keras.layers."),
 )
-Function = ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda
-FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda)
-SCOPES = (*FUNCTIONS, ast.ClassDef, ast.Module)
 
 
 @dataclass(frozen=True)
@@ -65,7 +65,7 @@ class SourceFile:
             for child in ast.iter_child_nodes(node):
                 self.parents[child] = node
         self.ignore_comments = dict(_ignored(text))
-        self._names = _imports(self.nodes)
+        self._names = imported_names(self.nodes)
         self._bound: dict[ast.AST, frozenset[str]] = {}
         self._add_aliases()
 
@@ -125,9 +125,7 @@ class SourceFile:
         loop variables.
         """
         if scope not in self._bound:
-            names = set(parameter_names(scope)) if isinstance(scope, FUNCTIONS) else set()
-            names |= {node.id for node in iter_scope(scope) if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store)}
-            self._bound[scope] = frozenset(names)
+            self._bound[scope] = frozenset((*parameter_names(scope), *stored_names(iter_scope(scope))))
         return self._bound[scope]
 
     def _hidden(self, name: ast.Name) -> bool:
@@ -138,10 +136,7 @@ class SourceFile:
         """Add names of the module that are aliases of a dotted name: `AUTOTUNE = tf.data.AUTOTUNE`,
         `layers = keras.layers`.
         """
-        stored: dict[str, int] = {}
-        for node in iter_scope(self.tree):
-            if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store):
-                stored[node.id] = stored.get(node.id, 0) + 1
+        stored = Counter(stored_names(iter_scope(self.tree)))
         for statement in self.tree.body:
             if isinstance(statement, ast.Assign) and len(statement.targets) == 1:
                 target, name = statement.targets[0], self.qualified_name(statement.value)
@@ -154,43 +149,6 @@ def canonical_name(name: str) -> str:
     for pattern, replacement in _CANONICAL:
         name = pattern.sub(replacement, name)
     return name
-
-
-def parameter_names(function: ast.AST) -> list[str]:
-    """Return the names of a function's parameters, in order."""
-    if not isinstance(function, FUNCTIONS):
-        return []
-    found = function.args
-    named = [*found.posonlyargs, *found.args, *([found.vararg] if found.vararg else []), *found.kwonlyargs]
-    return [item.arg for item in [*named, *([found.kwarg] if found.kwarg else [])]]
-
-
-def iter_scope(scope: ast.AST) -> Iterator[ast.AST]:
-    """Yield the nodes of a scope in text order. Nested functions, lambdas and classes are included
-    without their contents.
-    """
-    if isinstance(scope, ast.Lambda):
-        todo: list[ast.AST] = [scope.body]
-    else:
-        todo = list(reversed(getattr(scope, "body", [])))
-    while todo:
-        node = todo.pop()
-        yield node
-        if isinstance(node, SCOPES):
-            todo += reversed(getattr(node, "decorator_list", []))
-        else:
-            todo += reversed(list(ast.iter_child_nodes(node)))
-
-
-def _imports(nodes: list[ast.AST]) -> dict[str, str]:
-    names: dict[str, str] = {}
-    for node in nodes:
-        if isinstance(node, ast.Import):
-            for item in node.names:
-                names[item.asname or item.name.partition(".")[0]] = item.name if item.asname else item.name.partition(".")[0]
-        elif isinstance(node, ast.ImportFrom) and node.module and not node.level:
-            names.update({item.asname or item.name: f"{node.module}.{item.name}" for item in node.names})
-    return names
 
 
 def _ignored(text: str) -> Iterator[tuple[int, IgnoreComment]]:

@@ -9,7 +9,10 @@ from collections.abc import Iterator
 from functools import cached_property
 
 from outpace.lint.functions import PYTHON_CALLS, FunctionResolver
-from outpace.lint.source import FUNCTIONS, Function, SourceFile, iter_scope
+from outpace.lint.source import SourceFile
+from outpace.pyscope.mutations import assignment_targets
+from outpace.pyscope.names import used_names
+from outpace.pyscope.nodes import DEFINITIONS, FUNCTIONS, SCOPES, Definition, Function, iter_scope
 
 LOOP_NODES = (ast.For, ast.AsyncFor, ast.While)
 Loop = ast.For | ast.AsyncFor | ast.While
@@ -40,7 +43,7 @@ class TrainingLoops:
         """Functions that `tf.function` wraps, each with the decorator or call that wraps it."""
         found: dict[Function, ast.AST] = {}
         for node in self.source.nodes:
-            if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef)):
+            if isinstance(node, DEFINITIONS):
                 for item in node.decorator_list:
                     if self.is_tf_function(item):
                         found[node] = item
@@ -154,8 +157,7 @@ class TrainingLoops:
         names: set[str] = set()
         for node in body:
             if isinstance(node, (ast.Assign, ast.AugAssign)) and self._holds_tensor(node, names):
-                targets = node.targets if isinstance(node, ast.Assign) else [node.target]
-                names |= {item.id for target in targets for item in ast.walk(target) if isinstance(item, ast.Name)}
+                names |= {name for target in assignment_targets(node) for name in used_names(ast.walk(target))}
         return names
 
     def _holds_tensor(self, node: ast.Assign | ast.AugAssign, names: set[str]) -> bool:
@@ -208,7 +210,7 @@ def _argument(call: ast.Call, name: str) -> ast.expr | None:
     return next((word.value for word in call.keywords if word.arg == name), call.args[0] if call.args else None)
 
 
-def iter_unconditional(scope: Loop | ast.FunctionDef | ast.AsyncFunctionDef) -> Iterator[ast.AST]:
+def iter_unconditional(scope: Loop | Definition) -> Iterator[ast.AST]:
     """Yield the nodes that run in every iteration of a loop, or call of a function: without
     branches, inner loops, and bodies of nested functions.
     """
@@ -220,5 +222,5 @@ def iter_unconditional(scope: Loop | ast.FunctionDef | ast.AsyncFunctionDef) -> 
             todo.append(node.test)
         elif isinstance(node, (ast.For, ast.AsyncFor)):
             todo.append(node.iter)
-        elif not isinstance(node, (*FUNCTIONS, ast.ClassDef, ast.ExceptHandler, ast.IfExp)):
+        elif not isinstance(node, (*SCOPES, ast.ExceptHandler, ast.IfExp)):
             todo += reversed(list(ast.iter_child_nodes(node)))

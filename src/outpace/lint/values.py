@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from outpace.lint.source import Function
+from outpace.pyscope.nodes import Function
 
 Condition = tuple[str, bool]  # (text of a test, required result)
 MAX_PATHS = 16

@@ -17,6 +17,9 @@ CLEAN = {
     "a constant": "SCALE = 3.0\n\ndef step(x):\n    return x * SCALE\n",
     "an optimiser that gives its state": "def step(x, state):\n    updates, state = tx.update(x, state)\n    return updates, state\n",
     "a metric": "def step(x):\n    metric.update_state(x)\n    return x\n",
+    "functions of a library": (
+        "import numpy as np\n\ndef step(x):\n    x + np.sort(x)\n    return x * np.append(x, np.add(x, 1))\n"
+    ),
     "set up once": (
         "class T:\n    def __init__(self):\n        self.weight = 2.0\n"
         "    def go(self, x):\n        return x * self.weight\nstep = T().go\n"
@@ -39,6 +42,12 @@ FROZEN = {
         "class Holder:\n    pass\nhold = Holder()\nhold.keys = Keys()\n\ndef step(x):\n    return x * hold.keys.split()\n",
         "calls hold.keys.split, which assigns self.key",
     ),
+    "a queue": (
+        "from collections import deque\nlast = deque()\n\ndef step(x):\n    last.rotate(1)\n    return x\n",
+        "last.rotate",
+    ),
+    "a set": ("seen = set()\n\ndef step(x):\n    seen.discard(x)\n    return x\n", "seen.discard"),
+    "the order of a list": ("losses = []\n\ndef step(x):\n    losses.sort()\n    return x\n", "losses.sort"),
     "a list in a comprehension": ("losses = []\n\ndef step(xs):\n    [losses.append(x) for x in xs]\n", "losses.append"),
     "a list": ("losses = []\n\ndef step(x):\n    losses.append(x)\n", "losses.append"),
     "a value": ("def step(x):\n    return x.numpy()\n", "numpy"),

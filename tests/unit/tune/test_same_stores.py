@@ -121,3 +121,8 @@ def test_variables_of_the_function_that_holds_the_loop() -> None:
     assert changes(text, FREE, before=(2,)) == [4]
     assert changes(text, NAME, before=(2,)) == []
     assert changes(text.replace("lr = f()", "global lr"), NAME, before=(2,)) == [4]
+
+
+@pytest.mark.parametrize("call", ["append(x)", "appendleft(x)", "popleft()", "rotate(1)", "popitem()", "write(x)"])
+def test_every_method_that_changes_an_object_is_seen_in_a_branch_that_has_not_run(call: str) -> None:
+    assert changes(f"for x in data:\n    if x > 3:\n        level.{call}", WHOLE) == [3]

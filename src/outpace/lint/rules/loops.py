@@ -6,8 +6,9 @@ import ast
 from collections.abc import Iterable, Iterator
 
 from outpace.lint.context import LintContext, Message, Rule
-from outpace.lint.source import FUNCTIONS
 from outpace.lint.training_loops import LOOP_NODES, Loop, forces_sync, iter_unconditional, reads_metadata
+from outpace.pyscope.names import used_names
+from outpace.pyscope.nodes import COMPREHENSIONS, FUNCTIONS, Comprehension
 
 _TRACE = ("tensorflow.profiler.experimental.Trace",)
 _EVERY_FEW = "Do it every few steps (`if step % 100 == 0:`), or keep the tensors and convert them after the epoch."
@@ -170,7 +171,6 @@ _WEIGHTS = (
     "non_trainable_weights",
 )
 _HOOKS = ("on_train_batch_begin", "on_train_batch_end", "on_batch_begin", "on_batch_end")
-_COMPREHENSIONS = (ast.ListComp, ast.SetComp, ast.DictComp, ast.GeneratorExp)
 _DEEPEST = 6  # maximum depth of calls from a loop to the code that it runs
 
 
@@ -223,13 +223,13 @@ def _reads(program: LintContext, node: ast.AST) -> Iterator[ast.AST]:
     """Yield the calls in a node that copy all weights: in a loop over them, or at once."""
     if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr == "get_weights":
         yield node
-    elif isinstance(node, (ast.For, *_COMPREHENSIONS)):
+    elif isinstance(node, (ast.For, *COMPREHENSIONS)):
         iterated = [node.iter] if isinstance(node, ast.For) else [part.iter for part in node.generators]
         inner = ast.walk(node) if isinstance(node, ast.For) and _names(program, node.iter, ("layers",)) else iter(())
         if any(_names(program, item, _WEIGHTS) for item in iterated):
             yield from _converted(program, node)
         for below in inner:
-            if below is not node and isinstance(below, (ast.For, *_COMPREHENSIONS)):
+            if below is not node and isinstance(below, (ast.For, *COMPREHENSIONS)):
                 yield from _reads(program, below)
 
 
@@ -246,12 +246,10 @@ def _names(program: LintContext, node: ast.expr, attributes: tuple[str, ...]) ->
     )
 
 
-def _converted(
-    program: LintContext, loop: ast.For | ast.ListComp | ast.SetComp | ast.DictComp | ast.GeneratorExp
-) -> Iterator[ast.AST]:
+def _converted(program: LintContext, loop: ast.For | Comprehension) -> Iterator[ast.AST]:
     """Yield the first call in a loop over weights that makes a NumPy array of one."""
     targets = [loop.target] if isinstance(loop, ast.For) else [part.target for part in loop.generators]
-    names = {item.id for target in targets for item in ast.walk(target) if isinstance(item, ast.Name)}
+    names = {name for target in targets for name in used_names(ast.walk(target))}
     for node in ast.walk(loop):
         if isinstance(node, ast.Call) and not isinstance(program.source.enclosing_function(node), ast.Lambda):
             method = isinstance(node.func, ast.Attribute) and node.func.attr == "numpy" and not node.args

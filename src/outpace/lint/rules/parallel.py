@@ -10,9 +10,9 @@ from collections.abc import Iterator
 from outpace.lint.calls import BATCHING_OPS, LOADERS, UNBATCHING_OPS
 from outpace.lint.context import Edit, Level, LintContext, Message, Rule
 from outpace.lint.functions import PYTHON_CALLS, STATEFUL, Trait
-from outpace.lint.source import FUNCTIONS
 from outpace.lint.values import Stage
 from outpace.model.units import format_count
+from outpace.pyscope.nodes import FUNCTIONS
 
 SMALL_BATCH = (
     8  # below it a small convolutional net spent most of a step outside its kernels (15 against 251 images/s at 1 and 32)

@@ -8,9 +8,10 @@ import ast
 from collections.abc import Iterable, Iterator
 
 from outpace.lint.context import Level, LintContext, Message, Rule
-from outpace.lint.source import FUNCTIONS, Function, iter_scope, parameter_names
 from outpace.lint.training_loops import LOOP_NODES, Loop
 from outpace.model.units import Unit, format_count, humanize
+from outpace.pyscope.names import stored_names, used_names
+from outpace.pyscope.nodes import FUNCTIONS, Function, iter_scope, parameter_names
 from outpace.store.record import FunctionTrace
 
 _GUIDE = "https://www.tensorflow.org/guide/function"
@@ -254,7 +255,7 @@ def _counts(program: LintContext, node: ast.Call, item: ast.expr) -> tuple[str, 
             return item.id, _few(above)
         if isinstance(above, LOOP_NODES) and _counted_up(program, above, item.id):
             return item.id, False
-        if isinstance(above, (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda)):
+        if isinstance(above, FUNCTIONS):
             return None
     return None
 
@@ -275,8 +276,7 @@ def _counters(loop: ast.For) -> list[str]:
 
 
 def _rebound(program: LintContext, loop: Loop, name: str) -> bool:
-    stores = [n for n in ast.walk(loop) if isinstance(n, ast.Name) and n.id == name and isinstance(n.ctx, ast.Store)]
-    return len(stores) > 1
+    return list(stored_names(ast.walk(loop))).count(name) > 1
 
 
 def _few(loop: ast.For) -> bool:
@@ -320,9 +320,9 @@ def _same_each_time(program: LintContext, node: ast.Call) -> bool:
         or any(node in getattr(above, "decorator_list", ()) for above in program.source.iter_ancestors(node))
     ):
         return False
-    changed = {n.id for n in ast.walk(loop) if isinstance(n, ast.Name) and isinstance(n.ctx, ast.Store)}
+    changed = set(stored_names(ast.walk(loop)))
     changed |= {n.name for n in ast.walk(loop) if isinstance(n, (ast.FunctionDef, ast.ClassDef))}
-    used = {n.id for n in ast.walk(node.args[0]) if isinstance(n, ast.Name)} - set(parameter_names(node.args[0]))
+    used = set(used_names(ast.walk(node.args[0]))) - set(parameter_names(node.args[0]))
     return not used & changed
 
 

@@ -17,24 +17,22 @@ from types import FrameType
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from outpace._dataclass import dataclass
+from outpace.pyscope.names import assigned_names, read_names, read_names_outside, required_names, stored_texts
+from outpace.pyscope.nodes import is_stored
 from outpace.tune.loop.jax_calls import compiled_calls
 from outpace.tune.loop.statement import (
     GIVES,
     SAID,
     arguments_before,
-    assigned,
+    called_objects,
     counts_one,
     function_of,
     innermost,
     innermost_around,
     leaves,
     meant,
-    order,
     reached,
-    read,
-    read_outside,
     source_of,
-    stores,
 )
 from outpace.tune.texts.parsed import parsed
 
@@ -116,15 +114,14 @@ class Body:
         """Whether a statement calls a function that is compiled, or one of the user's that takes
         gradients.
         """
-        called = (meant(each.func, names) for each in ast.walk(statement) if isinstance(each, ast.Call))
-        return any(compiled_calls(statement, names)) or any(map(differentiates, called))
+        return any(compiled_calls(statement, names)) or any(map(differentiates, called_objects(statement, names)))
 
     @classmethod
     def prepare(cls, loop: ast.For, names: Mapping[str, Any]) -> None:
         """Let arguments of a step be made before it, where several steps as one function could not
         make them. Nothing else that the loop does changes.
         """
-        changing = {*assigned([loop.target]), *assigned(loop.body)}
+        changing = {*assigned_names([loop.target]), *assigned_names(loop.body)}
         for at, each in reversed(list(enumerate(loop.body))):
             if isinstance(each, (ast.Assign, ast.Expr)) and isinstance(each.value, ast.Call) and cls.makes_step(each, names):
                 wanted = functools.partial(cls.made_before, names=names, changing=changing)
@@ -137,7 +134,7 @@ class Body:
         function has no values for their bounds.
         """
         bounds = [each for each in ast.walk(argument) if isinstance(each, ast.Slice)]
-        return isinstance(argument, ast.Subscript) and any(read([each]) & changing for each in bounds)
+        return isinstance(argument, ast.Subscript) and any(read_names([each]) & changing for each in bounds)
 
     @staticmethod
     def given(value: Any) -> bool:
@@ -181,9 +178,9 @@ class Body:
             return f"the loop at line {loop.lineno} calls no function itself that makes its steps"
         first = _first(loop.body, calls[0], calls[-1], names)
         before, steps, after = loop.body[:first], loop.body[first : calls[-1] + 1], loop.body[calls[-1] + 1 :]
-        needed, written = order(steps)
-        made = {*assigned([loop.target]), *assigned(before)}
-        later = {*read(after), *read_outside(function_of(frame, tree), loop.lineno, loop.end_lineno or loop.lineno)}
+        needed, written = required_names(steps), assigned_names(steps)
+        made = {*assigned_names([loop.target]), *assigned_names(before)}
+        later = {*read_names(after), *read_names_outside(function_of(frame, tree), loop.lineno, loop.end_lineno or loop.lineno)}
         carried = tuple(name for name in needed if name in written)
         inputs = tuple(name for name in needed if name in made and name not in written)
         fixed = tuple(name for name in needed if name not in (*made, *written) and cls.given(names.get(name, builtins)))
@@ -199,8 +196,8 @@ class Body:
             return f"the loop at line {self.loop.lineno} can be left, or begun anew, in the midst of a step"
         if self.loop.orelse:
             return f"the loop at line {self.loop.lineno} has an `else`"
-        needed, made = order(self.before)
-        counted = [name for name in needed if name in made and name not in assigned([self.loop.target])]
+        needed, made = required_names(self.before), assigned_names(self.before)
+        counted = [name for name in needed if name in made and name not in assigned_names([self.loop.target])]
         if counted:
             return f"{counted[0]}, which the step needs, is counted on in each step"
         return ""
@@ -250,12 +247,12 @@ class Body:
         """The test of a condition, asked before the steps are made; None where it depends on what
         they give.
         """
-        item, stored = (*self.inputs, *self.beside), stores([self.loop])
+        item, stored = (*self.inputs, *self.beside), stored_texts(self.loop)
         counted = {
             ast.unparse(each.target): each.lineno for each in self.after if isinstance(each, ast.AugAssign) and counts_one(each)
         }
         test = copy.deepcopy(condition.test)
-        if any(isinstance(each, (ast.Call, ast.NamedExpr, ast.Await)) for each in ast.walk(test)) or {"item", "n"} & read(
+        if any(isinstance(each, (ast.Call, ast.NamedExpr, ast.Await)) for each in ast.walk(test)) or {"item", "n"} & read_names(
             [test]
         ):
             return None
@@ -276,7 +273,7 @@ class Body:
         if not self.carried:
             return "no name is given to the step and assigned by it, so that the program's state is not seen"
         for each in self.steps:
-            attribute = any(isinstance(node, ast.Attribute) and isinstance(node.ctx, ast.Store) for node in ast.walk(each))
+            attribute = any(isinstance(node, ast.Attribute) and is_stored(node) for node in ast.walk(each))
             if attribute or not isinstance(each, (ast.Assign, ast.AnnAssign, ast.AugAssign)):
                 return f"the step at line {each.lineno} is more than assignments of names"
         return ""
@@ -345,8 +342,8 @@ def _first(body: Sequence[ast.stmt], first: int, last: int, names: Mapping[str, 
 
 def carries(statement: ast.stmt, step: Sequence[ast.stmt], names: Mapping[str, Any]) -> bool:
     """Whether one of a step's statements assigns arrays of JAX that the next step needs."""
-    needed, made = order(step)
-    return any(name in needed and name in made and _arrays(names.get(name)) for name in assigned([statement]))
+    carried = {*required_names(step)} & {*assigned_names(step)} & {*assigned_names([statement])}
+    return any(_arrays(names.get(name)) for name in carried)
 
 
 def _arrays(value: Any) -> bool:

@@ -14,14 +14,11 @@ import types
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
+from outpace.pyscope.mutations import MUTATING_METHODS, VALUE_METHODS, assignment_targets, mutated_object, root_name
+from outpace.pyscope.names import outer_names, stored_names
+from outpace.pyscope.nodes import DEFINITIONS, is_read, is_stored, iter_calls
 from outpace.tune.texts.parsed import parsed
 
-_CHANGES = frozenset(
-    {"append", "extend", "insert", "add", "update", "pop", "popleft", "appendleft", "remove", "clear", "setdefault", "write"}
-)
-_GIVES = frozenset(
-    {"pop", "popleft", "setdefault", "write"}
-)  # of them those that give a value; one that another gives is its purpose
 _READS = frozenset({"numpy", "item", "tolist"})  # a tensor's value, which a graph does not have
 _CALLS = frozenset({"float", "int", "bool", "print", "input", "open", "next"})
 _CHANCE = ("random.", "numpy.random.", "secrets.", "time.", "datetime.", "os.")
@@ -56,45 +53,43 @@ def _found(function: Any, depth: int, seen: set[Any], given: Sequence[Any] = ())
         yield f"calls {getattr(function, '__name__', function)}, whose source is not at hand"
         return
     names = {**function.__globals__, **inspect.getclosurevars(function).nonlocals}
-    own = {each.id for each in ast.walk(tree) if isinstance(each, ast.Name) and isinstance(each.ctx, ast.Store)}
-    own -= {name for each in ast.walk(tree) if isinstance(each, (ast.Global, ast.Nonlocal)) for name in each.names}
+    own = set(stored_names(ast.walk(tree))) - outer_names(ast.walk(tree))
     changing = _attributes(function)
     changed = {name for name in _contents(function) - own if hasattr(names.get(name), "__setitem__")}
     known = {**names, **dict(zip(code.co_varnames, given, strict=False))}
     kept = {each.value for each in ast.walk(tree) if isinstance(each, (ast.Assign, ast.AnnAssign, ast.Return))}
     for node in ast.walk(tree):
-        yield from _of(node, own, node in kept)
+        yield from _of(node, own, known, node in kept)
         if isinstance(node, ast.Call) and (drawn := _chance(node.func, known)):
             yield f"calls {drawn}(), which a graph does only once"
         method = _held(node.func, known) if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) else None
         if isinstance(node, ast.Call) and isinstance(method, types.FunctionType) and _users(method):
             yield from (f"calls {ast.unparse(node.func)}, which {why}" for why in _found(method, depth + 1, seen))
-        if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Load) and node.id in changed:
+        if isinstance(node, ast.Name) and is_read(node) and node.id in changed:
             yield f"reads {node.id}, whose content the program changes"
-        if isinstance(node, ast.Attribute) and isinstance(node.ctx, ast.Load) and _changes(node, changing, known):
+        if isinstance(node, ast.Attribute) and is_read(node) and _changes(node, changing, known):
             yield f"reads {ast.unparse(node)}, which the program assigns again"
-        if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Load) and node.id in names and node.id not in own:
+        if isinstance(node, ast.Name) and is_read(node) and node.id in names and node.id not in own:
             yield from _constant(node.id, names[node.id], function)
             if isinstance(names[node.id], types.FunctionType) and _users(names[node.id]):
                 yield from _found(names[node.id], depth + 1, seen)
 
 
-def _of(node: ast.AST, own: set[str], kept: bool) -> Iterator[str]:
+def _of(node: ast.AST, own: set[str], known: Mapping[str, Any], kept: bool) -> Iterator[str]:
     """What a node of the function's source does to Python's state. `kept`: what it gives gets a
     name, or is returned.
     """
     if isinstance(node, (ast.Global, ast.Nonlocal)):
         yield f"assigns {', '.join(node.names)} outside of itself"
     if isinstance(node, (ast.Assign, ast.AugAssign, ast.AnnAssign)):
-        targets = node.targets if isinstance(node, ast.Assign) else [node.target]
-        for target in targets:
-            base = _base(target)
-            if isinstance(target, (ast.Attribute, ast.Subscript)) and base not in own:
+        for target in assignment_targets(node):
+            if isinstance(target, (ast.Attribute, ast.Subscript)) and root_name(target) not in own:
                 yield f"assigns {ast.unparse(target)}"
     if isinstance(node, ast.Call):
         text = ast.unparse(node.func)
-        changes = _GIVES if kept else _CHANGES  # `updates, state = optimizer.update(...)` changes nothing
-        if isinstance(node.func, ast.Attribute) and node.func.attr in changes and _base(node.func) not in own:
+        # `updates, state = optimizer.update(...)` changes nothing: what it gives is its purpose
+        changed = mutated_object(node, VALUE_METHODS if kept else MUTATING_METHODS)
+        if changed is not None and root_name(changed) not in own and not _library(_held(changed, known)):
             yield f"calls {text}, which changes what lives on after the step"
         if isinstance(node.func, ast.Attribute) and node.func.attr in _READS:
             yield f"calls {text}(), which needs a value that a graph does not have"
@@ -148,18 +143,14 @@ def _contents(function: Any) -> set[str]:
     """Names whose content a function's file, or the script, changes: an element of a dictionary, a
     list or an array.
     """
-    found = set()
+    found: list[ast.expr | None] = []
     for tree in _files(function):
         for node in ast.walk(tree):
-            if (
-                isinstance(node, ast.Subscript)
-                and isinstance(node.ctx, (ast.Store, ast.Del))
-                and isinstance(node.value, ast.Name)
-            ):
-                found.add(node.value.id)
-            if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and isinstance(node.func.value, ast.Name):
-                found |= {node.func.value.id} if node.func.attr in _CHANGES else set()
-    return found
+            if isinstance(node, ast.Subscript) and not is_read(node):
+                found.append(node.value)
+            if isinstance(node, ast.Call):
+                found.append(mutated_object(node))
+    return {each.id for each in found if isinstance(each, ast.Name)}
 
 
 def _constant(name: str, value: Any, function: Any) -> Iterator[str]:
@@ -205,13 +196,13 @@ def _attributes(function: Any) -> tuple[set[str], set[str]]:
     todo: list[ast.AST] = [*_files(function)]
     while todo:
         node = todo.pop()
-        if isinstance(node, ast.Attribute) and isinstance(node.ctx, ast.Store):
+        if isinstance(node, ast.Attribute) and is_stored(node):
             found.add(node.attr)
         if not (isinstance(node, ast.FunctionDef) and node.name in _CONSTRUCTORS):
             todo += ast.iter_child_nodes(node)
     trees = _files(function)
-    functions = [node for tree in trees for node in ast.walk(tree) if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef))]
-    called = {id(node.func) for tree in trees for node in ast.walk(tree) if isinstance(node, ast.Call)}
+    functions = [node for tree in trees for node in ast.walk(tree) if isinstance(node, DEFINITIONS)]
+    called = {id(call.func) for call in iter_calls(*trees)}
     names = {said for tree in trees for node in ast.walk(tree) if id(node) not in called and (said := _mentioned(node))}
     reached: list[ast.AST] = [node for tree in trees for node in ast.walk(tree) if isinstance(node, (ast.For, ast.While))]
     others = [each for each in functions if each.name not in _CONSTRUCTORS]
@@ -220,12 +211,12 @@ def _attributes(function: Any) -> tuple[set[str], set[str]]:
         names |= {said for node in ast.walk(each) if (said := _mentioned(node))}
         reached += [new for new in others if new.name in names and new not in reached]
     stored = (node for each in reached for node in ast.walk(each))
-    return found, {node.attr for node in stored if isinstance(node, ast.Attribute) and isinstance(node.ctx, ast.Store)}
+    return found, {node.attr for node in stored if isinstance(node, ast.Attribute) and is_stored(node)}
 
 
 def _mentioned(node: ast.AST) -> str:
     """The name, or the attribute's, that a node reads; empty for none."""
-    if isinstance(node, (ast.Name, ast.Attribute)) and isinstance(node.ctx, ast.Load):
+    if isinstance(node, (ast.Name, ast.Attribute)) and is_read(node):
         return node.id if isinstance(node, ast.Name) else node.attr
     return ""
 
@@ -235,19 +226,15 @@ def _assigned(name: str, function: Any) -> int:
     several.
     """
     tree = _file(function)
-    plain = sum(_stores(node, name) for node in tree.body)
     nested = [node for node in ast.walk(tree) if isinstance(node, (ast.For, ast.While))]
-    return plain + sum(_stores(node, name) for node in nested)
+    return sum(list(stored_names(ast.walk(node))).count(name) for node in [tree, *nested])
 
 
-def _stores(node: ast.AST, name: str) -> int:
-    return sum(isinstance(each, ast.Name) and each.id == name and isinstance(each.ctx, ast.Store) for each in ast.walk(node))
+def _library(value: Any) -> bool:
+    """Whether a value is a module of a library, whose functions are no methods: `tf.fill`."""
+    from outpace.capture import frames
 
-
-def _base(node: ast.AST) -> str:
-    while isinstance(node, (ast.Attribute, ast.Subscript, ast.Call)):
-        node = node.func if isinstance(node, ast.Call) else node.value
-    return node.id if isinstance(node, ast.Name) else ""
+    return isinstance(value, types.ModuleType) and not frames.is_user_file(getattr(value, "__file__", None) or "<built-in>")
 
 
 def _users(function: types.FunctionType) -> bool:

@@ -14,6 +14,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from types import CodeType, FunctionType, ModuleType
 from typing import Any
 
+from outpace.pyscope.nodes import iter_calls
 from outpace.tune.loop.statement import meant
 
 COMPILED, GRADIENT = "compiled", "gradient"
@@ -245,17 +246,16 @@ def compiled_calls(node: ast.AST, names: Mapping[str, Any]) -> Iterator[tuple[as
     """The calls of functions that `jax.jit` made, and how many arguments these have been given
     before; LIBRARYS where a library is in between.
     """
-    for each in ast.walk(node):
-        if isinstance(each, ast.Call):
-            function: Any = meant(each.func, names)
-            given = 0
-            while isinstance(function, functools.partial):
-                function, given = function.func, given + len(function.args)
-            if not isinstance(function, JaxFunction):  # what a library has put around one
-                function = next((held for held in _held(function) if isinstance(held, JaxFunction)), None)
-                given = LIBRARYS
-            if isinstance(function, JaxFunction) and function.kind == COMPILED:
-                yield each, function, given
+    for call in iter_calls(node):
+        function: Any = meant(call.func, names)
+        given = 0
+        while isinstance(function, functools.partial):
+            function, given = function.func, given + len(function.args)
+        if not isinstance(function, JaxFunction):  # what a library has put around one
+            function = next((held for held in _held(function) if isinstance(held, JaxFunction)), None)
+            given = LIBRARYS
+        if isinstance(function, JaxFunction) and function.kind == COMPILED:
+            yield call, function, given
 
 
 def _held(function: Any) -> list[Any]:

@@ -12,7 +12,8 @@ from types import FrameType
 from typing import Any, TypeGuard
 
 from outpace._dataclass import dataclass
-from outpace.tune.loop.statement import assigned, order, read
+from outpace.pyscope.names import assigned_names, read_names, required_names, unused_name
+from outpace.pyscope.nodes import COMPREHENSIONS, is_read
 
 AT_ONCE = 50  # steps whose values are read together
 _READS = frozenset(
@@ -24,7 +25,6 @@ _WAITING = _READING | {"block_until_ready"}
 _FUNCTIONS = ("asarray", "array", "device_get", "block_until_ready")
 _ON_BATCH = frozenset({"train_on_batch", "test_on_batch"})
 _PLAIN = (ast.Expr, ast.Assign, ast.AugAssign, ast.AnnAssign)
-_INNER = (ast.Lambda, ast.ListComp, ast.SetComp, ast.DictComp, ast.GeneratorExp)  # with names of their own
 _DEEPEST = 3  # values in values that are looked at
 
 
@@ -67,7 +67,7 @@ def later_of(frame: FrameType, loop: ast.For | ast.While, makes_step: Callable[[
     step, or a part of it.
     """
     values = {**frame.f_globals, **frame.f_locals}
-    made = assigned([loop])
+    made = assigned_names([loop])
     tensors = {name for name in made if _holds_tensor(values.get(name))}
     found: list[Sync] = []
     stay: list[tuple[int, str]] = []
@@ -96,11 +96,11 @@ def later_of(frame: FrameType, loop: ast.For | ast.While, makes_step: Callable[[
 
 def _with_readers(statements: Sequence[ast.stmt]) -> list[ast.stmt]:
     """The first statement, and those that read what it assigns, or what they do."""
-    group, own = [statements[0]], {*assigned(statements[:1])}
+    group, own = [statements[0]], {*assigned_names(statements[:1])}
     for each in statements[1:]:
-        if own & read([each]):
+        if own & read_names([each]):
             group.append(each)
-            own |= {*assigned([each])}
+            own |= {*assigned_names([each])}
     return group
 
 
@@ -110,14 +110,14 @@ def _stays(group: Sequence[ast.stmt], loop: ast.For | ast.While, later: _Later, 
     for each in group:
         if not isinstance(each, _PLAIN):
             return f"what is done at line {each.lineno} decides what the loop does"
-        if makes_step(each) or later.tensors & {*assigned([each])}:
+        if makes_step(each) or later.tensors & {*assigned_names([each])}:
             return f"what it gives is needed in the step, at line {each.lineno}"
     rest = [each for each in loop.body if each not in later.moved]
     head: list[ast.AST] = [loop.target, loop.iter] if isinstance(loop, ast.For) else [loop.test]
-    changed = {*assigned(group), *later.touched(group)} & {*read([*head, *rest]), *assigned([*head, *rest])}
+    changed = {*assigned_names(group), *later.touched(group)} & {*read_names([*head, *rest]), *assigned_names([*head, *rest])}
     if changed:
         return f"{min(changed)}, which line {line} changes, is needed by other statements of the loop"
-    held = read([later.texts_of[each] for each in group]) & later.states
+    held = read_names([later.texts_of[each] for each in group]) & later.states
     return f"line {line} reads {min(held)}, which would be held for many steps" if held else ""
 
 
@@ -144,7 +144,7 @@ def _asks_keras(node: ast.AST) -> TypeGuard[ast.Call]:
 
 
 def _is_read(call: ast.Call, tensors: set[str]) -> bool:
-    given = bool(tensors & read(call.args))
+    given = bool(tensors & read_names(call.args))
     if isinstance(call.func, ast.Name):
         asks = (each.func for each in call.args if isinstance(each, ast.Call))
         metric = any(isinstance(each, ast.Attribute) and each.attr == "result" for each in asks)
@@ -153,7 +153,7 @@ def _is_read(call: ast.Call, tensors: set[str]) -> bool:
         return False
     if call.func.attr in _READING and not call.args:
         return True
-    waits = call.func.attr == "block_until_ready" and tensors & read([call.func.value])
+    waits = call.func.attr == "block_until_ready" and tensors & read_names([call.func.value])
     return bool(waits) or (
         given and call.func.attr in _FUNCTIONS and ast.unparse(call.func.value) in ("np", "numpy", "jax", "onp")
     )
@@ -169,11 +169,11 @@ class _Later(ast.NodeTransformer):
         self, loop: ast.For | ast.While, moved: Sequence[ast.stmt], values: Mapping[str, Any], tensors: set[str]
     ) -> None:
         self.moved, self.tensors, self._values = moved, tensors, values
-        self._own = {*assigned(moved)}  # what they assign themselves
-        self._stored = {*assigned([loop])} - self._own
+        self._own = {*assigned_names(moved)}  # what they assign themselves
+        self._stored = {*assigned_names([loop])} - self._own
         self._taken = {*values, *self._stored, *self._own}
-        needed, made = order(loop.body)
-        self.states = {name for name in {*needed} & {*made} & tensors if getattr(values.get(name), "shape", None) != ()}
+        carried = {*required_names(loop.body)} & {*assigned_names(loop.body)}
+        self.states = {name for name in carried & tensors if getattr(values.get(name), "shape", None) != ()}
         self.given: dict[str, str] = {}
         self.texts_of: dict[ast.stmt, ast.stmt] = {}
         self._aside: dict[ast.stmt, tuple[tuple[str, str], ...]] = {}
@@ -191,13 +191,13 @@ class _Later(ast.NodeTransformer):
         """Names of the program's objects that some of them may change or read: neither functions,
         modules nor numbers.
         """
-        names = read([self.texts_of[each] for each in group]) - {*self.given} - self._own
+        names = read_names([self.texts_of[each] for each in group]) - {*self.given} - self._own
         objects = {name: self._values[name] for name in names if name in self._values}
         plain = (int, float, str, type(sys))
         return {name for name, value in objects.items() if not callable(value) and not isinstance(value, plain)}
 
     def visit_Name(self, node: ast.Name) -> ast.AST:
-        if node.id in self._stored and isinstance(node.ctx, ast.Load):
+        if node.id in self._stored and is_read(node):
             self.given[node.id] = node.id
         return node
 
@@ -222,18 +222,18 @@ class _Later(ast.NodeTransformer):
 
     def generic_visit(self, node: ast.AST) -> ast.AST:
         """Expressions with names of their own stay whole."""
-        if isinstance(node, _INNER):
+        if isinstance(node, (ast.Lambda, *COMPREHENSIONS)):
             self._names(node)
             return node
         return super().generic_visit(node)
 
     def _names(self, node: ast.AST) -> None:
-        for name in read([node]) & self._stored:
+        for name in read_names([node]) & self._stored:
             self.given[name] = name
 
     def _kept(self, node: ast.expr) -> ast.AST:
         """An expression that is evaluated in its step."""
-        if read([node]) & self._own or not isinstance(getattr(node, "ctx", ast.Load()), ast.Load):
+        if read_names([node]) & self._own or not isinstance(getattr(node, "ctx", ast.Load()), ast.Load):
             self._names(node)
             return node
         text = ast.unparse(node)
@@ -241,7 +241,7 @@ class _Later(ast.NodeTransformer):
         if name is None:
             words = [each.attr for each in ast.walk(node) if isinstance(each, ast.Attribute)]
             wanted = words[0] if words else "value"
-            name = next(each for each in (wanted, *(f"{wanted}_{at}" for at in range(2, 100))) if each not in self._taken)
+            name = unused_name(wanted, self._taken)
             self._taken.add(name)
             self.given[name] = text
         return ast.copy_location(ast.Name(name, ast.Load()), node)

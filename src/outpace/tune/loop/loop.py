@@ -19,6 +19,7 @@ from outpace._dataclass import dataclass
 from outpace.capture.frames import code_of, is_keras_code
 from outpace.capture.iterators import iterator_class
 from outpace.model.errors import UsageError
+from outpace.pyscope.nodes import iter_calls
 from outpace.tune.loop.body import Body, differentiates
 from outpace.tune.loop.donation import Donation
 from outpace.tune.loop.found import Found
@@ -299,8 +300,7 @@ def _called_step(found: Found, statement: Statement, frame: FrameType) -> Step |
 
 def _called(statements: Sequence[ast.AST], names: Mapping[str, Any]) -> list[tuple[str, FunctionType]]:
     """Plain functions that statements call, by name."""
-    calls = (node for each in statements for node in ast.walk(each) if isinstance(node, ast.Call))
-    named = ((call.func.id, names.get(call.func.id)) for call in calls if isinstance(call.func, ast.Name))
+    named = ((call.func.id, names.get(call.func.id)) for call in iter_calls(*statements) if isinstance(call.func, ast.Name))
     return [(name, each) for name, each in named if isinstance(each, FunctionType)]
 
 

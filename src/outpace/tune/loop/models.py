@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING, Any
 
 from outpace._dataclass import dataclass
 from outpace.capture import frames
+from outpace.pyscope.names import assigned_names
 from outpace.tune.loop.frozen import frozen
-from outpace.tune.loop.statement import assigned
 from outpace.tune.loop.step import users_frame
 from outpace.tune.program.state import layers_of
 
@@ -137,7 +137,7 @@ class Models:
         return None
 
     def _name(self, model: Any) -> str:
-        frame, made = self._statement.frame, {*assigned([self._statement.node])}
+        frame, made = self._statement.frame, {*assigned_names([self._statement.node])}
         held: Mapping[str, Any] = {
             name: value for name, value in {**frame.f_globals, **frame.f_locals}.items() if name not in made
         }

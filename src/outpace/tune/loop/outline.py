@@ -13,21 +13,19 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from outpace._dataclass import dataclass
+from outpace.pyscope.names import assigned_names, read_names, read_names_outside, required_names, unused_name, used_names
+from outpace.pyscope.nodes import SCOPES, contains, is_stored, iter_calls
 from outpace.tune.loop.body import GRADIENTS, carries, differentiates
 from outpace.tune.loop.jax_calls import COMPILED, GRADIENT, JaxFunction
 from outpace.tune.loop.statement import (
     FIXED,
     Statement,
-    assigned,
+    called_objects,
     function_of,
     holds,
     in_script,
     loop_at,
     loop_of,
-    meant,
-    order,
-    read,
-    read_outside,
     source_of,
 )
 from outpace.tune.loop.step import Outline, Step, users_frame
@@ -69,9 +67,9 @@ def _outlined(statement: Statement, span: Span, aside: ast.AST | None = None) ->
 def _around(loop: ast.For | ast.While, body: Sequence[ast.stmt]) -> set[str]:
     """Names that a loop assigns around the body of the loop in it whose body this is."""
     loops = [each for each in ast.walk(loop) if isinstance(each, (ast.For, ast.While))]
-    inner = next((each for each in reversed(loops) if any(node is body[0] for node in ast.walk(each))), None)
-    own = assigned([inner]) if inner is not None else []
-    return set(assigned([loop])) - set(own)
+    inner = next((each for each in reversed(loops) if contains(each, body[0])), None)
+    own = assigned_names([inner]) if inner is not None else []
+    return set(assigned_names([loop])) - set(own)
 
 
 def _in_function(statement: Statement, span: Span) -> Outline | None:
@@ -91,7 +89,7 @@ def _bodies(node: ast.AST, line: int) -> Iterator[list[ast.stmt]]:
     condition the branch that runs now, at that line: another one may never run.
     """
     for child in ast.iter_child_nodes(node):
-        if not isinstance(child, (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda, ast.ClassDef)):
+        if not isinstance(child, SCOPES):
             yield from _bodies(child, line)
     if isinstance(node, (ast.For, ast.While)):
         yield node.body
@@ -116,12 +114,10 @@ class Parted:
         """
         looks = [*_looks(between, own)]
         step = [each for each in map(_Without(looks).visit, between) if each is not None]
-        stored = [
-            each for statement in step for each in ast.walk(statement) if isinstance(getattr(each, "ctx", None), ast.Store)
-        ]
+        stored = [each for statement in step for each in ast.walk(statement) if is_stored(each)]
         for each in looks:
             later = {node.id for node in stored if isinstance(node, ast.Name) and node.lineno > each.lineno}
-            if read([each]) & later or any(isinstance(node, FIXED) for node in ast.walk(each)):
+            if read_names([each]) & later or any(isinstance(node, FIXED) for node in ast.walk(each)):
                 return None
         empty = any(isinstance(node, ast.With) and not node.body for statement in step for node in ast.walk(statement))
         return None if empty or not step or step[0].lineno != between[0].lineno else cls(len(between), step, looks)
@@ -131,7 +127,7 @@ def _looks(statements: Sequence[ast.stmt], own: Callable[[ast.stmt], bool]) -> I
     for each in statements:
         if isinstance(each, ast.With):
             yield from _looks(each.body, own)
-        elif not assigned([each]) and not own(each):
+        elif not assigned_names([each]) and not own(each):
             yield each
 
 
@@ -168,7 +164,7 @@ def _span(body: Sequence[ast.stmt], names: Mapping[str, Any], changing: set[str]
     while last is not None and last + 1 < len(body) and _counts(body[last + 1], changing):
         last += 1
     parted = Parted.of(body[first : last + 1], _changes) if last is not None else None
-    if parted is None or any(name in changing and _number(names.get(name)) for name in order(parted.step)[0]):
+    if parted is None or any(name in changing and _number(names.get(name)) for name in required_names(parted.step)):
         return None
     return None if any(isinstance(each, FIXED) for statement in parted.step for each in ast.walk(statement)) else parted
 
@@ -182,28 +178,25 @@ def _tapes(statement: ast.stmt, names: Mapping[str, Any]) -> bool:
     """Whether a statement takes gradients: by a tape of its own, or in a plain function of the
     user's that it calls.
     """
-    for each in ast.walk(statement):
-        if isinstance(each, ast.Call):
-            if ast.unparse(each.func).endswith(TAPE):
-                return True
-            target = names.get(each.func.id) if isinstance(each.func, ast.Name) else None
-            if takes_gradients(target):
-                return True
+    for call in iter_calls(statement):
+        target = names.get(call.func.id) if isinstance(call.func, ast.Name) else None
+        if ast.unparse(call.func).endswith(TAPE) or takes_gradients(target):
+            return True
     return False
 
 
 def _applies(statement: ast.stmt) -> bool:
-    return any(
-        isinstance(each, ast.Call) and isinstance(each.func, ast.Attribute) and each.func.attr in _APPLIES
-        for each in ast.walk(statement)
-    )
+    return bool(_methods(statement) & _APPLIES)
 
 
 def _changes(statement: ast.stmt) -> bool:
     """Whether a statement calls a method that changes weights, variables or metrics."""
-    calls = (each.func for each in ast.walk(statement) if isinstance(each, ast.Call))
-    methods = {each.attr for each in calls if isinstance(each, ast.Attribute)}
-    return bool(methods & _APPLIES) or any(each.startswith(("assign", "update_state")) for each in methods)
+    return _applies(statement) or any(each.startswith(("assign", "update_state")) for each in _methods(statement))
+
+
+def _methods(statement: ast.stmt) -> set[str]:
+    """The names of the methods that a statement calls."""
+    return {call.func.attr for call in iter_calls(statement) if isinstance(call.func, ast.Attribute)}
 
 
 def _counts(statement: ast.stmt, changing: set[str]) -> bool:
@@ -211,7 +204,7 @@ def _counts(statement: ast.stmt, changing: set[str]) -> bool:
     `accuracy.update_state(labels, logits)`.
     """
     func = statement.value.func if isinstance(statement, ast.Expr) and isinstance(statement.value, ast.Call) else None
-    return isinstance(func, ast.Attribute) and func.attr == "update_state" and not read([func.value]) & changing
+    return isinstance(func, ast.Attribute) and func.attr == "update_state" and not read_names([func.value]) & changing
 
 
 def _number(value: Any) -> bool:
@@ -250,7 +243,7 @@ def _begin(body: Sequence[ast.stmt], first: int, last: int, names: Mapping[str, 
     it defines for that, and the arrays that it carries on right before.
     """
     while True:
-        needed, _ = order(body[first : last + 1])
+        needed = required_names(body[first : last + 1])
         earliest = min((at for at in range(first) if _functions([body[at]], names) & set(needed)), default=first)
         if (
             earliest == first
@@ -266,7 +259,7 @@ def _begin(body: Sequence[ast.stmt], first: int, last: int, names: Mapping[str, 
 
 def _functions(statements: Sequence[ast.stmt], names: Mapping[str, Any]) -> set[str]:
     """Names that statements give to functions."""
-    return {name for name in assigned(statements) if isinstance(names.get(name), types.FunctionType)}
+    return {name for name in assigned_names(statements) if isinstance(names.get(name), types.FunctionType)}
 
 
 def _assigns(statement: ast.stmt) -> bool:
@@ -274,10 +267,9 @@ def _assigns(statement: ast.stmt) -> bool:
     if isinstance(statement, ast.FunctionDef):
         return not any(isinstance(each, _BEYOND) for each in ast.walk(statement))
     nodes = list(ast.walk(statement))
-    stored = [each for each in nodes if isinstance(getattr(each, "ctx", None), ast.Store)]
     return (
         isinstance(statement, (ast.Assign, ast.AnnAssign, ast.AugAssign))
-        and all(isinstance(each, (ast.Name, ast.Tuple, ast.List, ast.Starred)) for each in stored)
+        and all(isinstance(each, (ast.Name, ast.Tuple, ast.List, ast.Starred)) for each in filter(is_stored, nodes))
         and not any(isinstance(each, FIXED) for each in nodes)
     )
 
@@ -288,7 +280,7 @@ def _differentiates(statement: ast.stmt, names: Mapping[str, Any]) -> bool:
         return False
     if _inline(statement, names):
         return True
-    for function in _called(statement, names):
+    for function in called_objects(statement, names):
         python = function.python if isinstance(function, JaxFunction) else function
         if isinstance(python, JaxFunction) and python.kind == GRADIENT:
             return True
@@ -301,21 +293,15 @@ def _inline(statement: ast.stmt, names: Mapping[str, Any]) -> bool:
     """Whether a statement takes gradients itself: `jax.grad(loss)(weights)`, or a name for
     `jax.grad(loss)`.
     """
-    calls = (each.func for each in ast.walk(statement) if isinstance(each, ast.Call))
-    made = (each for each in calls if isinstance(each, ast.Call))
+    made = (call.func for call in iter_calls(statement) if isinstance(call.func, ast.Call))
     return any(ast.unparse(each.func).rpartition(".")[2] in GRADIENTS for each in made) or any(
-        isinstance(function, JaxFunction) and function.kind == GRADIENT for function in _called(statement, names)
+        isinstance(function, JaxFunction) and function.kind == GRADIENT for function in called_objects(statement, names)
     )
-
-
-def _called(statement: ast.stmt, names: Mapping[str, Any]) -> Iterator[Any]:
-    """What a statement calls, as far as that can be told."""
-    return (meant(each.func, names) for each in ast.walk(statement) if isinstance(each, ast.Call))
 
 
 def _eager(statement: ast.stmt, names: Mapping[str, Any]) -> bool:
     """Whether a statement computes outside of compiled functions."""
-    called = list(_called(statement, names))
+    called = list(called_objects(statement, names))
     return not called or any(not isinstance(each, JaxFunction) or each.kind != COMPILED for each in called)
 
 
@@ -327,21 +313,18 @@ def _made(statement: Statement, parted: Parted, aside: ast.AST | None) -> Outlin
     whole = loop_of(tree, statement.line)
     if whole is None:
         return None
-    stored = set(assigned([whole]))
-    reads, writes = order(body)
+    stored = set(assigned_names([whole]))
     if aside is not None:
         stored |= {
             *statement.frame.f_code.co_varnames,
             *statement.frame.f_code.co_cellvars,
             *statement.frame.f_code.co_freevars,
         }
-    given = tuple(name for name in reads if name in stored)
-    elsewhere = set(read_outside(aside or tree, first, last)) | read(parted.looks)
-    returned = tuple(name for name in writes if name in elsewhere or name in given)
-    used = {each.id for each in ast.walk(tree) if isinstance(each, ast.Name)} | {
-        each.name for each in ast.walk(tree) if isinstance(each, (ast.FunctionDef, ast.ClassDef))
-    }
-    name = next(each for each in ("train_step", *(f"train_step_{at}" for at in range(2, 100))) if each not in used)
+    given = tuple(name for name in required_names(body) if name in stored)
+    elsewhere = set(read_names_outside(aside or tree, first, last)) | read_names(parted.looks)
+    returned = tuple(name for name in assigned_names(body) if name in elsewhere or name in given)
+    defined = {each.name for each in ast.walk(tree) if isinstance(each, (ast.FunctionDef, ast.ClassDef))}
+    name = unused_name("train_step", {*used_names(ast.walk(tree)), *defined})
     text = f"def {name}({', '.join(given)}):\n"
     own = (line for at, line in enumerate(lines[first - 1 : last], first) if not any(holds(each, at) for each in parted.looks))
     text += textwrap.indent(textwrap.dedent("".join(own)).rstrip() + "\n", "    ")

@@ -1,5 +1,5 @@
-"""The loop in the user's source that makes the training steps, found in the stack; and the names
-that statements read and assign.
+"""The loop in the user's source that makes the training steps, found in the stack; and what its
+statements mean and do.
 """
 
 from __future__ import annotations
@@ -14,6 +14,8 @@ from typing import Any
 
 from outpace._dataclass import dataclass
 from outpace.capture import frames
+from outpace.pyscope.names import read_names, unused_name, used_names
+from outpace.pyscope.nodes import DEFINITIONS, SCOPES, code_line, iter_calls
 from outpace.tune.texts.parsed import parsed
 
 _GENERATORS = inspect.CO_GENERATOR | inspect.CO_COROUTINE | inspect.CO_ASYNC_GENERATOR
@@ -98,7 +100,7 @@ def loops_around(tree: ast.AST, line: int) -> list[ast.For | ast.While]:
     found: list[ast.For | ast.While] = []
     node: ast.AST | None = tree
     while node is not None:
-        if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef, ast.Lambda)):
+        if isinstance(node, SCOPES):
             found.clear()
         if isinstance(node, (ast.For, ast.While)):
             found.append(node)
@@ -115,42 +117,20 @@ def holds(node: ast.AST, line: int) -> bool:
 def function_of(frame: FrameType, tree: ast.AST) -> ast.AST:
     """The definition that a frame runs, in the tree of its file; the file where it is not found."""
     for node in ast.walk(tree):
-        if not isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef)) or not holds(node, frame.f_lineno):
-            continue
-        if min([node.lineno, *(each.lineno for each in node.decorator_list)]) == frame.f_code.co_firstlineno:
+        if isinstance(node, DEFINITIONS) and holds(node, frame.f_lineno) and code_line(node) == frame.f_code.co_firstlineno:
             return node
     return tree
 
 
 LEAVES = (ast.Return, ast.Break, ast.Continue, ast.Yield, ast.YieldFrom, ast.Await)  # by which a step can be left
 FIXED = (*LEAVES, ast.Global, ast.Nonlocal)  # what means something else in a function of its own
-_INNER = (ast.ListComp, ast.SetComp, ast.GeneratorExp, ast.DictComp)
-_FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda)
-
-
-def order(body: Sequence[ast.AST]) -> tuple[list[str], list[str]]:
-    """Names that are read before they are assigned, and those that are assigned, in order."""
-    reads: dict[str, None] = {}
-    writes: dict[str, None] = {}
-    for statement in body:
-        for name, stored in _names(statement):
-            if stored:
-                writes[name] = None
-            elif name not in writes:
-                reads[name] = None
-    return list(reads), list(writes)
-
-
-def read(body: Sequence[ast.AST]) -> set[str]:
-    """Names that are read."""
-    return {name for statement in body for name, stored in _names(statement) if not stored}
 
 
 def reached(body: Sequence[ast.AST], names: Mapping[str, Any]) -> set[str]:
     """Names that are read, by the statements or by plain functions that these name, and those that
     they name.
     """
-    found, todo = read(body), list(read(body))
+    found, todo = read_names(body), list(read_names(body))
     while todo:
         function = names.get(todo.pop())
         if isinstance(function, FunctionType):
@@ -168,46 +148,6 @@ def codes(code: CodeType) -> Iterator[CodeType]:
             yield from codes(constant)
 
 
-def assigned(body: Sequence[ast.AST]) -> list[str]:
-    """Names that are assigned, in order."""
-    return order(body)[1]
-
-
-def read_outside(node: ast.AST, first: int, last: int) -> Iterator[str]:
-    """Names that are read, but between two lines, and those of functions that are their own."""
-    if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Load) and not first <= node.lineno <= last:
-        yield node.id
-    own: set[str] = set()
-    around = first <= getattr(node, "end_lineno", 0) and getattr(node, "lineno", 0) <= first
-    if isinstance(node, _FUNCTIONS) and not around:
-        own = {each.arg for each in ast.walk(node) if isinstance(each, ast.arg)}
-        own |= {each.id for each in ast.walk(node) if isinstance(each, ast.Name) and isinstance(each.ctx, ast.Store)}
-    for child in ast.iter_child_nodes(node):
-        yield from (name for name in read_outside(child, first, last) if name not in own)
-
-
-def _names(node: ast.AST) -> Iterator[tuple[str, bool]]:
-    """Names in the order in which they are evaluated, about; whether they are assigned."""
-    if isinstance(node, ast.Name):
-        yield node.id, isinstance(node.ctx, (ast.Store, ast.Del))
-        return
-    if isinstance(node, (*_INNER, *_FUNCTIONS)):
-        inner = {each.id for each in ast.walk(node) if isinstance(each, ast.Name) and isinstance(each.ctx, ast.Store)}
-        inner |= {each.arg for each in ast.walk(node) if isinstance(each, ast.arg)}
-        yield from ((each.id, False) for each in ast.walk(node) if isinstance(each, ast.Name) and each.id not in inner)
-        if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef)):
-            yield node.name, True
-        return
-    if isinstance(node, ast.AugAssign) and isinstance(node.target, ast.Name):
-        yield node.target.id, False
-    children: list[ast.AST] = list(ast.iter_child_nodes(node))
-    if isinstance(node, (ast.Assign, ast.AnnAssign, ast.AugAssign, ast.For)):
-        value = node.iter if isinstance(node, ast.For) else node.value
-        children.sort(key=lambda child: child is not value)
-    for child in children:
-        yield from _names(child)
-
-
 def meant(node: ast.AST, names: Mapping[str, Any]) -> Any:
     """What a name, or an attribute of one, stands for; None where that cannot be told."""
     if isinstance(node, ast.Name):
@@ -221,6 +161,11 @@ def meant(node: ast.AST, names: Mapping[str, Any]) -> Any:
     return None
 
 
+def called_objects(statement: ast.AST, names: Mapping[str, Any]) -> Iterator[Any]:
+    """What a statement calls, as far as that can be told."""
+    return (meant(call.func, names) for call in iter_calls(statement))
+
+
 def counts_one(statement: ast.stmt) -> bool:
     """Whether a statement is `step += 1`."""
     return (
@@ -229,12 +174,6 @@ def counts_one(statement: ast.stmt) -> bool:
         and isinstance(statement.value, ast.Constant)
         and statement.value.value == 1
     )
-
-
-def stores(statements: Sequence[ast.AST]) -> list[str]:
-    """Names and attributes that are assigned, as often as they are."""
-    nodes = (node for statement in statements for node in ast.walk(statement))
-    return [ast.unparse(node) for node in nodes if isinstance(getattr(node, "ctx", None), ast.Store)]
 
 
 def arguments_before(
@@ -252,11 +191,11 @@ def arguments_before(
     places += [(word.value, word.arg) for word in call.keywords if word.arg is not None]
     if any(isinstance(arg, ast.Starred) for arg in call.args) or len(places) < len(call.args) + len(call.keywords):
         return []
-    taken = {*names, *(each.id for each in ast.walk(loop) if isinstance(each, ast.Name))}
+    taken = {*names, *used_names(ast.walk(loop))}
     made: dict[str, ast.expr] = {}
     for value, said in places:
         if wanted(value):
-            name = next(each for each in (said, *(f"{said}_{at}" for at in range(2, 100))) if each not in taken)
+            name = unused_name(said, taken)
             taken.add(name)
             made[name] = value
     stands = {id(value): ast.copy_location(ast.Name(name, ast.Load()), value) for name, value in made.items()}

@@ -12,6 +12,7 @@ from types import FrameType
 from typing import Any
 
 from outpace._dataclass import dataclass
+from outpace.pyscope.nodes import iter_calls
 from outpace.tune.loop.body import Body
 from outpace.tune.loop.step import Outline
 
@@ -65,7 +66,7 @@ def length_of(node: ast.expr, names: Mapping[str, Any]) -> int:
         lengths = [length_of(each, names) for each in node.args]
         if node.func.id in ("enumerate", "reversed", "list", "tuple", "sorted", "zip") and lengths:
             return min(lengths) if node.func.id == "zip" else lengths[0]
-        if node.func.id == "range" and not any(isinstance(each, ast.Call) for arg in node.args for each in ast.walk(arg)):
+        if node.func.id == "range" and not any(iter_calls(*node.args)):
             try:
                 return len(eval(compile(ast.Expression(node), "<range>", "eval"), {"range": range}, dict(names)))
             except Exception:  # a name that has no value yet, or something else than a number

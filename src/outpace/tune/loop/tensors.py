@@ -16,9 +16,11 @@ from typing import Any, ClassVar
 import tensorflow as tf
 
 from outpace.capture.frames import is_user_file
+from outpace.pyscope.names import assigned_names, required_names, unused_name, used_names
+from outpace.pyscope.nodes import COMPREHENSIONS, iter_calls
 from outpace.tune.loop.body import Body, listed, stands_for
 from outpace.tune.loop.outline import takes_gradients
-from outpace.tune.loop.statement import GIVES, SAID, assigned, meant, order, reached
+from outpace.tune.loop.statement import GIVES, SAID, called_objects, meant, reached
 
 _SIMPLE = (int, float, complex, bool, str, bytes, type(None), range, slice)
 _HOLDS = (list, tuple, dict, set, frozenset)
@@ -48,8 +50,7 @@ class TensorBody(Body):
         """Whether a statement calls a `tf.function`, or a function of the user's that takes
         gradients.
         """
-        called = (meant(each.func, names) for each in ast.walk(statement) if isinstance(each, ast.Call))
-        return hasattr(statement, GIVES) or any(map(_makes_step, called))
+        return hasattr(statement, GIVES) or any(map(_makes_step, called_objects(statement, names)))
 
     @classmethod
     def prepare(cls, loop: ast.For, names: Mapping[str, Any]) -> None:
@@ -69,7 +70,7 @@ class TensorBody(Body):
     @property
     def known(self) -> Mapping[str, Any]:
         """What its names meant, with those of its own."""
-        given = {name: getattr(each, GIVES) for each in self.steps if hasattr(each, GIVES) for name in assigned([each])}
+        given = {name: getattr(each, GIVES) for each in self.steps if hasattr(each, GIVES) for name in assigned_names([each])}
         return {**self.names, **given}
 
     @functools.cached_property
@@ -83,7 +84,7 @@ class TensorBody(Body):
             step = stands_for(each, self.outline) or self.makes_step(each, self.names)
             if not (step and isinstance(each, (ast.Assign, ast.Expr)) and self._calls(each)):
                 return f"the step at line {each.lineno} is more than calls of functions and assignments of names"
-        made = {name for each in self.before if hasattr(each, SAID) for name in assigned([each])}
+        made = {name for each in self.before if hasattr(each, SAID) for name in assigned_names([each])}
         for name in (*self.inputs, *self.results):
             if name not in made and not all(map(_is_array, tf.nest.flatten(self.known.get(name)))):
                 return f"{name}, which the step {'needs' if name in self.inputs else 'gives'}, is no tensor"
@@ -111,7 +112,7 @@ class TensorBody(Body):
         """The source of a function that makes several steps. `module`: how its file calls
         TensorFlow.
         """
-        inputs, stack, step = (_beside(each, order(self.steps)[0]) for each in ("inputs", "stack", "one_step"))
+        inputs, stack, step = (_beside(each, required_names(self.steps)) for each in ("inputs", "stack", "one_step"))
         unpacked = f"{listed(self.inputs)[1:-1]} = {inputs}\n" if self.inputs else ""
         values = [self.known.get(each) for each in self.results]
         said = ", ".join(_signature(each, module) for each in values)
@@ -148,7 +149,7 @@ def _by_tensorflow(node: ast.expr, names: Mapping[str, Any]) -> bool:
     """Whether an expression is a name or a constant, or made of tensors by TensorFlow alone."""
     if isinstance(node, (ast.Name, ast.Constant)):
         return True
-    found = [names.get(each.id) for each in ast.walk(node) if isinstance(each, ast.Name)]
+    found = [names.get(name) for name in used_names(ast.walk(node))]
     return all(
         isinstance(each, tf.Tensor) or getattr(each, "__name__", "").startswith(("tensorflow", "keras")) for each in found
     )
@@ -217,12 +218,12 @@ def results_in_step(loop: ast.For, first: int, last: int, names: Mapping[str, An
     asking = [at for at in range(last + 1, len(loop.body)) if _asked(loop.body[at], names)]
     between = loop.body[last + 1 : asking[-1] + 1] if asking else []
     calls = {ast.unparse(call): call for each in between for call in _asked(each, names)}
-    taken = {*names, *(each.id for each in ast.walk(loop) if isinstance(each, ast.Name))}
+    taken = {*names, *used_names(ast.walk(loop))}
     stands, made = dict[str, str](), list[ast.stmt]()
     for text, call in calls.items():
         assert isinstance(call.func, ast.Attribute)
         wished = f"{ast.unparse(call.func.value).replace('.', '_')}_result"
-        name = next(each for each in (wished, *(f"{wished}_{at}" for at in range(2, 100))) if each not in taken)
+        name = unused_name(wished, taken)
         taken.add(name)
         try:
             value = meant(call.func, names)()
@@ -242,7 +243,7 @@ def results_in_step(loop: ast.For, first: int, last: int, names: Mapping[str, An
     loop.body[last + 1 : last + 1 + len(between)] = [*map(ast.fix_missing_locations, made), *standing]
 
 
-_LATER = (ast.Lambda, ast.IfExp, ast.BoolOp, ast.ListComp, ast.SetComp, ast.DictComp, ast.GeneratorExp)  # or never, or often
+_LATER = (ast.Lambda, ast.IfExp, ast.BoolOp, *COMPREHENSIONS)  # or never, or often
 
 
 def _asked(statement: ast.stmt, names: Mapping[str, Any]) -> list[ast.Call]:
@@ -250,7 +251,7 @@ def _asked(statement: ast.stmt, names: Mapping[str, Any]) -> list[ast.Call]:
     if not isinstance(statement, (ast.Expr, ast.Assign, ast.AugAssign)):
         return []
     apart = {id(node) for each in ast.walk(statement) if isinstance(each, _LATER) for node in ast.walk(each)}
-    calls = (each for each in ast.walk(statement) if isinstance(each, ast.Call) and id(each) not in apart)
+    calls = (each for each in iter_calls(statement) if id(each) not in apart)
     return [each for each in calls if not each.args and not each.keywords and _of_metric(each.func, names)]
 
 

@@ -12,10 +12,11 @@ from typing import TYPE_CHECKING
 
 import libcst as cst
 
+from outpace.pyscope.names import read_names_outside, required_names, stored_texts
 from outpace.tune.loop.body import Body, listed
 from outpace.tune.loop.jax_calls import SEVERAL_STEPS
 from outpace.tune.loop.later import AT_ONCE, Later
-from outpace.tune.loop.statement import function_of, loops_around, order, read_outside, stores
+from outpace.tune.loop.statement import function_of, loops_around
 from outpace.tune.patch.calls import Unpatchable
 from outpace.tune.patch.source import SourceFile
 from outpace.tune.patch.step_edit import edit_function, made_with
@@ -92,9 +93,9 @@ def write_donation(loop: Loop, edits_of: Callable[[str], Edits]) -> None:
         raise Unpatchable(f"{edits.file.name} has no name for jax")
     copies = "\n".join(f"{name} = {jax}.tree.map({jax}.numpy.copy, {name})" for name in loop.donation.said)
     made = cst.parse_module(f"{copies}  # the steps give their own away").body
-    own = Counter(stores([body.loop]))  # an outer loop that begins with another state each time holds the copies
+    own = Counter(stored_texts(body.loop))  # an outer loop that begins with another state each time holds the copies
     around = loops_around(body.tree, body.loop.lineno)
-    outer = next(each for each in around if not {*loop.donation.said} & {*(Counter(stores([each])) - own)})
+    outer = next(each for each in around if not {*loop.donation.said} & {*(Counter(stored_texts(each)) - own)})
     edits.before[_node(edits.file, outer)] = [*made]
 
 
@@ -235,7 +236,7 @@ class _Several:
 
 def _outlives(body: Body) -> bool:
     """Whether what makes the steps' inputs gives names that are read behind the loop."""
-    behind = read_outside(function_of(body.frame, body.tree), body.loop.lineno, body.loop.end_lineno or body.loop.lineno)
+    behind = read_names_outside(function_of(body.frame, body.tree), body.loop.lineno, body.loop.end_lineno or body.loop.lineno)
     return bool({*body.inputs, *body.beside} & set(behind))
 
 
@@ -245,7 +246,9 @@ def _local(body: Body) -> str | None:
         return None
     known = {*body.carried, *body.inputs, *body.fixed}
     made = {body.outline.name} if body.outline is not None else set()
-    return next((name for name in order(body.steps)[0] if name not in known and name in {*body.frame.f_locals, *made}), None)
+    return next(
+        (name for name in required_names(body.steps) if name not in known and name in {*body.frame.f_locals, *made}), None
+    )
 
 
 def _source(body: Body, node: ast.AST) -> str:

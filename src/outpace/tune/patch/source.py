@@ -14,6 +14,8 @@ from libcst.metadata import CodeRange, MetadataWrapper, ParentNodeProvider, Posi
 
 from outpace.capture.pipeline import MAX_TEXT, READERS
 from outpace.model.units import format_count
+from outpace.pyscope.names import imported_names
+from outpace.pyscope.nodes import SCOPES
 from outpace.store.record import PipelineStage
 from outpace.tune.patch.calls import Unpatchable
 from outpace.tune.texts.parsed import parsed
@@ -126,11 +128,10 @@ class SourceFile:
         TensorFlow, or a part of it; `anywhere`: in a function, too.
         """
         wanted = full.replace("tf.", "tensorflow.", 1) if full.startswith("tf.") else full
-        names: dict[str, str] = {}
         tree = parsed(self.text)
-        inner = () if anywhere else (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)
-        for node in (node for each in tree.body if not isinstance(each, inner) for node in ast.walk(each)):
-            names.update({name: _plain(meant) for name, meant in _imported(node).items()})
+        looked_at = (each for each in tree.body if anywhere or not isinstance(each, SCOPES))
+        imported = imported_names(node for each in looked_at for node in ast.walk(each))
+        names = {name: _plain(meant) for name, meant in imported.items()}
         for node in tree.body:  # AUTOTUNE = tf.data.AUTOTUNE
             if isinstance(node, ast.Assign) and len(node.targets) == 1 and isinstance(node.targets[0], ast.Name):
                 head, _, rest = ast.unparse(node.value).partition(".")
@@ -179,14 +180,3 @@ class SourceFile:
 def _plain(meant: str) -> str:
     """What a name stands for, by its usual name."""
     return "tensorflow" + meant[len(_SECOND) :] if f"{meant}.".startswith(f"{_SECOND}.") else meant
-
-
-def _imported(node: ast.AST) -> dict[str, str]:
-    if isinstance(node, ast.Import):
-        return {
-            item.asname or item.name.partition(".")[0]: item.name if item.asname else item.name.partition(".")[0]
-            for item in node.names
-        }
-    if isinstance(node, ast.ImportFrom) and node.module and not node.level:
-        return {item.asname or item.name: f"{node.module}.{item.name}" for item in node.names}
-    return {}

@@ -8,14 +8,14 @@ import ast
 import builtins
 import functools
 import linecache
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from types import CodeType
 from typing import Any
 
 from outpace._dataclass import dataclass
+from outpace.pyscope.names import outer_names, stored_names
+from outpace.pyscope.nodes import FUNCTIONS, code_line, is_read, iter_scope, parameter_names
 from outpace.tune.texts.parsed import parsed
-
-_FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda)
 
 
 @dataclass(frozen=True)
@@ -65,9 +65,8 @@ def _functions(file: str) -> dict[tuple[int, str], list[ast.AST]]:
     except SyntaxError:
         return found
     for node in ast.walk(tree):
-        if isinstance(node, _FUNCTIONS):
-            line = min([node.lineno, *(each.lineno for each in getattr(node, "decorator_list", []))])
-            found.setdefault((line, getattr(node, "name", "<lambda>")), []).append(node)
+        if isinstance(node, FUNCTIONS):
+            found.setdefault((code_line(node), getattr(node, "name", "<lambda>")), []).append(node)
     return found
 
 
@@ -80,17 +79,11 @@ class _Reads(ast.NodeVisitor):
 
     def __init__(self, node: Any) -> None:
         self.found: set[Read] = set()
-        given = node.args
-        named = [*given.posonlyargs, *given.args, *given.kwonlyargs, given.vararg, given.kwarg]
-        self._given = {each.arg for each in named if each is not None}
-        body = node.body if isinstance(node.body, list) else [node.body]
-        own = [each for statement in body for each in _own(statement)]
-        outer = {name for each in own if isinstance(each, (ast.Global, ast.Nonlocal)) for name in each.names}
-        stored = {each.id for each in own if isinstance(each, ast.Name) and isinstance(each.ctx, ast.Store)}
-        self._local = (
-            (stored | {getattr(each, "name", "") for each in own if isinstance(each, _FUNCTIONS)}) - outer - self._given
-        )
-        for statement in body:
+        self._given = set(parameter_names(node))
+        own = list(iter_scope(node, FUNCTIONS))
+        defined = {getattr(each, "name", "") for each in own if isinstance(each, FUNCTIONS)}
+        self._local = {*stored_names(own), *defined} - outer_names(own) - self._given
+        for statement in node.body if isinstance(node.body, list) else [node.body]:
             self.visit(statement)
 
     def _read(self, node: ast.AST, handed: str = "") -> bool:
@@ -106,19 +99,19 @@ class _Reads(ast.NodeVisitor):
 
     def visit_Name(self, node: ast.Name) -> None:
         """A name that is read as it is."""
-        if isinstance(node.ctx, ast.Load):
+        if is_read(node):
             self._read(node)
 
     def visit_Attribute(self, node: ast.Attribute) -> None:
         """A chain that ends with an attribute."""
-        if isinstance(node.ctx, ast.Load) and not self._read(node):
+        if is_read(node) and not self._read(node):
             self.generic_visit(node)
 
     def visit_Subscript(self, node: ast.Subscript) -> None:
         """A chain that ends with an item."""
-        if isinstance(node.ctx, ast.Load) and not self._read(node):
+        if is_read(node) and not self._read(node):
             self.generic_visit(node)
-        elif not isinstance(node.ctx, ast.Load):
+        elif not is_read(node):
             self.visit(node.slice)
 
     def visit_AugAssign(self, node: ast.AugAssign) -> None:
@@ -144,14 +137,6 @@ class _Reads(ast.NodeVisitor):
 
     def visit_Lambda(self, node: ast.Lambda) -> None:
         """Another function."""
-
-
-def _own(node: ast.AST) -> Iterator[ast.AST]:
-    """All nodes but those inside of further functions."""
-    yield node
-    if not isinstance(node, _FUNCTIONS):
-        for child in ast.iter_child_nodes(node):
-            yield from _own(child)
 
 
 def _constant(nodes: Sequence[ast.expr]) -> bool:

@@ -5,19 +5,15 @@ whose value has not changed so far.
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import field
 from typing import Any
 
 from outpace._dataclass import dataclass
+from outpace.pyscope.mutations import Mutation, iter_mutations, last_name
+from outpace.pyscope.nodes import DEFINITIONS, code_line, contains
 from outpace.tune.texts.marks import first_line
 from outpace.tune.texts.place import Loop
-
-_FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef)
-_CHANGING = frozenset({
-    "update", "append", "extend", "insert", "pop", "popitem", "clear", "setdefault", "set", "add", "remove", "discard", "fill", "sort",
-    "reverse", "__setitem__", "__setattr__",
-})  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -57,7 +53,7 @@ def may_change(tree: ast.Module, loop: Loop | None, ran: Ran, kept: Iterable[Kep
             by_name.setdefault(name, []).append(each)
     reach = _Reach(loop, ran, _called_later(tree, loop, ran))
     for store in _stores(tree, reach, None, False, True):
-        for each in {*by_name.get(store.name, ()), *by_name.get(store.of, ())}:
+        for each in {*by_name.get(store.name, ()), *by_name.get(store.owner, ())}:
             if _fits(store, each):
                 yield each, store.line
 
@@ -75,18 +71,18 @@ class _Reach:
     def over(self, function: Any) -> bool:
         """Whether a function ran before training, and is no part of it."""
         line = first_line(function)
-        if _begins(function) in self.ran.around:
+        if code_line(function) in self.ran.around:
             return False
         before = line in self.ran.before and line not in self.ran.during and not _holds(function, self.loop)
         return before and function.name not in self.called
 
     def whole(self, function: Any) -> bool:
         """Whether all of a function is part of training, or may yet be."""
-        return not _holds(function, self.loop) and _begins(function) not in self.ran.around
+        return not _holds(function, self.loop) and code_line(function) not in self.ran.around
 
     def behind(self, node: ast.AST, function: Any) -> bool:
         """Whether a statement stands behind the training, in a function that goes on with it."""
-        begun = self.ran.around.get(_begins(function) if function is not None else 0)
+        begun = self.ran.around.get(code_line(function) if function is not None else 0)
         return begun is not None and isinstance(node, ast.stmt) and node.lineno > begun
 
 
@@ -97,7 +93,7 @@ def _called_later(tree: ast.Module, loop: Loop | None, ran: Ran) -> frozenset[st
     called = frozenset[str]()
     while True:
         reach = _Reach(loop, ran, called)
-        found = frozenset(_last(each.func) for each in _reached(tree, reach, None, False) if isinstance(each, ast.Call))
+        found = frozenset(last_name(each.func) for each in _reached(tree, reach, None, False) if isinstance(each, ast.Call))
         if found <= called:
             return called
         called |= found
@@ -105,7 +101,7 @@ def _called_later(tree: ast.Module, loop: Loop | None, ran: Ran) -> frozenset[st
 
 def _reached(node: ast.AST, reach: _Reach, function: Any, inside: bool) -> Iterator[ast.AST]:
     """What is below a node and part of training, or may yet be. function: that it stands in."""
-    if isinstance(node, _FUNCTIONS):
+    if isinstance(node, DEFINITIONS):
         if reach.over(node):
             return
         function, inside = node, reach.whole(node)
@@ -116,46 +112,31 @@ def _reached(node: ast.AST, reach: _Reach, function: Any, inside: bool) -> Itera
         yield from _reached(child, reach, function, inside)
 
 
-@dataclass(frozen=True)
-class _Store:
-    """name: of what is set, or changed inside: one of its items, or of its attributes (`within`:
-    `[` or `.`). of: what an item is an item of. plain: whether it is a variable. local: whether it
-    is a function's.
-    """
-
-    name: str
-    line: int
-    of: str = ""
-    within: str = ""
-    plain: bool = False
-    local: bool = False
-
-
-def _fits(store: _Store, kept: Kept) -> bool:
+def _fits(store: Mutation, kept: Kept) -> bool:
     if store.within:
         return store.name == kept.last or store.within == kept.kind
-    if store.of and store.of == kept.last:
+    if store.owner and store.owner == kept.last:
         return True
     if store.name != kept.last:
         return False
-    if not store.plain:
+    if not store.is_variable:
         return bool(kept.owner) or not kept.free  # a global is an attribute of its module, and an item of its names
-    return not kept.owner and kept.free == store.local
+    return not kept.owner and kept.free == store.is_local
 
 
-def _stores(node: ast.AST, reach: _Reach, function: Any, inside: bool, runs: bool) -> Iterator[_Store]:
+def _stores(node: ast.AST, reach: _Reach, function: Any, inside: bool, runs: bool) -> Iterator[Mutation]:
     """Of what is below a node that training may reach. inside: whether it is part of training;
     runs: whether it has run there.
     """
-    if isinstance(node, _FUNCTIONS):
+    if isinstance(node, DEFINITIONS):
         if reach.over(node):
             return
         function, inside, runs = node, reach.whole(node), first_line(node) in reach.ran.during
     if reach.behind(node, function):
         inside, runs = True, False
     inside = inside or node is reach.loop
-    if inside:
-        yield from _of_statement(node, function, runs)
+    if inside and not (runs and _sets_constant(node)):
+        yield from iter_mutations(node, function)
     for name, each in ast.iter_fields(node):
         branch = (
             name in ("body", "orelse")
@@ -170,65 +151,10 @@ def _stores(node: ast.AST, reach: _Reach, function: Any, inside: bool, runs: boo
                 yield from _stores(child, reach, function, inside, has_run)
 
 
-def _begins(function: Any) -> int:
-    """The first line of its code."""
-    first: int = min(each.lineno for each in (function, *function.decorator_list))
-    return first
+def _sets_constant(node: ast.AST) -> bool:
+    """Whether a statement assigns what is the same each time."""
+    return isinstance(node, (ast.Assign, ast.AnnAssign, ast.NamedExpr)) and isinstance(node.value, ast.Constant)
 
 
 def _holds(function: ast.AST, loop: Loop | None) -> bool:
-    return loop is not None and any(each is loop for each in ast.walk(function))
-
-
-def _of_statement(node: ast.AST, function: Any, runs: bool) -> Iterator[_Store]:
-    if isinstance(node, ast.Call):
-        yield from _of_call(node)
-    elif isinstance(node, ast.Delete):
-        yield from _of_targets(node, node.targets, function)
-    elif isinstance(node, (ast.AugAssign, ast.For)):
-        yield from _of_targets(node, [node.target], function)
-    elif isinstance(node, (ast.Assign, ast.AnnAssign, ast.NamedExpr)) and not (
-        runs and isinstance(node.value, ast.Constant)  # which is the same each time
-    ):
-        yield from _of_targets(node, node.targets if isinstance(node, ast.Assign) else [node.target], function)
-
-
-def _of_targets(node: Any, targets: Sequence[ast.expr], function: Any) -> Iterator[_Store]:
-    free, outer = (
-        {name for each in ast.walk(function) if isinstance(each, kinds) for name in each.names}
-        if function is not None
-        else set()
-        for kinds in (ast.Nonlocal, (ast.Global, ast.Nonlocal))
-    )
-    for each in (
-        each for target in targets for each in ast.walk(target) if isinstance(getattr(each, "ctx", None), (ast.Store, ast.Del))
-    ):
-        if isinstance(each, ast.Name):
-            local = function is not None and (each.id not in outer or each.id in free)
-            yield _Store(each.id, node.lineno, plain=True, local=local)
-        elif isinstance(each, ast.Attribute):
-            yield _Store(each.attr, node.lineno)
-        elif isinstance(each, ast.Subscript) and isinstance(each.slice, ast.Constant):
-            yield _Store(str(each.slice.value), node.lineno, _last(each.value))
-        elif isinstance(each, ast.Subscript):
-            yield _Store(_last(each.value), node.lineno, within="[")
-
-
-def _of_call(node: ast.Call) -> Iterator[_Store]:
-    if isinstance(node.func, ast.Name) and node.func.id == "setattr" and len(node.args) == 3:
-        name = node.args[1]
-        if isinstance(name, ast.Constant):
-            yield _Store(str(name.value), node.lineno)
-        else:
-            yield _Store(_last(node.args[0]), node.lineno, within=".")
-    elif isinstance(node.func, ast.Attribute) and node.func.attr in _CHANGING:
-        yield _Store(_last(node.func.value), node.lineno, within="[")
-
-
-def _last(node: ast.AST) -> str:
-    """What a chain ends with."""
-    if isinstance(node, ast.Attribute):
-        return node.attr
-    if isinstance(node, ast.Subscript) and isinstance(node.slice, ast.Constant):
-        return str(node.slice.value)
-    return node.id if isinstance(node, ast.Name) else ""
+    return loop is not None and contains(function, loop)

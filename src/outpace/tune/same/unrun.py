@@ -5,9 +5,8 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator, Set
 
+from outpace.pyscope.nodes import DEFINITIONS
 from outpace.tune.texts.marks import first_line
-
-_FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef)
 
 
 def unrun(tree: ast.Module, edited: Set[int], ran: Set[int]) -> list[int]:
@@ -32,7 +31,7 @@ def _has_run(node: ast.AST, name: str, block: list[ast.stmt], ran: Set[int]) -> 
     """A block of a statement that runs itself; of a chain of conditions each link has a line of its
     own.
     """
-    if isinstance(node, _FUNCTIONS):
+    if isinstance(node, DEFINITIONS):
         return first_line(node) in ran
     if isinstance(node, (ast.If, ast.ExceptHandler)):
         return block[0].lineno in ran or (name == "orelse" and isinstance(block[0], ast.If))

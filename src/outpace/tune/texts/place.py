@@ -7,12 +7,12 @@ import os
 from collections.abc import Iterator
 
 from outpace._dataclass import dataclass
+from outpace.pyscope.nodes import SCOPES
 from outpace.tune.texts.parsed import parsed
 
 FIT = "fit"
 MODULE = "<module>"
 Loop = ast.For | ast.While
-_SCOPES = (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda, ast.ClassDef)
 
 
 @dataclass(frozen=True)
@@ -45,7 +45,7 @@ def _loops(scope: ast.AST, name: str, around: tuple[int, ...]) -> Iterator[tuple
     def within(node: ast.AST) -> Iterator[tuple[str, tuple[int, ...], Loop]]:
         nonlocal found
         for child in ast.iter_child_nodes(node):
-            if isinstance(child, _SCOPES):
+            if isinstance(child, SCOPES):
                 own = getattr(child, "name", "<lambda>")
                 inner = (
                     own if name == MODULE else f"{name}.{own}" if isinstance(scope, ast.ClassDef) else f"{name}.<locals>.{own}"
