@@ -15,7 +15,7 @@ from outpace.model.arrays import Indices, Mask
 from outpace.timeline.builds import find_first_builds
 from outpace.timeline.causality import LINK_STATS, assign_steps, find_context_links, find_launches
 from outpace.timeline.event_names import EventFlag, EventNames, Op, OpKind, event_names
-from outpace.timeline.hlo_modules import HloModules
+from outpace.timeline.hlo.modules import HloModules
 from outpace.timeline.marks import (
     build_steps_from_lines,
     build_steps_from_marks,

@@ -13,7 +13,7 @@ from outpace.metrics.views.model_parts import located_ops
 from outpace.model import Table, parse_schema
 from outpace.timeline import Run, Timeline
 from outpace.timeline.event_names import EventFlag, WorkKind, classify_work
-from outpace.timeline.hlo_analysis import DOUBLE
+from outpace.timeline.hlo.precision import DOUBLE
 from outpace.trace import dialect
 from outpace.trace.algorithms import intersect_indices
 
