@@ -5,7 +5,9 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from outpace.timeline.event_names import EventFlag, EventNames, OpKind, WorkKind, classify_non_model_op, classify_work
+from outpace.timeline.event_names import EventFlag, EventNames, classify_non_model_op
+from outpace.timeline.op_names import OpKind
+from outpace.timeline.work_kinds import WorkKind, classify_work
 
 
 def names(*texts: str, code: tuple[int, ...] = ()) -> EventNames:

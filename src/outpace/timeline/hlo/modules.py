@@ -16,7 +16,7 @@ import numpy as np
 from outpace._caching import once
 from outpace.model.arrays import Codes, Indices
 from outpace.timeline.command_buffers import compute_hlo_op_stat
-from outpace.timeline.event_names import normalize_function_name, parse_jitted_function
+from outpace.timeline.function_names import normalize_function_name, parse_jitted_function
 from outpace.timeline.hlo import reader
 from outpace.timeline.hlo.attention import find_attentions
 from outpace.timeline.hlo.costs import bytes_accessed, flops
@@ -212,11 +212,6 @@ class HloModules:
     def op(self, program: int, name: str) -> HloOp:
         """Return an op of a program; `NO_OP` where the profile lacks it."""
         return self[program][name]
-
-
-def load_hlo_modules(trace: Trace) -> HloModules:
-    """Return the programs of a profile, uncached; `Timeline.hlo_modules` caches them."""
-    return HloModules(trace)
 
 
 def parse_program_id(name: str) -> int:
