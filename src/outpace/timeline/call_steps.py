@@ -40,17 +40,15 @@ def build_call_steps(trace: Trace, rows: Indices, hidden: Indices, heads: Indice
     several = heads is not None and heads is not rows
     heads = rows if heads is None else heads
     line, name = int(trace.line[rows[0]]), trace.names[trace.name[rows[0]]]
-    end = _awaited_ends(trace, heads, rows)
+    end = _work_ends(trace, heads, rows)
     top = find_program_events(trace, line, hidden)
     first = _first_start(trace, top, heads, end)
     check = _check_first_step(trace, top, np.concatenate(([first], end[:-1])), end)
     is_whole = len(rows) == 1 if check is None else not check.is_over
     is_cut = first <= int(trace.start[top].min(initial=first)) and _begins_late(np.diff(end, prepend=first))
-    calls = (
-        f"{format_count(len(rows), 'repetition')} of a sequence of calls with several"
-        if several
-        else format_count(len(rows), "call")
-    )
+    calls = format_count(len(rows), "call")
+    if several:
+        calls = f"{format_count(len(rows), 'repetition')} of a sequence of calls with several"
     explanation = f"{calls} of {name} on thread {trace.lines.names[line]}, each from the end of the one before"
     steps = build_steps_to(trace, end, first, top, line, explanation, name)
     steps.complete[0] = is_whole and not is_cut
@@ -102,13 +100,13 @@ def _first_start(trace: Trace, top: Indices, rows: Indices, end: Picoseconds) ->
     return first
 
 
-def _awaited_ends(trace: Trace, heads: Indices, rows: Indices) -> Picoseconds:
+def _work_ends(trace: Trace, heads: Indices, rows: Indices) -> Picoseconds:
     """Return the end of each step, ps: the end of its last call, or of the last wait for its result
     before the next step's first call. The last step ends with the devices' work for its last call,
     less the time by which the host runs ahead.
     """
     end, thread = trace.end[rows].copy(), trace.lines.row_numbers(int(trace.line[rows[0]]))
-    over = _goodbye(trace, rows, thread)
+    over = _final_logs_start(trace, rows, thread)
     waiting = thread[event_names(trace).mask(EventFlag.RESULT_WAIT)[trace.name[thread]] & (trace.start[thread] < over)]
     if len(waiting):
         call = np.searchsorted(trace.start[rows], trace.start[waiting], side="right") - 1
@@ -151,7 +149,7 @@ def find_call_launches(trace: Trace, heads: Indices, calls: Indices, over: int =
     return at[own], device[own]
 
 
-def _goodbye(trace: Trace, calls: Indices, thread: Indices) -> int:
+def _final_logs_start(trace: Trace, calls: Indices, thread: Indices) -> int:
     """Return the start of the thread's first op after the last call, if logs are written there,
     else the maximum of int64. A callback that ends its capture is no part of a step, and nothing
     shows which of its work the program would do without it.

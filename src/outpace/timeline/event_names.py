@@ -133,9 +133,7 @@ _PREFIXES = {
     EventFlag.COMPUTE_SCOPE: ("ExecutorState::Process", "ThunkExecutor::Execute", "InstantiatedCapturedFunction::"),
     EventFlag.THUNK_EXECUTOR: ("ThunkExecutor::Execute",),
     EventFlag.STAGE_FUNCTION: ("InstantiatedCapturedFunction::",),
-    EventFlag.INPUT_WORK: (
-        *("InstantiatedCapturedFunction::", "Iterator::", "IteratorGetNextOp", "IteratorGetNextAsOptionalOp"),
-    ),
+    EventFlag.INPUT_WORK: ("InstantiatedCapturedFunction::", "Iterator::", "IteratorGetNextOp", "IteratorGetNextAsOptionalOp"),
     EventFlag.PYTHON_FRAME: ("$",),
     EventFlag.PYTHON_THREAD: ("$", "trace_to_jaxpr", "lower_", "backend_compile"),
     EventFlag.RUNTIME: (

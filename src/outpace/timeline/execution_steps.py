@@ -103,9 +103,8 @@ def refine_async_steps(trace: Trace, steps: Steps, ignored_rows: Indices) -> Ste
         return replace(steps, limit_checks=(*steps.limit_checks, check))
     line = int(steps.line[0])
     explanation = f"{steps.explanation}; the program runs ahead, so each is taken from end to end of what devices did for it"
-    work = build_steps_to(
-        trace, runs.end, int(runs.start[0]), find_program_events(trace, line, ignored_rows), line, explanation
-    )
+    top = find_program_events(trace, line, ignored_rows)
+    work = build_steps_to(trace, runs.end, int(runs.start[0]), top, line, explanation)
     complete = steps.complete[: len(runs)].copy()
     complete[-1] &= runs.is_last_complete
     return replace(
