@@ -34,7 +34,7 @@ def _find_paths(
     """Return the batched products near a softmax, and the instructions on the path to them.
     `neighbours` returns operands, or users.
     """
-    layer, seen, found = [softmax], {softmax}, set[Instruction]()
+    layer, seen, paths = [softmax], {softmax}, set[Instruction]()
     before: dict[Instruction, set[Instruction]] = {}
     for _ in range(_FAR):
         for instruction in layer:
@@ -43,14 +43,14 @@ def _find_paths(
         further = dict.fromkeys(neighbour for instruction in layer for neighbour in neighbours(instruction)[:WIDE])
         layer = [i for i in further if i not in seen][:WIDE]
         seen.update(layer)
-        found.update(filter(is_product, layer))
-        layer = [i for i in layer if i not in found]
-    left = [*found]
+        paths.update(filter(is_product, layer))
+        layer = [i for i in layer if i not in paths]
+    left = [*paths]
     while left:
-        previous = before[left.pop()] - found - {softmax}
-        found |= previous
+        previous = before[left.pop()] - paths - {softmax}
+        paths |= previous
         left += previous
-    return found
+    return paths
 
 
 def _is_softmax(instruction: Instruction) -> bool:

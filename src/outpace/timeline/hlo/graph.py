@@ -43,10 +43,10 @@ class Instruction:
     """
 
     operands: Sequence[Instruction] = ()
-    users: Sequence[Instruction] = ()
     called: Sequence[Computation] = ()
 
     def __init__(self, data: bytes) -> None:
+        self.users: list[Instruction] = []
         self._fields = fields = Message(data)
         self.name, self.opcode, self.id = fields.text(_NAME), fields.text(_OPCODE), fields.integer(_ID)
 
@@ -177,9 +177,8 @@ class Computation:
     callers: instructions that call it; none for the entry computation.
     """
 
-    callers: Sequence[Instruction] = ()
-
     def __init__(self, instructions: Sequence[Instruction]) -> None:
+        self.callers: list[Instruction] = []
         self.instructions = instructions
 
 

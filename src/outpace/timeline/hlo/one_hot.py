@@ -15,12 +15,12 @@ _COMPARISON_WITH_COUNT = frozenset(("iota", "compare"))
 def find_one_hot_products(graph: HloGraph) -> set[Instruction]:
     """Return the products with a one-hot operand, and the instructions that create it."""
     one_hot = set(filter(_is_one_hot, graph.instructions))
-    found: set[Instruction] = set()
+    lookups: set[Instruction] = set()
     for product in filter(has_product, graph.instructions) if one_hot else ():
         for chain in map(_chain, product.operands):
             if chain[-1] in one_hot:
-                found |= {product, *chain}
-    return found
+                lookups |= {product, *chain}
+    return lookups
 
 
 def _is_one_hot(instruction: Instruction) -> bool:

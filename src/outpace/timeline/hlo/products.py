@@ -16,7 +16,7 @@ _KERNEL_IN, _KERNEL_OUT = 3, 4  # fields of ConvolutionDimensionNumbers
 _SPATIAL = 11  # field of ConvolutionDimensionNumbers: dimensions of the input that the kernel slides over
 _LHS_CONTRACTING = 1  # field of DotDimensionNumbers
 _CONTRACTED = re.compile(r'"lhs_contracting_dimensions":\[([\d",]*)\]')
-_TILE = 8
+_TILE = 8  # sizes that are multiples of it need no padding for tensor cores
 
 
 def product_flops(instruction: Instruction) -> int:

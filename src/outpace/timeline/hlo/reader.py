@@ -47,19 +47,13 @@ def read_graph(module: bytes) -> HloGraph:
 
 def _connect(computations: dict[int, Computation], by_id: dict[int, Instruction]) -> None:
     """Set the neighbours of all instructions, and the callers of all computations."""
-    users: dict[Instruction, list[Instruction]] = {}
-    callers: dict[Computation, list[Instruction]] = {}
     for instruction in (i for computation in computations.values() for i in computation.instructions):
         instruction.operands = [by_id[n] for n in instruction.operand_ids if n in by_id]
         instruction.called = [computations[n] for n in instruction.called_ids if n in computations]
         for operand in instruction.operands:
-            users.setdefault(operand, []).append(instruction)
+            operand.users.append(instruction)
         for computation in instruction.called:
-            callers.setdefault(computation, []).append(instruction)
-    for instruction in users:
-        instruction.users = users[instruction]
-    for computation in callers:
-        computation.callers = callers[computation]
+            computation.callers.append(instruction)
 
 
 def read_schedules(module: bytes, graph: HloGraph) -> list[list[str]]:

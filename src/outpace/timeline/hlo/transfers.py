@@ -8,7 +8,7 @@ from outpace.timeline.hlo.graph import Instruction
 
 HOST_TO_DEVICE, DEVICE_TO_HOST = "host_to_device", "device_to_host"
 DEVICE_TO_DEVICE, COLLECTIVE = "device_to_device", "collective"
-_HOST_SPACE = 5
+_HOST_SPACE = 5  # memory space of arrays in the memory of the host
 _COLLECTIVES = ("all-reduce", "all-gather", "all-to-all", "reduce-scatter", "collective", "ragged-all-to-all")
 
 
