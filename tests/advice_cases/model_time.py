@@ -13,8 +13,8 @@ from outpace.metrics.savings import best_case
 from outpace.metrics.views import float64_ops, host_copies, host_time, misplaced_ops, model_parts, model_work, small_ops
 from outpace.model import Category, Severity
 from outpace.testing import GpuBuilder, SpaceBuilder, training_run
-from outpace.timeline.event_names import WorkKind, classify_work
-from outpace.timeline.hlo_modules import HloOp
+from outpace.timeline.hlo.ops import HloOp
+from outpace.timeline.work_kinds import WorkKind, classify_work
 from outpace.tools.model_time import findings as rules
 from outpace.trace import Trace, read_trace
 from tests.advice_cases.build import HOST, MS, STEP, STEPS, budget, device_trace, run, table

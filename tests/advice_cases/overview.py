@@ -21,7 +21,7 @@ from outpace.metrics.views import host_time, jit_calls
 from outpace.model import OUTSIDE_STEPS, Category, Finding, Severity, Table
 from outpace.testing import GpuBuilder, SpaceBuilder, training_run
 from outpace.timeline import Run
-from outpace.timeline.hlo_modules import HloOp
+from outpace.timeline.hlo.ops import HloOp
 from outpace.timeline.steady_state import Exclusion
 from outpace.tools.overview import capture_findings, step_overheads, unsteady_steps
 from outpace.tools.overview import findings as rules

@@ -31,7 +31,7 @@ FOR_TYPES_ALONE = {
     ("outpace.model.arrow", "outpace.model.table"): "a table gives itself to Arrow, which reads a table",
     (
         "outpace.timeline.command_buffers",
-        "outpace.timeline.hlo_modules",
+        "outpace.timeline.hlo.modules",
         "outpace.timeline.timeline",
     ): "a timeline offers its programs, which are read from it, and which tell what its kernels ran",
     ("outpace.trace.source", "outpace.trace.trace"): "a trace has a source, which writes lines of a trace",

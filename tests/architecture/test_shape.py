@@ -19,7 +19,7 @@ OTHER_MEANINGS = {
     ("timeline/event_names.py", "tf_data"): "prefix of the names that TensorFlow gives its input threads",
     ("cli/__init__.py", "explain"): "name of a command",
     ("metrics/facts/workload.py", "inference"): "what a program does that predicts",
-    ("timeline/step_inference.py", "inference"): "a word in the names of functions",
+    ("timeline/gradients.py", "inference"): "a word in the names of functions",
 }
 
 

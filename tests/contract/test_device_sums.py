@@ -23,7 +23,7 @@ from outpace.metrics.views.model_work import model_work
 from outpace.model import Category, Unit
 from outpace.testing import GpuBuilder, SpaceBuilder
 from outpace.timeline import Run, Timeline
-from outpace.timeline.event_names import WorkKind
+from outpace.timeline.work_kinds import WorkKind
 from outpace.timeline.xla_threads import host_mask
 from outpace.trace import dialect, read_trace
 from tests.support import PROFILES, opened

@@ -10,8 +10,8 @@ from outpace.metrics.facts.op_metrics import op_metrics
 from outpace.metrics.facts.step_breakdown import step_breakdown
 from outpace.metrics.views.model_work import model_work
 from outpace.timeline import Timeline
-from outpace.timeline.event_names import WorkKind
-from outpace.timeline.hlo_modules import parse_program_id
+from outpace.timeline.hlo.modules import parse_program_id
+from outpace.timeline.work_kinds import WorkKind
 from tests.support import beside, opened_beside, reference_table
 
 H200 = ("jax_h200_input_bound", "jax_h200_table", "jax_h200_transformer")

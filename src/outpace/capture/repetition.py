@@ -20,7 +20,8 @@ from outpace.capture.window import RARE_FACTOR
 from outpace.model import median
 from outpace.model.arrays import Codes, Indices, Numbers, Picoseconds
 from outpace.timeline import Timeline
-from outpace.timeline.event_names import EventFlag, event_names, parse_jitted_function
+from outpace.timeline.event_names import EventFlag, event_names
+from outpace.timeline.function_names import parse_jitted_function
 from outpace.timeline.gradients import find_training_functions
 from outpace.timeline.xla_threads import find_hlo_events, host_mask
 from outpace.trace import Trace, dialect, open_trace

@@ -2,7 +2,7 @@
 event's name means.
 """
 
-from outpace.timeline.event_names import Op, OpKind, parse_iterator_type, parse_op
+from outpace.timeline.op_names import Op, OpKind, parse_iterator_type, parse_op
 from outpace.timeline.run import Run
 from outpace.timeline.steps import Confidence, Steps, StepSource
 from outpace.timeline.timeline import Timeline

@@ -20,7 +20,8 @@ from outpace._caching import memoize
 from outpace._dataclass import dataclass
 from outpace.model.arrays import Indices, Mask, Picoseconds
 from outpace.timeline.causality import find_launches
-from outpace.timeline.event_names import COMPILER_THREADS, EventFlag, event_names, parse_called_function, parse_pass_function
+from outpace.timeline.event_names import COMPILER_THREADS, EventFlag, event_names
+from outpace.timeline.function_names import parse_called_function, parse_pass_function
 from outpace.timeline.span_coverage import Spans
 from outpace.timeline.xla_threads import has_jax_calls
 from outpace.trace import Trace, dialect
@@ -98,9 +99,7 @@ def find_unfinished_build(trace: Trace) -> UnfinishedBuild | None:
     if len(passes) == 0:
         return None
     calls = known.rows(EventFlag.NAMED_CALL)
-    rows = distinct(np.concatenate((passes, known.rows(EventFlag.BUILD), calls)))
-    parent, _ = trace.compute_nesting(rows)
-    outer = rows[parent < 0]
+    outer = trace.find_outermost(distinct(np.concatenate((passes, known.rows(EventFlag.BUILD), calls))))
     outer = outer[intersect_indices(outer, passes)[0]]
     called = np.full(len(trace.lines), np.iinfo(np.int64).min)
     np.maximum.at(called, trace.line[calls], trace.end[calls])

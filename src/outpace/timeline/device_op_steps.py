@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from collections import Counter
+from dataclasses import replace
 
 import numpy as np
 
 from outpace.model.arrays import Column, Indices, Picoseconds
 from outpace.model.units import format_count
-from outpace.timeline.event_names import OpKind, event_names
-from outpace.timeline.steps import Confidence, Steps, StepSource
+from outpace.timeline.event_names import event_names
+from outpace.timeline.op_names import OpKind
+from outpace.timeline.steps import Confidence, Steps, build_inferred_steps
 from outpace.trace import Trace, dialect
 
 
@@ -36,19 +38,8 @@ def infer_device_op_steps(trace: Trace) -> Steps | None:
     if best is None:
         return None
     _, start, end = best
-    none = np.zeros(0, np.int32)
-    return Steps(
-        source=StepSource.INFERRED,
-        confidence=Confidence.LOW,
-        explanation=f"ops on the busiest device run {format_count(len(start), 'time')}",
-        number=np.arange(len(start), dtype=np.int64),
-        start=start,
-        end=end,
-        line=np.full(len(start), -1, np.int32),
-        complete=np.ones(len(start), bool),
-        root_row=none,
-        root_step=none,
-    )
+    steps = build_inferred_steps(f"ops on the busiest device run {format_count(len(start), 'time')}", start, end)
+    return replace(steps, confidence=Confidence.LOW)
 
 
 def _repetitions(trace: Trace, rows: Indices, ops: Column) -> tuple[Picoseconds, Picoseconds]:

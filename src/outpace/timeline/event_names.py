@@ -1,44 +1,31 @@
-"""Interpretation of event names: framework op, tf.data iterator, memory copy, and further names
-that frameworks give to their work.
+"""Interpretation of event names: what kind of work an event is.
 
-This is the one module that knows the names of TensorFlow's, JAX' and XLA's events. Each distinct
-name of a profile is parsed once (`event_names`); other modules select events by `EventFlag`, and
-ops by their kind.
-
-Names follow conventions of TensorFlow and XLA (`scope/op:Type`, `Iterator::A::B`, `MemcpyH2D`); the
-meaning of each convention is that of `tf_op_utils.cc` in XLA's profiler utilities.
+This module, `op_names` and `function_names` are the only ones that know the names of TensorFlow's,
+JAX' and XLA's events, and `work_kinds` those of their ops. Each distinct name of a profile is
+classified once (`event_names`); other modules select events by `EventFlag`, and ops by their kind.
 """
 
 from __future__ import annotations
 
-import re
 import weakref
 from collections.abc import Callable
-from enum import Enum, IntFlag, auto
-from functools import lru_cache, reduce
-from operator import or_
-from typing import NamedTuple
+from enum import IntFlag, auto
+from types import SimpleNamespace
 
 import numpy as np
 
 from outpace._caching import memoize
 from outpace._lazy import compile_lazily
 from outpace.model.arrays import Indices, Mask
+from outpace.timeline.function_names import (
+    JITTED_CALL_PREFIX,
+    parse_called_function,
+    parse_jitted_function,
+    parse_pass_function,
+)
+from outpace.timeline.op_names import Op, OpKind, parse_op
 from outpace.trace import Trace
 
-_TF_NAME = compile_lazily(r"[A-Za-z0-9.][A-Za-z0-9_./>-]*")
-_TF_TYPE = compile_lazily(r"[A-Z_][a-zA-Z0-9_]*")
-_JAX_TYPE = compile_lazily(r"[a-z_][a-z0-9_]*(\[.*\])?", re.DOTALL)
-_DIRECTIONS = ("HToD", "DToH", "DToD", "HToH", "PToP")  # directions of copies; PToP is between devices
-_COPIES = {f"memcpy{way}".lower(): f"Memcpy{way}" for way in _DIRECTIONS}
-_OLD_COPIES = {f"memcpy{way.replace('To', '2')}".lower(): f"Memcpy{way}" for way in _DIRECTIONS}
-
-
-JITTED_CALL_PREFIX = "PjitFunction("  # prefix of the name of a call of a jitted function, in JAX
-_REMAT = "/rematted_computation/"  # part of the names of ops that JAX computes a second time
-# Prefix of ops of JAX' own functions (`_normal`, `_uniform`), where a program calls one outside of
-# any jitted function
-_LIBRARY_PROGRAM = "jit(_"
 CUDNN_MARKER = "cudnn"  # part of the names of cuDNN's kernels, of which one call may launch several
 ONEDNN_PREFIX = "_Mkl"  # prefix of the types of TensorFlow's ops that oneDNN computes
 INPUT_THREADS = "tf_data"  # prefix of the names of TensorFlow's input threads
@@ -110,9 +97,8 @@ class EventFlag(IntFlag):
 _TRAINS = compile_lazily(
     r"MatMul|Conv\dD|Conv2d|Einsum|XlaDot|RNN|LSTM|GRU|Attention|Backprop|Grad|ResourceApply|ResourceSparseApply|Assign(?:Add|Sub)?Variable"
 )
-_JITTED = JITTED_CALL_PREFIX.rstrip("(")
 _EAGER_OPS = "EagerLocalExecute: "
-_EXACTLY = {
+_NAMES = {
     "ExecutorState::Process": EventFlag.EXECUTOR,
     "ExecutorDoneCallback": EventFlag.EXECUTOR_DONE,
     "IteratorGetNextOp::DoCompute": EventFlag.INPUT_REQUEST,
@@ -128,68 +114,55 @@ _EXACTLY = {
     "MemoryAllocation": EventFlag.ALLOCATION,
     "MemoryDeallocation": EventFlag.DEALLOCATION,
 }
-_BEGINS = {
-    JITTED_CALL_PREFIX: EventFlag.JIT_CALL | EventFlag.JAX,
-    _JITTED: EventFlag.JAX_CALL,
-    "PmapFunction": EventFlag.JAX_CALL,
-    "EagerExecute": EventFlag.EAGER_EXECUTE | EventFlag.WRAPPER | EventFlag.TENSORFLOW,
-    "EagerLocalExecute": EventFlag.WRAPPER,
-    _EAGER_OPS: EventFlag.EAGER_OP,
-    _EAGER_OPS + "IteratorGetNext": EventFlag.EAGER_INPUT,
-    "EagerKernelExecute": EventFlag.WRAPPER,
-    "FunctionRun": EventFlag.FUNCTION_RUN | EventFlag.WRAPPER | EventFlag.TENSORFLOW,
-    "SessionRun": EventFlag.SESSION_RUN | EventFlag.TENSORFLOW | EventFlag.INFERENCE_RUN,
-    "RunGraph": EventFlag.SESSION_RUN,
-    **dict.fromkeys(("TFSessionRun", "Session::Run", "BatchingSessionRun", "TfServing"), EventFlag.INFERENCE_RUN),
-    "TFE_": EventFlag.TENSORFLOW,
-    **dict.fromkeys(("TFE_Py_", "tf.constant", "convert_to_tensor"), EventFlag.PYTHON_DISPATCH),
-    "ExecutorState::Process": EventFlag.COMPUTE_SCOPE | EventFlag.TENSORFLOW,
-    "ThunkExecutor::Execute": EventFlag.COMPUTE_SCOPE | EventFlag.THUNK_EXECUTOR,
-    "InstantiatedCapturedFunction::": EventFlag.COMPUTE_SCOPE | EventFlag.STAGE_FUNCTION | EventFlag.INPUT_WORK,
-    "Iterator::": EventFlag.INPUT_WORK,
-    "IteratorGetNextOp": EventFlag.INPUT_WORK,
-    "IteratorGetNextAsOptionalOp": EventFlag.INPUT_WORK,
-    "$": EventFlag.PYTHON_FRAME | EventFlag.PYTHON_THREAD,
-    "trace_to_jaxpr": EventFlag.PYTHON_THREAD,
-    "lower_": EventFlag.PYTHON_THREAD,
-    "backend_compile": EventFlag.PYTHON_THREAD,
-    **dict.fromkeys(
-        ("KernelAndDeviceFunc", "EagerCopy", "ValidateInput", "ExecutorDone", "ThreadpoolListener", "Memory"), EventFlag.RUNTIME
+_PREFIXES = {
+    EventFlag.JIT_CALL: (JITTED_CALL_PREFIX,),
+    EventFlag.JAX_CALL: ("PjitFunction", "PmapFunction"),
+    EventFlag.JAX: (
+        *(JITTED_CALL_PREFIX, "PJRT_LoadedExecutable_Execute", "TfrtCpuExecutable::Execute"),
+        *("PjRtStreamExecutorLoadedExecutable", "PyLoadedExecutable"),
     ),
-    **dict.fromkeys(
-        ("CommonPjRt", "PjRt", "PJRT_", "Pjrt", "DevicePut", "DeviceMem", "GpuExecutable", "CpuExecutable"), EventFlag.RUNTIME
+    EventFlag.EAGER_EXECUTE: ("EagerExecute",),
+    EventFlag.EAGER_OP: (_EAGER_OPS,),
+    EventFlag.EAGER_INPUT: (_EAGER_OPS + "IteratorGetNext",),
+    EventFlag.WRAPPER: ("EagerExecute", "EagerLocalExecute", "EagerKernelExecute", "FunctionRun"),
+    EventFlag.FUNCTION_RUN: ("FunctionRun",),
+    EventFlag.SESSION_RUN: ("SessionRun", "RunGraph"),
+    EventFlag.INFERENCE_RUN: ("SessionRun", "TFSessionRun", "Session::Run", "BatchingSessionRun", "TfServing"),
+    EventFlag.TENSORFLOW: ("EagerExecute", "FunctionRun", "SessionRun", "TFE_", "ExecutorState::Process"),
+    EventFlag.PYTHON_DISPATCH: ("TFE_Py_", "tf.constant", "convert_to_tensor"),
+    EventFlag.COMPUTE_SCOPE: ("ExecutorState::Process", "ThunkExecutor::Execute", "InstantiatedCapturedFunction::"),
+    EventFlag.THUNK_EXECUTOR: ("ThunkExecutor::Execute",),
+    EventFlag.STAGE_FUNCTION: ("InstantiatedCapturedFunction::",),
+    EventFlag.INPUT_WORK: ("InstantiatedCapturedFunction::", "Iterator::", "IteratorGetNextOp", "IteratorGetNextAsOptionalOp"),
+    EventFlag.PYTHON_FRAME: ("$",),
+    EventFlag.PYTHON_THREAD: ("$", "trace_to_jaxpr", "lower_", "backend_compile"),
+    EventFlag.RUNTIME: (
+        *("KernelAndDeviceFunc", "EagerCopy", "ValidateInput", "ExecutorDone", "ThreadpoolListener", "Memory"),
+        *("CommonPjRt", "PjRt", "PJRT_", "Pjrt", "DevicePut", "DeviceMem", "GpuExecutable", "CpuExecutable"),
+        *("Build buffer", "ThenExecute", "ParseArguments", "AllocateOutput", "Handle inputs", "shard_args"),
     ),
-    **dict.fromkeys(
-        ("Build buffer", "ThenExecute", "ParseArguments", "AllocateOutput", "Handle inputs", "shard_args"), EventFlag.RUNTIME
+    EventFlag.KERAS_FUNCTION: (
+        *("one_step_on_iterator", "multi_step_on_iterator", "one_step_on_data"),
+        *("train_function", "test_function", "predict_function"),
     ),
-    **dict.fromkeys(("PJRT_LoadedExecutable_Execute", "TfrtCpuExecutable::Execute"), EventFlag.JAX),
-    **dict.fromkeys(("PjRtStreamExecutorLoadedExecutable", "PyLoadedExecutable"), EventFlag.JAX),
-    **dict.fromkeys(("one_step_on_iterator", "multi_step_on_iterator", "one_step_on_data"), EventFlag.KERAS_FUNCTION),
-    **dict.fromkeys(("train_function", "test_function", "predict_function"), EventFlag.KERAS_FUNCTION),
+    EventFlag.BUILD: (
+        *("tf.function-graph_building", "XlaCompile", "XlaLaunch:Compile", "PjRtClient::Compile", "TfrtCpuClient::Compile"),
+        *("CommonPjRtClient::Compile", "PjitFunction:compile", "HloPassPipeline", "JitCompilation", "trace_to_jaxpr"),
+        *("lower_sharding_computation", "lower_mesh_computation", "backend_compile", "PjRtCpuClient::Compile"),
+        *("PjRtStreamExecutorClient::Compile", "StreamExecutorGpuClient::Compile", "PjRtCApiClient::Compile"),
+        *("TfrtTpuClient::Compile", "TfrtTpuCompiler::Compile", "CpuCompiler::", "GpuCompiler::", "FusionCompiler::Compile"),
+        *("JitCompiler::Compile", "HLO passes"),
+    ),
 }
-_ENDS = {
-    "Produce": EventFlag.PRODUCER,
-    "Consume": EventFlag.CONSUMER,
-    "::Await": EventFlag.RESULT_WAIT,
-    "block_until_ready": EventFlag.RESULT_WAIT,
-    "BlockHostUntilReady": EventFlag.RESULT_WAIT,
+_SUFFIXES = {
+    EventFlag.PRODUCER: ("Produce",),
+    EventFlag.CONSUMER: ("Consume",),
+    EventFlag.RESULT_WAIT: ("::Await", "block_until_ready", "BlockHostUntilReady"),
 }
-_BUILDS = (
-    *("tf.function-graph_building", "XlaCompile", "XlaLaunch:Compile", "PjRtClient::Compile", "TfrtCpuClient::Compile"),
-    *("CommonPjRtClient::Compile", "PjitFunction:compile", "HloPassPipeline", "JitCompilation", "trace_to_jaxpr"),
-    *("lower_sharding_computation", "lower_mesh_computation", "backend_compile", "PjRtCpuClient::Compile"),
-    *("PjRtStreamExecutorClient::Compile", "StreamExecutorGpuClient::Compile", "PjRtCApiClient::Compile"),
-    *("TfrtTpuClient::Compile", "TfrtTpuCompiler::Compile", "CpuCompiler::", "GpuCompiler::", "FusionCompiler::Compile"),
-    *("JitCompiler::Compile", "HLO passes"),
-)
 _BUILDS_IN_PYTHON = compile_lazily(  # frames of JAX functions that only build programs
     r"\$(?:pxla|compiler|mlir|partial_eval|stages)\.py:\d+ "
     r"(?:compile|compile_or_get_cached|backend_compile\w*|lower_sharding_computation|lower_jaxpr_to_module|trace_to_jaxpr\w*)"
 )
-_OF_MODULE = compile_lazily(
-    r"\((jit_\S+|pmap_\S+)\)$"
-)  # program in the name of a pass: `HLO passes after layout assignment (jit_step)`
-_CALL = compile_lazily(r"(?:PjitFunction|PmapFunction)\((.*)\)")
 _WRITES_LOGS = ("WriteSummary", "WriteRawProtoSummary", "WriteGraphSummary", "FlushSummaryWriter")
 _PASSES_ON = ("_Send", "_Recv", "_HostSend", "_HostRecv")  # types of ops that move a tensor between devices
 _MARKS = ("train", "test", "TraceContext")
@@ -199,156 +172,11 @@ _WAITS = ("wait", "block", "sleep", "poll", "select", "acquire", "join", "synchr
 # Outside of any jitted function, JAX runs a primitive as a jitted function of the primitive's name;
 # such calls are glue code, not the step.
 _PICKS = frozenset(("dynamic_slice", "squeeze", "slice", "gather", "_unstack"))  # primitives of an index expression, `x[i]`
-_GLUE = _PICKS.union(
-    (
-        "add",
-        "broadcast_in_dim",
-        "concatenate",
-        "convert_element_type",
-        "copy",
-        "dynamic_update_slice",
-        "fold_in",
-        "iota",
-        "multiply",
-    ),
-    ("reshape", "scatter", "select_n", "subtract", "transpose", "true_divide", "_threefry_seed", "_threefry_split"),
-)
-
-
-class OpKind(str, Enum):
-    """Family of an op."""
-
-    TENSORFLOW = "tensorflow"
-    TF_DATA = "tf.data"
-    JAX = "jax"
-    COPY = "copy"
-    OTHER = "other"
-
-
-class WorkKind(str, Enum):
-    """Kind of work of an op, as far as its name shows; the advice on making it cheaper depends on
-    the kind. The value is its name for people.
-    """
-
-    ATTENTION = "attention"
-    RECURRENT = "recurrent loops"
-    OPTIMIZER = "the optimizer"
-    CONVOLUTION = "convolutions"
-    POOLING = "pooling"
-    NORMALISATION = "normalisation"
-    RANDOM = "random numbers"
-    MATMUL = "matrix products"
-    EMBEDDING = "embedding lookups"
-    CAST = "casts"
-    REDUCTION = "reductions"
-    ELEMENTWISE = "element-wise ops"
-    MOVEMENT = "copies and reshapes"
-    OTHER = "other ops"
-
-
-_RANDOM = compile_lazily(
-    r"Random[A-Z]\w*|Stateless(Random|TruncatedNormal|Multinomial|Parameterized|Shuffle|SampleDistorted)\w*|Multinomial|"
-    r"(Parameterized)?TruncatedNormal|Stateful(Uniform|StandardNormal|Random|TruncatedNormal)\w*|Rng\w*|rng(-\w+)*"
-)
-_RANDOM_NAME = compile_lazily(
-    r"StatelessRandom|threefry|random_bits|rng_bit_generator|rng_uniform|RandomUniform|RandomStandardNormal|"
-    r"jit\(_(?:uniform|normal|truncated_normal|gumbel|randint|shuffle|gamma|laplace|bernoulli)\)"
-)
-_WORK = tuple(
-    (kind, compile_lazily(pattern, re.IGNORECASE))
-    # The first pattern that matches decides. It is searched in the type of an op, and in the last
-    # part of a compiled op's name
-    for kind, pattern in {
-        WorkKind.OTHER: r"^(Collective|Nccl|all-|reduce-scatter)",
-        WorkKind.ATTENTION: r"attention|attn|fmha",
-        WorkKind.RECURRENT: r"CudnnRNN|BlockLSTM|LSTMBlock|GRUBlock",
-        WorkKind.OPTIMIZER: r"^(Resource)?(Sparse)?Apply[A-Z]",
-        WorkKind.CONVOLUTION: r"conv(olution|_general|[123]d|forward|backward)|depthwise",
-        WorkKind.POOLING: r"(max|avg|average)_?pool|reduce[-_]window|select[-_]and[-_](scatter|gather)",
-        WorkKind.NORMALISATION: r"(batch|layer|group|rms|instance)_?norm|\bLRN",
-        WorkKind.MATMUL: r"mat_?mul|einsum|gemm|^dot|[^a-z]dot(_general)?\b",
-        WorkKind.EMBEDDING: r"^ResourceGather|EmbeddingLookup",
-        WorkKind.CAST: r"^(_?Cast|_?MklCast)$|^convert|[^a-z]convert(_element_type)?\b",
-        WorkKind.REDUCTION: r"^(Sum|Mean|Max|Min|Prod|All|Any|L2Loss|BiasAddGrad|Cum(sum|prod))$|arg_?(max|min)|reduce|Softmax|Entropy",
-        WorkKind.ELEMENTWISE: r"^(_Mkl)?(Add(N|V2)?|Sub|Mul(NoNan)?|Real[Dd]iv|Div(NoNan)?|Floor(Div|Mod)?|Neg|Abs|Sign|Exp(m1)?|"
-        r"Log(1p|istic)?|"
-        r"Pow|R?sqrt(Grad)?|Square|SquaredDifference|Reciprocal|Inv(Grad)?|Maximum|Minimum|Tanh(Grad)?|Sigmoid(Grad)?|Relu6?(Grad)?|"
-        r"LeakyRelu(Grad)?|[ES]elu(Grad)?|Soft(plus|sign)(Grad)?|Erf|Sin|Cos|Tan|Select(V2|_n)?|Greater(Equal)?|Less(Equal)?|(Not)?Equal|"
-        r"Logical(And|Or|Not)|Ceil|Round|Clip\w*|ZerosLike|OnesLike|Fill|BiasAdd|IsFinite|Assign(Add|Sub)?VariableOp|integer_pow|add_any)$|"
-        r"(add|multiply|subtract|divide|maximum|minimum|compare|select|exponential|tanh)\w*_fusion",
-        WorkKind.MOVEMENT: r"transpose|copy|Concat|Slice|^Pad|Tile|Split|Pack|Reshape|Broadcast(To|_in_dim)|DynamicStitch|Reverse|Bitcast|"
-        r"Gather|Scatter|Unsorted_?Segment",
-    }.items()
-)
-_OF_LAYER = tuple(  # kinds of layers that consist of several ops and can only be made cheaper as a whole
-    (kind, compile_lazily(pattern, re.IGNORECASE))
-    for kind, pattern in {
-        WorkKind.RECURRENT: r"lstm|(^|[/_])gru|(^|[/_])rnn|simple_?rnn",
-        WorkKind.ATTENTION: r"attention|attn",
-        WorkKind.NORMALISATION: r"(batch|layer|group|rms|instance|unit)_?norm",
-        WorkKind.EMBEDDING: r"embedding",
-    }.items()
-)
-
-
-def is_jax_library_op(name: str) -> bool:
-    """Whether a compiled op belongs to a program that is only one of JAX' own functions, and so not
-    to the step.
-    """
-    return name.startswith(_LIBRARY_PROGRAM)
-
-
-def is_rematerialized(name: str) -> bool:
-    """Whether a compiled op belongs to a forward pass that the backward pass repeats
-    (`jax.checkpoint`).
-    """
-    return _REMAT in name
-
-
-def is_random_op(op_type: str, name: str) -> bool:
-    """Whether an op draws random numbers, by its type, or for compiled programs by its name."""
-    return bool(_RANDOM.fullmatch(op_type) or _RANDOM_NAME.search(name))
-
-
-def classify_work(op_type: str, name: str = "", layer: str = "") -> WorkKind:
-    """Return the kind of an op.
-
-    op_type: type of the op (`Conv2D`).
-    name: name of the op, which is used where the type is that of a compiled op (`fusion`, `dot`).
-    layer: class or path of the layer that the op belongs to; every op of a recurrent layer is
-        `RECURRENT`.
-    """
-    if layer and (whole := _of_layer(layer)) is not WorkKind.OTHER:
-        return whole
-    found, compiled = _of_type(op_type), op_type.islower()
-    if compiled and _RANDOM_NAME.search(name):
-        return WorkKind.RANDOM
-    return _of_type(_type_from_name(name)) if compiled and found in (WorkKind.OTHER, WorkKind.MOVEMENT) else found
-
-
-@lru_cache(4096)
-def _of_layer(layer: str) -> WorkKind:
-    whole = _first(_OF_LAYER, layer)
-    return whole if whole in (WorkKind.RECURRENT, WorkKind.OTHER) else _first(_OF_LAYER, layer.rpartition("/")[2])
-
-
-@lru_cache(4096)
-def _of_type(op_type: str) -> WorkKind:
-    return WorkKind.RANDOM if _RANDOM.fullmatch(op_type) else _first(_WORK, op_type)
-
-
-def _first(kinds: tuple[tuple[WorkKind, re.Pattern[str]], ...], text: str) -> WorkKind:
-    return next((kind for kind, says in kinds if says.search(text)), WorkKind.OTHER)
-
-
-class Op(NamedTuple):
-    """Op in an event name. `type` is "Dataset" for tf.data iterators and "" for events that are no
-    op.
-    """
-
-    kind: OpKind
-    name: str
-    type: str
+_GLUE = _PICKS | {
+    *("add", "broadcast_in_dim", "concatenate", "convert_element_type", "copy", "dynamic_update_slice", "fold_in", "iota"),
+    *("multiply", "reshape", "scatter", "select_n", "subtract", "transpose", "true_divide"),
+    *("_threefry_seed", "_threefry_split"),
+}
 
 
 class EventNames:
@@ -358,7 +186,7 @@ class EventNames:
     """
 
     def __init__(self, texts: tuple[str, ...], find_rows: Callable[[Mask], Indices]) -> None:
-        known = {text: (_flags(text, op := parse_op(text)), op) for text in dict.fromkeys(texts)}
+        known = {text: (_classify(text, op := parse_op(text)), op) for text in dict.fromkeys(texts)}
         self._rows_named = find_rows
         self.ops = tuple(known[text][1] for text in texts)
         self._flags = np.fromiter((known[text][0] for text in texts), np.int64, len(texts))
@@ -392,34 +220,38 @@ def event_names(trace: Trace) -> EventNames:
     return EventNames(trace.names, rows_named)
 
 
-def _flags(text: str, op: Op) -> int:
-    found = int(_EXACTLY.get(text, 0))
-    if text.startswith(_ANY_BEGIN):
-        found |= reduce(or_, (flag for begin, flag in _BEGIN_FLAGS if text.startswith(begin)))
-    if text.endswith(_ANY_END):
-        found |= reduce(or_, (flag for end, flag in _END_FLAGS if text.endswith(end)))
+def _classify(text: str, op: Op) -> int:
+    """Return the flags of a name."""
+    flags = _FLAGS_OF_NAMES.get(text, 0)
+    if text.startswith(_ANY_PREFIX):
+        flags |= sum(flag for flag, prefixes in _FLAGS_OF_PREFIXES if text.startswith(prefixes))
+    if text.endswith(_ANY_SUFFIX):
+        flags |= sum(flag for flag, suffixes in _FLAGS_OF_SUFFIXES if text.endswith(suffixes))
     lower = text.lower()
-    awaits, blocks = found & _AWAITED, any(word in text for word in _BLOCKS)
-    holds = (  # conditions for the flags in `_TOLD`, in the same order
-        text.startswith(_BUILDS) or (found & _IN_PYTHON and _BUILDS_IN_PYTHON.fullmatch(text)),
-        awaits or blocks,
-        awaits or blocks or found & _FETCHED or any(word in text for word in _AWAITS_DEVICE),
-        any(word in lower for word in _WAITS),
-        found & _CALLED and _CALL.fullmatch(text),
-        text.endswith(")") and "Execute" not in text and _OF_MODULE.search(text),
-        text.startswith(_MARKS) and "/" not in text and ":" not in text,
-        text.startswith("gradient_tape/") or "/gradient_tape/" in text,  # the latter below a call that was not inlined
-        lower.startswith("executorstate::process"),
-        lower.startswith("iteratorgetnext"),
-        op.kind is OpKind.TF_DATA and text.count("::") == 1,
-        op.type.startswith(WAITING_OP_TYPES),
-        op.type in _WRITES_LOGS,
-        op.type in ("InfeedEnqueue", "InfeedEnqueueTuple", "MemcpyHToD"),
+    awaits = flags & _BITS.RESULT_WAIT or any(word in text for word in _BLOCKS)
+    function = parse_jitted_function(text) if text.startswith((JITTED_CALL_PREFIX, "jit_", "pmap_")) else ""
+    conditions = (
+        (_BITS.BUILD, flags & _BITS.PYTHON_FRAME and _BUILDS_IN_PYTHON.fullmatch(text)),
+        (_BITS.BLOCKING_WAIT, awaits),
+        (_BITS.DEVICE_WAIT, awaits or flags & _BITS.ARRAY_FETCH or any(word in text for word in _AWAITS_DEVICE)),
+        (_BITS.ANY_WAIT, any(word in lower for word in _WAITS)),
+        (_BITS.NAMED_CALL, flags & _BITS.JAX_CALL and parse_called_function(text) is not None),
+        (_BITS.COMPILER_PASS, text.endswith(")") and "Execute" not in text and parse_pass_function(text)),
+        (_BITS.STEP_MARK, text.startswith(_MARKS) and "/" not in text and ":" not in text),
+        (_BITS.GRADIENT_TAPE, "/gradient_tape/" in f"/{text}"),  # also below a call that was not inlined
+        (_BITS.EXECUTOR_ANY_CASE, lower.startswith("executorstate::process")),
+        (_BITS.INPUT_OP, lower.startswith("iteratorgetnext")),
+        (_BITS.ITERATOR_ROOT, op.kind is OpKind.TF_DATA and text.count("::") == 1),
+        (_BITS.WAITING_OP, op.type.startswith(WAITING_OP_TYPES)),
+        (_BITS.SUMMARY_WRITE, op.type in _WRITES_LOGS),
+        (_BITS.HOST_TO_DEVICE_OP, op.type in ("InfeedEnqueue", "InfeedEnqueueTuple", "MemcpyHToD")),
+        (_BITS.JAX_PRIMITIVE, function in _GLUE),
+        (_BITS.INDEXING_PRIMITIVE, function in _PICKS),
     )
-    found |= sum(flag for flag, told in zip(_TOLD, holds, strict=True) if told)
-    if text.startswith((JITTED_CALL_PREFIX, "jit_", "pmap_")) and (function := parse_jitted_function(text)) in _GLUE:
-        found |= int(EventFlag.JAX_PRIMITIVE | (EventFlag.INDEXING_PRIMITIVE if function in _PICKS else 0))
-    return found
+    for flag, holds in conditions:
+        if holds:
+            flags |= flag
+    return flags
 
 
 def is_training_op(op_type: str) -> bool:
@@ -438,110 +270,11 @@ def classify_non_model_op(op_type: str) -> EventFlag | None:
     return EventFlag.INPUT_OP if op_type in _PASSES_ON or op_type.startswith("IteratorGetNext") else None
 
 
-def parse_called_function(call: str) -> str | None:
-    """Return the function in the name of a call (`step` for `PjitFunction(step)`); None for other
-    names.
-    """
-    found = _CALL.fullmatch(call)
-    return found and found[1]
-
-
-def parse_pass_function(name: str) -> str:
-    """Return the function whose program a pass of XLA's compiler works on, from the pass's name; ""
-    where the name has none.
-    """
-    found = _OF_MODULE.search(name)
-    return found[1].partition("_")[2] if found else ""
-
-
-def parse_op(full_name: str) -> Op:
-    """Return the op in an event name, with its kind, name and type."""
-    name, colon, op_type = full_name.partition(":")
-    if not colon:
-        return _parse_copy(full_name)
-    if name == "Iterator" and op_type.startswith(":"):
-        return Op(OpKind.TF_DATA, full_name, "Dataset")
-    if _TF_NAME.fullmatch(name) and _TF_TYPE.fullmatch(op_type):
-        return Op(OpKind.TENSORFLOW, name, op_type)
-    derived = op_type or _type_from_name(name)
-    if _JAX_TYPE.fullmatch(derived):
-        return Op(OpKind.JAX, name, derived.split("[", 1)[0])
-    if not op_type:
-        return Op(OpKind.TENSORFLOW, name, derived)
-    return Op(OpKind.OTHER, full_name, "")
-
-
-def _parse_copy(full_name: str) -> Op:
-    start = full_name[:10].lower()
-    for known, op_type in _COPIES.items():
-        if start == known:
-            return Op(OpKind.COPY, full_name, op_type)
-    for known, op_type in _OLD_COPIES.items():
-        if start.startswith(known):
-            return Op(OpKind.COPY, full_name, op_type)
-    return Op(OpKind.OTHER, full_name, "")
-
-
-def _type_from_name(name: str) -> str:
-    last = name.rsplit("/", 1)[-1]
-    head, _, suffix = last.rpartition("_")
-    return head if head and suffix.lstrip("+-").isdigit() else last
-
-
-def parse_jitted_function(call: str) -> str:
-    """Return the function in the name of a call (`PjitFunction(step)`) or of a program
-    (`jit_step(8)`, or `jit_step` in a stat); "" for other names.
-    """
-    if call.startswith(JITTED_CALL_PREFIX):
-        return call[len(JITTED_CALL_PREFIX) :].rstrip(")")
-    kind, _, function = call.partition("_")
-    return re.sub(r"\(\d+\)$", "", function) if kind in ("jit", "pmap") else ""
-
-
-def normalize_function_name(function: str) -> str:
-    """Return a function's name in XLA's spelling for programs, which has letters, digits and `_`:
-    `<lambda>` becomes `_lambda`.
-    """
-    return _UNSPELT.sub("_", function).rstrip("_")
-
-
-def parse_iterator_type(long_name: str) -> str:
-    """Return the last part of a tf.data iterator's long name: `Map` for `Iterator::Root::Map`."""
-    return long_name.rsplit("::", 1)[-1]
-
-
-_UNSPELT = compile_lazily(r"[^\w.-]")
 _KINDS = {kind: code for code, kind in enumerate(OpKind)}
 # Flags as ints: thousands of names are classified, and an operation of `EventFlag` takes ten times
 # as long as one of int.
-_AWAITED, _IN_PYTHON, _FETCHED, _CALLED = map(
-    int, (EventFlag.RESULT_WAIT, EventFlag.PYTHON_FRAME, EventFlag.ARRAY_FETCH, EventFlag.JAX_CALL)
-)
-_TOLD = tuple(
-    map(
-        int,
-        (
-            *(
-                EventFlag.BUILD,
-                EventFlag.BLOCKING_WAIT,
-                EventFlag.DEVICE_WAIT,
-                EventFlag.ANY_WAIT,
-                EventFlag.NAMED_CALL,
-                EventFlag.COMPILER_PASS,
-                EventFlag.STEP_MARK,
-                EventFlag.GRADIENT_TAPE,
-            ),
-            *(
-                EventFlag.EXECUTOR_ANY_CASE,
-                EventFlag.INPUT_OP,
-                EventFlag.ITERATOR_ROOT,
-                EventFlag.WAITING_OP,
-                EventFlag.SUMMARY_WRITE,
-                EventFlag.HOST_TO_DEVICE_OP,
-            ),
-        ),
-    )
-)
-_ANY_BEGIN, _ANY_END = tuple(_BEGINS), tuple(_ENDS)
-_BEGIN_FLAGS = tuple((begin, int(flag)) for begin, flag in _BEGINS.items())
-_END_FLAGS = tuple((end, int(flag)) for end, flag in _ENDS.items())
+_BITS = SimpleNamespace(**{str(flag.name): int(flag) for flag in EventFlag})
+_FLAGS_OF_NAMES = {name: int(flag) for name, flag in _NAMES.items()}
+_FLAGS_OF_PREFIXES = tuple((int(flag), prefixes) for flag, prefixes in _PREFIXES.items())
+_FLAGS_OF_SUFFIXES = tuple((int(flag), suffixes) for flag, suffixes in _SUFFIXES.items())
+_ANY_PREFIX, _ANY_SUFFIX = (tuple(text for texts in by.values() for text in texts) for by in (_PREFIXES, _SUFFIXES))

@@ -16,8 +16,10 @@ from outpace.model import median
 from outpace.model.arrays import Indices, Numbers, Picoseconds
 from outpace.timeline.builds import find_autotuning_launches
 from outpace.timeline.causality import find_launches
-from outpace.timeline.event_names import OpKind, event_names, normalize_function_name, parse_jitted_function
+from outpace.timeline.event_names import event_names
+from outpace.timeline.function_names import normalize_function_name, parse_jitted_function
 from outpace.timeline.gradients import find_training_functions
+from outpace.timeline.op_names import OpKind
 from outpace.timeline.xla_threads import find_hlo_events, host_mask
 from outpace.trace import Trace, dialect
 from outpace.trace.algorithms import find_positions, intersect_indices

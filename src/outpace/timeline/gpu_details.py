@@ -18,7 +18,7 @@ A profile repeats few distinct texts: parse each of them once.
 from __future__ import annotations
 
 from outpace._dataclass import dataclass
-from outpace.timeline.event_names import parse_op
+from outpace.timeline.op_names import parse_op
 
 Dim = tuple[int, int, int]
 UNKNOWN_DIRECTION = "other"

@@ -3,18 +3,25 @@
 Between two steps a loop may call another function more often, and longer, than the step's own: an
 evaluation, a sampler. Gradients distinguish them: TensorFlow names the ops of a tape's backward
 pass `gradient_tape/...`, and JAX has `transpose(jvp(...))` in the names of ops of a program that it
-differentiated.
+differentiated. A function without gradients may also say by its name that it predicts.
 """
 
 from __future__ import annotations
 
+import re
+
 import numpy as np
 
 from outpace.model.arrays import Indices, Mask
-from outpace.timeline.event_names import EventFlag, event_names, parse_jitted_function
+from outpace.timeline.event_names import EventFlag, event_names
+from outpace.timeline.function_names import parse_jitted_function
 from outpace.trace import Trace, dialect
 
 _TRANSPOSED = b"transpose(jvp("
+_EXPORTED = "__inference_"  # prefix that TensorFlow adds to the name of every traced function
+_KERAS_INFERENCE = "one_step_on_data"  # part of the name of the function in Keras' predict
+_INFERENCE = frozenset(("predict", "prediction", "predictions", "serving", "serve", "infer", "inference"))
+_TRAINING = frozenset(("train", "training", "fit", "grad", "grads", "gradient", "update"))
 
 
 def training_mask(trace: Trace, calls: Indices) -> Mask:
@@ -50,3 +57,11 @@ def _on_tape(trace: Trace, calls: Indices) -> Mask:
     began = np.sort(trace.start[rows])
     found: Mask = np.searchsorted(began, trace.start[calls]) < np.searchsorted(began, trace.end[calls])
     return found
+
+
+def is_prediction(function: str) -> bool:
+    """Whether a function's name says that it predicts or serves. Whole words are compared, so that
+    the name `observe_batch` does not match `serve`.
+    """
+    words = set(re.split(r"[^a-z]+", function.removeprefix(_EXPORTED).lower()))
+    return bool(words & _INFERENCE and not words & _TRAINING) or _KERAS_INFERENCE in function

@@ -38,7 +38,7 @@ def build_steps_from_marks(trace: Trace, rows: Indices, source: StepSource) -> S
     """Return one step per mark, of the mark's duration. Marks within other marks, and those of a
     second thread that overlap the main thread's, are no steps.
     """
-    rows = _outermost(trace, rows)
+    rows = trace.find_outermost(rows)
     line = trace.line[rows]
     rows = rows[_on_main_thread(trace, rows, line)]
     rows = rows[np.argsort(trace.start[rows], kind="stable")]
@@ -68,17 +68,6 @@ def _begun_again(number: Numbers, duration: Picoseconds) -> Mask:
     """
     again = np.append(number[1:] == number[:-1], False)
     return np.asarray(again & (duration < _SHORT * median(duration)))
-
-
-def _outermost(trace: Trace, rows: Indices) -> Indices:
-    """Return the rows that are nested in no other of the rows, per thread."""
-    kept: list[int] = []
-    reach: dict[int, int] = {}
-    for row, line, end in zip(rows.tolist(), trace.line[rows].tolist(), trace.end[rows].tolist(), strict=True):
-        if end > reach.get(line, -(1 << 62)):
-            kept.append(row)
-            reach[line] = end
-    return np.array(kept, dtype=np.int64)
 
 
 def _on_main_thread(trace: Trace, rows: Indices, line: Codes) -> Mask:

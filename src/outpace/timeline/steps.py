@@ -177,3 +177,21 @@ def empty_steps(explanation: str) -> Steps:
     empty = np.zeros(0, np.int64)
     rows = np.zeros(0, np.int32)
     return Steps(StepSource.NONE, Confidence.LOW, explanation, empty, empty, empty, rows, np.zeros(0, bool), rows, rows)
+
+
+def build_inferred_steps(
+    explanation: str, start: Picoseconds, end: Picoseconds, line: int = -1, root_row: Indices = _NONE, root_step: Codes = _NONE
+) -> Steps:
+    """Return complete steps from `start` to `end`, numbered from 0; `line`: their thread."""
+    return Steps(
+        source=StepSource.INFERRED,
+        confidence=Confidence.HIGH if len(end) > 2 else Confidence.LOW,
+        explanation=explanation,
+        number=np.arange(len(end), dtype=np.int64),
+        start=start,
+        end=end,
+        line=np.full(len(end), line, np.int32),
+        complete=np.ones(len(end), bool),
+        root_row=root_row.astype(np.int32),
+        root_step=root_step.astype(np.int32),
+    )

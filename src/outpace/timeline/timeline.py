@@ -14,8 +14,9 @@ from outpace.model import median
 from outpace.model.arrays import Indices, Mask
 from outpace.timeline.builds import find_first_builds
 from outpace.timeline.causality import LINK_STATS, assign_steps, find_context_links, find_launches
-from outpace.timeline.event_names import EventFlag, EventNames, Op, OpKind, event_names
-from outpace.timeline.hlo_modules import HloModules
+from outpace.timeline.event_names import EventFlag, EventNames, event_names
+from outpace.timeline.execution_steps import refine_async_steps, refine_marked_steps
+from outpace.timeline.hlo.modules import HloModules
 from outpace.timeline.marks import (
     build_steps_from_lines,
     build_steps_from_marks,
@@ -23,7 +24,8 @@ from outpace.timeline.marks import (
     find_keras_marks,
     find_step_marks,
 )
-from outpace.timeline.step_inference import infer_launch_steps, infer_steps, refine_async_steps, refine_marked_steps
+from outpace.timeline.op_names import Op, OpKind
+from outpace.timeline.step_inference import infer_launch_steps, infer_steps
 from outpace.timeline.steps import Steps, StepSource, empty_steps
 from outpace.trace import EventColumn, Plane, Trace, dialect, store_column
 from outpace.trace.algorithms import distinct

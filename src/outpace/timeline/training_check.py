@@ -18,7 +18,8 @@ from outpace.model import Unit, humanize
 from outpace.model.arrays import Indices
 from outpace.model.units import format_count
 from outpace.timeline.builds import find_first_builds, find_jax_builds, find_unfinished_build
-from outpace.timeline.event_names import EventFlag, event_names, parse_jitted_function
+from outpace.timeline.event_names import EventFlag, event_names
+from outpace.timeline.function_names import parse_jitted_function
 from outpace.timeline.gradients import find_training_functions, training_mask
 from outpace.timeline.span_coverage import covered_time
 from outpace.timeline.steady_state import Exclusion

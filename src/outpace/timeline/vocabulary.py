@@ -1,5 +1,5 @@
-"""Words by which `event_names` recognises events: an event name without such a word would be
-classified differently.
+"""Words by which events are recognised: an event name without such a word would be classified
+differently.
 """
 
 from __future__ import annotations
@@ -7,7 +7,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from outpace.timeline import event_names
+from outpace.timeline import event_names, function_names, op_names, work_kinds
 
 
 def _texts(value: object) -> Iterator[str]:
@@ -24,9 +24,10 @@ def _texts(value: object) -> Iterator[str]:
 
 EVENT_NAME_WORDS = frozenset(
     word
-    for name, value in vars(event_names).items()
+    for module in (event_names, function_names, op_names, work_kinds)
+    for name, value in vars(module).items()
     if not name.startswith("__")
     for text in _texts(value)
     for word in re.findall(r"[^\W_]+(?:_[^\W_]+)*", text)
 )
-"""All words in the constants of `event_names`."""
+"""All words in the constants of the modules that know event names."""

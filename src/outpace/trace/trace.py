@@ -236,6 +236,10 @@ class Trace:
         place, own = _native.compute_nesting(bounds, self.start[rows], self.duration[rows])
         return np.where(place >= 0, rows[place], -1) if len(rows) else place, own
 
+    def find_outermost(self, rows: Indices) -> Indices:
+        """Return the events of `rows` (sorted) that are nested in no other one on their line."""
+        return np.asarray(rows[self.compute_nesting(rows)[0] < 0])
+
     def compute_mask(self, predicate: Callable[[Picoseconds, Picoseconds], Mask]) -> Mask:
         """Return a boolean per event of the trace. `predicate` is called with starts and durations
         of one block of events at a time.

@@ -5,7 +5,9 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from outpace.timeline.event_names import EventFlag, EventNames, OpKind, WorkKind, classify_non_model_op, classify_work
+from outpace.timeline.event_names import EventFlag, EventNames, classify_non_model_op
+from outpace.timeline.op_names import Op, OpKind, parse_op
+from outpace.timeline.work_kinds import WorkKind, classify_work
 
 
 def names(*texts: str, code: tuple[int, ...] = ()) -> EventNames:
@@ -67,16 +69,13 @@ def test_rows_go_by_the_names_of_events() -> None:
 
 
 def test_each_distinct_name_is_read_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    from outpace.timeline import event_names as module
-
     read: list[str] = []
-    parse = module.parse_op
 
-    def counted(text: str) -> module.Op:
+    def counted(text: str) -> Op:
         read.append(text)
-        return parse(text)
+        return parse_op(text)
 
-    monkeypatch.setattr(module, "parse_op", counted)
+    monkeypatch.setattr("outpace.timeline.event_names.parse_op", counted)
     names("one", "two", "one", "one")
     assert read == ["one", "two"]
 

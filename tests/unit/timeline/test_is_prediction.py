@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from outpace.timeline.step_inference import is_prediction
+from outpace.timeline.gradients import is_prediction
 
 TRAINS = (
     "train_step",

@@ -7,7 +7,8 @@ import pytest
 
 from outpace.metrics.facts.device_event_kinds import parse_transfer_direction
 from outpace.model.protobuf_wire import encode_bytes, encode_integer, encode_varint
-from outpace.timeline.hlo_modules import HloModule, HloOp, load_hlo_modules
+from outpace.timeline.hlo.modules import HloModule, HloModules
+from outpace.timeline.hlo.ops import HloOp
 from tests.hlo_proto import F32, op, shape
 from tests.support import PROFILES, opened
 
@@ -237,7 +238,7 @@ def test_the_source_is_the_programs_own_line() -> None:
 
 def test_a_jax_step_is_traced_back_to_its_operations() -> None:
     trace = opened("jax_loop").run.hosts[0].trace
-    assert load_hlo_modules(trace)[8]["dot.1"].opcode == "dot"
+    assert HloModules(trace)[8]["dot.1"].opcode == "dot"
     rows = {row["op"]: row for row in opened("jax_loop").hlo_stats().table("hlo_ops").records()}
     assert rows["dot.1"]["program"] == "jit_step"
     assert rows["dot.1"]["framework_op"].startswith("jit(step)/")

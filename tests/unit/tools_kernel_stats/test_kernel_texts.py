@@ -8,7 +8,7 @@ import pytest
 from outpace.metrics.kernel_names import kernel_function_name, short_kernel_name
 from outpace.testing import Dialect, Inline, Launch, SpaceBuilder
 from outpace.timeline.gpu_details import CopyDetails, KernelDetails, copy_direction, parse_copy_details, parse_kernel_details
-from outpace.timeline.hlo_modules import NO_OP, HloOp
+from outpace.timeline.hlo.ops import NO_OP, HloOp
 from outpace.tools.kernel_stats.occupancy import occupancy
 from outpace.tools.kernel_stats.tensor_cores import (
     can_use_tensor_cores,

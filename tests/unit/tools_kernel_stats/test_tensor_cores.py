@@ -7,7 +7,7 @@ from __future__ import annotations
 import pytest
 
 from outpace.timeline.command_buffers import is_named_after
-from outpace.timeline.hlo_modules import HloOp
+from outpace.timeline.hlo.ops import HloOp
 from outpace.tools.kernel_stats.tensor_cores import program_uses_tensor_cores, uses_tensor_cores
 from tests.support import PROFILES, opened
 

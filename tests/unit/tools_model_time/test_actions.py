@@ -11,7 +11,7 @@ from itertools import product
 import pytest
 
 from outpace.metrics.facts.workload import Framework, Workload
-from outpace.timeline.event_names import WorkKind
+from outpace.timeline.work_kinds import WorkKind
 from outpace.tools.model_time.actions import CPU, GPU, TPU, ActionContext, render_actions
 
 OWN_WORDS = {  # words that fit these kinds of op only

@@ -9,7 +9,7 @@ import pytest
 from outpace.metrics.facts import hlo_instructions
 from outpace.metrics.views import host_time
 from outpace.model import Finding
-from outpace.timeline.hlo_modules import HloOp
+from outpace.timeline.hlo.ops import HloOp
 from outpace.tools.model_time import findings as rules
 from outpace.trace import Trace
 from tests.advice_cases.build import HOST, STEP, STEPS, budget, device_trace, run, table

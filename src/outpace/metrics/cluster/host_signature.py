@@ -17,7 +17,8 @@ from outpace.metrics.facts.input_pipelines import pipelines
 from outpace.metrics.facts.op_metrics import op_metrics
 from outpace.metrics.facts.tf_functions import tf_functions
 from outpace.timeline import Run, StepSource, Timeline
-from outpace.timeline.event_names import EventFlag, parse_called_function
+from outpace.timeline.event_names import EventFlag
+from outpace.timeline.function_names import parse_called_function
 
 StepSpans = Mapping[int, tuple[int, int]]
 

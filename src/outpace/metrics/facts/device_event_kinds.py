@@ -2,7 +2,7 @@
 waiting for one of these.
 
 Copies and collectives are recognised by name, as in the reference. The precision is that of the HLO
-instruction where a program in the profile contains it (`timeline/hlo_modules.py`; the reference
+instruction where a program in the profile contains it (`timeline/hlo/precision.py`; the reference
 looks at names only, and finds neither 16 nor 32 bits for most programs), else it is read from the
 kernel's name. The end of an asynchronous op (`copy-done`) waits for the op: its time is that of the
 transfer or the collective, not computation.
@@ -18,17 +18,10 @@ from outpace._lazy import compile_lazily
 from outpace.model.arrays import Codes, Indices
 from outpace.timeline import OpKind, Timeline
 from outpace.timeline.gpu_details import copy_direction, parse_copy_details
-from outpace.timeline.hlo_analysis import (
-    COLLECTIVE,
-    DEVICE_TO_DEVICE,
-    DEVICE_TO_HOST,
-    DOUBLE,
-    HALF,
-    HOST_TO_DEVICE,
-    SINGLE,
-    transfer_direction,
-)
-from outpace.timeline.hlo_modules import NO_OP, HloOp, load_hlo_ops
+from outpace.timeline.hlo.modules import load_hlo_ops
+from outpace.timeline.hlo.ops import NO_OP, HloOp
+from outpace.timeline.hlo.precision import DOUBLE, HALF, SINGLE
+from outpace.timeline.hlo.transfers import COLLECTIVE, DEVICE_TO_DEVICE, DEVICE_TO_HOST, HOST_TO_DEVICE, transfer_direction
 from outpace.trace import dialect
 from outpace.trace.algorithms import distinct, find_positions, intersect_indices, isin
 

@@ -18,8 +18,9 @@ from outpace.metrics.facts.op_executions import count_executions, launching_ops
 from outpace.model import Table, parse_schema
 from outpace.model.arrays import Codes, Indices, Mask, Numbers, Picoseconds
 from outpace.timeline import Run, Timeline
-from outpace.timeline.event_names import classify_work
-from outpace.timeline.hlo_modules import HloOp, find_op_lines, load_hlo_ops
+from outpace.timeline.hlo.modules import find_op_lines, load_hlo_ops
+from outpace.timeline.hlo.ops import HloOp
+from outpace.timeline.work_kinds import classify_work
 from outpace.timeline.xla_threads import find_hlo_events, host_mask
 from outpace.trace import Value, dialect
 from outpace.trace.algorithms import distinct, intersect_indices

@@ -8,7 +8,7 @@ from outpace._caching import memoize
 from outpace._dataclass import dataclass
 from outpace.metrics.facts.hlo_instructions import InstructionStats, instruction_stats
 from outpace.timeline import Run
-from outpace.timeline.hlo_analysis import DEVICE_TO_HOST, HOST_TO_DEVICE
+from outpace.timeline.hlo.transfers import DEVICE_TO_HOST, HOST_TO_DEVICE
 
 
 @dataclass(frozen=True)

@@ -30,7 +30,8 @@ from outpace.metrics.spans import BusyTime, merge_spans
 from outpace.model.arrays import Codes, Indices, Numbers, Picoseconds, Values
 from outpace.timeline import OpKind, Run, Timeline
 from outpace.timeline.causality import match_causes
-from outpace.timeline.event_names import EventFlag, event_names, is_random_op
+from outpace.timeline.event_names import EventFlag, event_names
+from outpace.timeline.work_kinds import is_random_op
 from outpace.trace import EventColumn, Trace, dialect, store_column
 from outpace.trace.algorithms import distinct, find_positions, find_slice, isin, propagate_groups, union_rows
 

@@ -30,8 +30,10 @@ from outpace.metrics.facts.step_breakdown import event_kinds, kind_mask, step_br
 from outpace.model import Category
 from outpace.model.arrays import Codes, Indices, Mask, Numbers, Picoseconds, Values
 from outpace.timeline import OpKind, Run, Timeline
-from outpace.timeline.event_names import GET_NEXT_THREADS, INPUT_THREADS, WAITING_OP_TYPES, EventFlag, Op, classify_work
-from outpace.timeline.hlo_modules import load_hlo_ops
+from outpace.timeline.event_names import GET_NEXT_THREADS, INPUT_THREADS, WAITING_OP_TYPES, EventFlag
+from outpace.timeline.hlo.modules import load_hlo_ops
+from outpace.timeline.op_names import Op
+from outpace.timeline.work_kinds import classify_work
 from outpace.timeline.xla_threads import find_hlo_events, host_mask
 from outpace.trace import EventColumn, dialect, store_column
 from outpace.trace.algorithms import distinct, divide_time, find_positions, find_slice, intersect_indices, isin, union_rows

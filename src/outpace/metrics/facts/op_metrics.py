@@ -24,7 +24,7 @@ from outpace.model import Table, parse_schema
 from outpace.model.arrays import Codes, Indices, Numbers, Picoseconds
 from outpace.timeline import OpKind, Run, Timeline, parse_op
 from outpace.timeline.command_buffers import compute_hlo_op_stat
-from outpace.timeline.hlo_modules import load_hlo_ops
+from outpace.timeline.hlo.modules import load_hlo_ops
 from outpace.trace import Plane, dialect
 from outpace.trace.algorithms import (
     aggregate_by_key,

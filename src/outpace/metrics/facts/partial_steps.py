@@ -16,8 +16,10 @@ from outpace.model import Unit, humanize
 from outpace.model.arrays import Codes, Indices, Picoseconds
 from outpace.model.units import format_count
 from outpace.timeline import Run, Timeline
-from outpace.timeline.event_names import EventFlag, OpKind, is_training_op, parse_jitted_function, parse_op
+from outpace.timeline.event_names import EventFlag, is_training_op
+from outpace.timeline.function_names import parse_jitted_function
 from outpace.timeline.gradients import training_mask
+from outpace.timeline.op_names import OpKind, parse_op
 from outpace.timeline.xla_threads import find_hlo_events
 from outpace.trace import dialect
 from outpace.trace.algorithms import distinct, intersect_indices, isin

@@ -19,8 +19,8 @@ from outpace.metrics.savings.budget import budgets
 from outpace.model import Category
 from outpace.model.arrays import Values
 from outpace.timeline import Run, Timeline
-from outpace.timeline.hlo_analysis import SINGLE
-from outpace.timeline.hlo_modules import HloOp
+from outpace.timeline.hlo.ops import HloOp
+from outpace.timeline.hlo.precision import SINGLE
 
 # Minimum share of a wait for which work is its cause: else most of the wait is not the pipeline's,
 # but the cost of asking for a batch.

@@ -12,8 +12,9 @@ from outpace.metrics.facts.op_metrics import DEVICE
 from outpace.metrics.views.model_parts import located_ops
 from outpace.model import Table, parse_schema
 from outpace.timeline import Run, Timeline
-from outpace.timeline.event_names import EventFlag, WorkKind, classify_work
-from outpace.timeline.hlo_analysis import DOUBLE
+from outpace.timeline.event_names import EventFlag
+from outpace.timeline.hlo.precision import DOUBLE
+from outpace.timeline.work_kinds import WorkKind, classify_work
 from outpace.trace import dialect
 from outpace.trace.algorithms import intersect_indices
 

@@ -57,11 +57,9 @@ def compiled_training_hosts(run: Run) -> frozenset[str]:
 
 def _row(timeline: Timeline) -> tuple[object, ...] | None:
     trace, steps = timeline.trace, timeline.steps
-    rows = find_jitted_calls(trace)
+    rows = trace.find_outermost(find_jitted_calls(trace))
     if len(rows) == 0 or len(steps) == 0:
         return None
-    parent, _ = trace.compute_nesting(rows)
-    rows = rows[parent < 0]
     rows = rows[isin(timeline.step_index[rows], steps.steady_rows)]
     count = len(steps.steady_rows)
     total = float(steps.duration[steps.steady_rows].sum())

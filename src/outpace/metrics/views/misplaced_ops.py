@@ -17,7 +17,7 @@ from outpace.metrics.facts.op_locations import OpLocation
 from outpace.metrics.views.model_parts import LocatedOp, located_ops
 from outpace.model import Table, parse_schema
 from outpace.timeline import Run
-from outpace.timeline.event_names import is_jax_library_op, is_random_op
+from outpace.timeline.work_kinds import is_jax_library_op, is_random_op
 
 AUGMENTATION, PREPROCESSING, RANDOM, IMAGE, PYTHON = "augmentation", "preprocessing", "random", "image", "python"
 _AUGMENTS = compile_lazily(

@@ -16,7 +16,7 @@ from outpace.metrics.facts.model_ops import ModelOps, called_functions, model_op
 from outpace.metrics.facts.op_locations import LINE, OPTIMIZER, OpLocation, OpLocator
 from outpace.model import Table, parse_schema
 from outpace.timeline import Run
-from outpace.timeline.event_names import WorkKind, classify_work
+from outpace.timeline.work_kinds import WorkKind, classify_work
 from outpace.trace.algorithms import distinct
 
 FIELDS = parse_schema("""

@@ -17,7 +17,7 @@ from outpace.metrics.facts.workload import find_workload
 from outpace.metrics.views.model_parts import LocatedOp, located_ops, op_locators, work_kind
 from outpace.model import Table, parse_schema
 from outpace.timeline import Run
-from outpace.timeline.event_names import WorkKind
+from outpace.timeline.work_kinds import WorkKind
 
 FIELDS = parse_schema("""
       host    | text     | host that ran the model

@@ -15,7 +15,8 @@ from outpace.metrics.facts.tf_functions import tf_functions
 from outpace.model import Table, parse_schema
 from outpace.model.arrays import Picoseconds
 from outpace.timeline import Run, Timeline
-from outpace.timeline.event_names import EventFlag, WorkKind, classify_work
+from outpace.timeline.event_names import EventFlag
+from outpace.timeline.work_kinds import WorkKind, classify_work
 from outpace.trace import dialect
 
 _UPDATES = ("Assign",)

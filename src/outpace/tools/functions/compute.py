@@ -33,8 +33,7 @@ def _compiled(timeline: Timeline) -> Iterator[tuple[object, ...]]:
     """
     trace = timeline.trace
     rows = timeline.event_names.rows(EventFlag.BUILD)
-    parent, _ = trace.compute_nesting(rows)
-    rows = rows[parent < 0]
+    rows = trace.find_outermost(rows)
     for build in find_jax_builds(timeline.trace):  # builds inside a JAX build are excluded on all threads
         rows = rows[(trace.start[rows] < build.start) | (trace.start[rows] >= build.end)]
     for name in dict.fromkeys(trace.name[rows].tolist()):

@@ -20,9 +20,8 @@ from outpace.model import Category, Certainty, Effort, Evidence, Finding, Severi
 from outpace.model.arrays import Indices
 from outpace.model.units import ordinal
 from outpace.timeline import Run, Timeline
-from outpace.timeline.event_names import normalize_function_name, parse_jitted_function
-from outpace.timeline.gradients import training_mask
-from outpace.timeline.step_inference import is_prediction
+from outpace.timeline.function_names import normalize_function_name, parse_jitted_function
+from outpace.timeline.gradients import is_prediction, training_mask
 from outpace.trace import dialect
 from outpace.trace.algorithms import distinct, intersect_indices, isin
 

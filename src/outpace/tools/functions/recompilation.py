@@ -10,7 +10,7 @@ from itertools import pairwise
 
 from outpace._dataclass import dataclass
 from outpace.model.units import format_count
-from outpace.timeline.hlo_modules import RESULT_PREFIXES, HloModule
+from outpace.timeline.hlo.modules import RESULT_PREFIXES, HloModule
 from outpace.tools.functions.retracing import SAME_ARGUMENTS, SAME_ARRAYS, SAME_PROGRAM, diff_arguments
 
 _TOLD = 3  # maximum number of shapes in a sentence

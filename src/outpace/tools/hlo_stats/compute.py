@@ -18,8 +18,9 @@ from outpace.model import Table
 from outpace.model.arrays import Codes, Indices, Numbers, Picoseconds
 from outpace.timeline import Run, Timeline
 from outpace.timeline.command_buffers import compute_hlo_op_stat
-from outpace.timeline.hlo_analysis import COLLECTIVE
-from outpace.timeline.hlo_modules import HloOp, find_op_lines, parse_program_id
+from outpace.timeline.hlo.modules import find_op_lines, parse_program_id
+from outpace.timeline.hlo.ops import HloOp
+from outpace.timeline.hlo.transfers import COLLECTIVE
 from outpace.timeline.xla_threads import find_hlo_events
 from outpace.tools.hlo_stats.schema import AUTOTUNING, CATEGORIES, OPS, PROGRAMS
 from outpace.trace import Plane, StatColumn, Value, dialect

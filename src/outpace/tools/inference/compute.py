@@ -13,8 +13,8 @@ from outpace.model.arrays import Indices
 from outpace.model.interval import quantiles
 from outpace.timeline import OpKind, Run, Timeline
 from outpace.timeline.event_names import EventFlag
+from outpace.timeline.gradients import is_prediction
 from outpace.timeline.jitted_calls import find_jitted_calls
-from outpace.timeline.step_inference import is_prediction
 from outpace.tools.inference.schema import HISTOGRAM, LATENCY, REQUESTS
 from outpace.trace import ComputedColumn, EventColumn, dialect
 from outpace.trace.algorithms import distinct, union_rows
@@ -54,8 +54,7 @@ def _calls(timeline: Timeline) -> Indices:
     called = distinct(trace.name[calls])
     predicts[called] = [is_prediction(trace.names[n]) for n in called.tolist()]
     rows = distinct(np.concatenate((calls[predicts[trace.name[calls]]], timeline.event_names.rows(EventFlag.INFERENCE_RUN))))
-    parent, _ = trace.compute_nesting(rows)
-    rows = rows[parent < 0]
+    rows = trace.find_outermost(rows)
     return np.asarray(rows[np.argsort(trace.start[rows], kind="stable")])
 
 

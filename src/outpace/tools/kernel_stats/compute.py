@@ -17,7 +17,7 @@ from outpace.model import Table
 from outpace.model.arrays import Codes, Mask, Values
 from outpace.timeline.command_buffers import compute_hlo_op_stat, is_named_after
 from outpace.timeline.gpu_details import KernelDetails
-from outpace.timeline.hlo_modules import load_hlo_ops
+from outpace.timeline.hlo.modules import load_hlo_ops
 from outpace.tools.kernel_stats.device import Device
 from outpace.tools.kernel_stats.launches import find_launch_rows, launch_latency
 from outpace.tools.kernel_stats.occupancy import occupancy

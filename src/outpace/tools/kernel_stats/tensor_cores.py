@@ -11,8 +11,8 @@ from __future__ import annotations
 from functools import lru_cache
 
 from outpace._lazy import compile_lazily
-from outpace.timeline.hlo_analysis import HALF, SINGLE
-from outpace.timeline.hlo_modules import HloOp
+from outpace.timeline.hlo.ops import HloOp
+from outpace.timeline.hlo.precision import HALF, SINGLE
 
 # kernel_stats_utils.cc of openxla/xprof: cuBLAS, cuDNN and CUTLASS kernels from Volta to Ampere.
 _REFERENCE = (

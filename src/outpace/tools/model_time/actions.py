@@ -19,7 +19,7 @@ from dataclasses import field
 from outpace._dataclass import dataclass
 from outpace._lazy import compile_lazily
 from outpace.metrics.facts.workload import Workload
-from outpace.timeline.event_names import WorkKind
+from outpace.timeline.work_kinds import WorkKind
 
 CPU, GPU, TPU = "CPU", "GPU", "TPU"
 

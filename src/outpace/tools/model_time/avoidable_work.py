@@ -13,7 +13,7 @@ from outpace.metrics.views.float64_ops import float64_ops
 from outpace.model import Certainty, Effort, Evidence, Finding, Severity, Threshold, Unit
 from outpace.model.text import format_largest_part
 from outpace.timeline import Run
-from outpace.timeline.event_names import is_rematerialized
+from outpace.timeline.work_kinds import is_rematerialized
 from outpace.tools.model_time.actions import GPU, ActionContext
 from outpace.tools.model_time.work_summary import compute_saving, format_lines, format_source
 

@@ -24,7 +24,8 @@ from outpace.metrics.views.small_ops import FUSIBLE_WORK, small_ops
 from outpace.model import Category, Certainty, Effort, Evidence, Finding, Saving, Severity, Threshold, Unit, humanize
 from outpace.model.text import format_largest_part, is_majority
 from outpace.timeline import Run, Timeline
-from outpace.timeline.event_names import ONEDNN_PREFIX, WorkKind
+from outpace.timeline.event_names import ONEDNN_PREFIX
+from outpace.timeline.work_kinds import WorkKind
 from outpace.tools.model_time import work_summary
 from outpace.tools.model_time.actions import CPU, GPU, TPU, ActionContext, advises_half, render_actions
 from outpace.tools.model_time.avoidable_work import (

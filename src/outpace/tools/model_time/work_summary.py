@@ -35,7 +35,7 @@ from outpace.model import Category, Saving, Table, Unit, humanize
 from outpace.model.text import format_largest_part
 from outpace.model.units import format_count
 from outpace.timeline import Run, Timeline
-from outpace.timeline.event_names import WorkKind, classify_work
+from outpace.timeline.work_kinds import WorkKind, classify_work
 from outpace.tools.model_time.actions import OpTraits
 
 # Ops that loop, sort, search or move data, run on one thread, or call Python: for these there is

@@ -15,7 +15,7 @@ from outpace.metrics.facts.hlo_instructions import (
 )
 from outpace.testing import GpuBuilder, SpaceBuilder
 from outpace.timeline import Run
-from outpace.timeline.hlo_modules import HloOp
+from outpace.timeline.hlo.ops import HloOp
 from outpace.trace import read_trace
 from tests.support import beside, opened, opened_beside
 

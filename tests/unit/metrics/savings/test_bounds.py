@@ -23,7 +23,7 @@ from outpace.metrics.savings.bounds import (
 from outpace.metrics.savings.budget import budgets
 from outpace.model import Category
 from outpace.testing import GpuBuilder, SpaceBuilder
-from outpace.timeline.hlo_modules import HloOp
+from outpace.timeline.hlo.ops import HloOp
 from outpace.trace import Trace, read_trace
 from tests.advice_cases.build import HOST, MS, STEPS, budget, computes, device_trace, run, table
 

@@ -10,8 +10,8 @@ from outpace.metrics.views.float64_ops import float64_ops
 from outpace.model.protobuf_wire import encode_bytes
 from outpace.testing import training_run
 from outpace.timeline import Run
-from outpace.timeline.hlo_analysis import DOUBLE, HALF, SINGLE, precision_bits
-from outpace.timeline.hlo_proto import Instruction
+from outpace.timeline.hlo.graph import Instruction
+from outpace.timeline.hlo.precision import DOUBLE, HALF, SINGLE, precision_bits
 from outpace.trace import read_trace
 from tests.hlo_proto import shape
 
@@ -46,4 +46,5 @@ def test_float32_and_ops_of_which_nothing_is_known_are_none() -> None:
 def test_a_program_tells_in_what_it_computes(kind: int, bits: int) -> None:
     array = shape(kind, 8, 8)
     product = Instruction(encode_bytes(1, "dot.1") + encode_bytes(2, "dot") + encode_bytes(3, array))
-    assert precision_bits(product, lambda _: (), lambda _: (product, product)) == bits
+    product.operands = (product, product)
+    assert precision_bits(product) == bits

@@ -1,0 +1,3 @@
+"""XLA programs: a graph of instructions (`graph`), the reader that makes it (`reader`), and
+questions about it, one file per subject.
+"""

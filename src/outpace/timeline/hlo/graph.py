@@ -1,0 +1,216 @@
+"""A program as a graph: computations of instructions, which refer to one another.
+
+The name, the opcode and the neighbours of an instruction are there at once; all else is decoded
+when it is asked for, because a program has thousands of instructions and few are asked about. Field
+numbers are those of `xla/service/hlo.proto` and `xla/xla_data.proto`; only the few fields named
+here are read.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Mapping, Sequence
+
+from outpace._caching import once
+from outpace._dataclass import dataclass
+from outpace.timeline.hlo.shape import Shape, iter_shapes
+from outpace.timeline.hlo.wire import Message
+
+_NAME, _OPCODE, _SHAPE, _METADATA, _PARAMETER, _ID, _OPERANDS, _CALLED = 1, 2, 3, 7, 9, 35, 36, 38  # HloInstructionProto
+_ALONG, _CONVOLUTION, _TARGET, _DOT, _CONFIG, _HOST_TRANSFER, _PRECISION, _COMPARISON = 14, 16, 28, 30, 43, 47, 51, 63
+_FRAMEWORK_OP, _FILE, _LINE, _FRAME = 2, 3, 4, 15  # OpMetadata
+_FAR = 4  # maximum distance that is searched from an instruction to those that use its result
+WIDE = 100
+"""Maximum number of neighbours that are searched: what more instructions use is specific to none of
+them.
+"""
+SILENT_OPCODES = frozenset(
+    ("parameter", "constant", "tuple", "get-tuple-element", "bitcast", "after-all", "partition-id", "replica-id", "opt-barrier")
+)
+"""Opcodes that execute nothing."""
+
+
+class Instruction:
+    """One instruction of a program.
+
+    name: name in the program, `fusion.7`.
+    opcode: `fusion`, `dot`, `custom-call`.
+    id: number by which the program refers to it; -1 where missing.
+    operands: instructions whose results it takes.
+    users: instructions that take its result, once per operand.
+    called: computations that it calls.
+
+    The reader sets its neighbours when it has all instructions; nothing changes them later.
+    """
+
+    operands: Sequence[Instruction] = ()
+    called: Sequence[Computation] = ()
+
+    def __init__(self, data: bytes) -> None:
+        self.users: list[Instruction] = []
+        self._fields = fields = Message(data)
+        self.name, self.opcode, self.id = fields.text(_NAME), fields.text(_OPCODE), fields.integer(_ID)
+
+    @property
+    def operand_ids(self) -> list[int]:
+        """Ids of the operands."""
+        return self._fields.numbers(_OPERANDS)
+
+    @property
+    def called_ids(self) -> list[int]:
+        """Ids of the computations that it calls."""
+        return self._fields.numbers(_CALLED)
+
+    @property
+    def callees(self) -> list[Instruction]:
+        """Instructions of the computations that it calls."""
+        return [instruction for computation in self.called for instruction in computation.instructions]
+
+    @property
+    def parts(self) -> list[Instruction]:
+        """The instruction, and those that one execution of it runs exactly once: those inside a
+        fusion or a call. Bodies of loops and reductions run more often.
+        """
+        return [self, *self.callees] if self.opcode in ("fusion", "call") else [self]
+
+    @once
+    def shapes(self) -> list[Shape]:
+        """Shapes of the result: one array, or the arrays of a tuple."""
+        return list(iter_shapes(self._fields.content(_SHAPE)))
+
+    @once
+    def alias_keys(self) -> frozenset[tuple[int, int]]:
+        """Distinct `Shape.alias_key` of the result's arrays."""
+        return frozenset(shape.alias_key for shape in self.shapes)
+
+    @property
+    def operand_shapes(self) -> list[Shape]:
+        """Shapes of all arrays that it takes."""
+        return [shape for operand in self.operands for shape in operand.shapes]
+
+    @property
+    def parameter_number(self) -> int:
+        """Number of a parameter in its computation, from 0; 0 for every other instruction."""
+        return self._fields.integer(_PARAMETER, 0)
+
+    @property
+    def dimensions(self) -> list[int]:
+        """Dimensions along which it works; for a reduction, those that its result lacks."""
+        return self._fields.numbers(_ALONG)
+
+    @property
+    def custom_call_target(self) -> str:
+        """Target of a custom call: `__cublas$gemm`."""
+        return self._fields.text(_TARGET)
+
+    @property
+    def backend_config(self) -> str:
+        """Configuration that the compiler chose for the device: JSON, for most ops of GPUs."""
+        return self._fields.text(_CONFIG)
+
+    @property
+    def is_host_transfer(self) -> bool:
+        """Whether the other end of a send or receive is the host."""
+        return self._fields.integer(_HOST_TRANSFER) > 0
+
+    @property
+    def comparison_direction(self) -> str:
+        """Direction of a comparison: `EQ`, `LT`."""
+        return self._fields.text(_COMPARISON)
+
+    @property
+    def operand_precision(self) -> list[int]:
+        """Precision that the program requests for each operand of a product: 0 default, 1 high,
+        2 highest.
+        """
+        return self._fields.message(_PRECISION).numbers(1)
+
+    @property
+    def dot_dimension_numbers(self) -> Message:
+        """Fields of `DotDimensionNumbers`."""
+        return self._fields.message(_DOT)
+
+    @property
+    def convolution_dimension_numbers(self) -> Message:
+        """Fields of `ConvolutionDimensionNumbers`."""
+        return self._fields.message(_CONVOLUTION)
+
+    @once
+    def _metadata(self) -> Message:
+        return self._fields.message(_METADATA)
+
+    @property
+    def framework_op(self) -> str:
+        """Framework op that it was compiled from: `jit(step)/dot_general`."""
+        return self._metadata.text(_FRAMEWORK_OP)
+
+    @property
+    def source_line(self) -> tuple[str, int]:
+        """(source file, line), or ("", -1) where the program has none."""
+        return self._metadata.text(_FILE), self._metadata.integer(_LINE)
+
+    @property
+    def stack_frame_id(self) -> int:
+        """Number of its frame in the program's `StackFrameIndex`, from 1; 0 or less for none."""
+        return self._metadata.integer(_FRAME)
+
+    @property
+    def origin(self) -> Instruction:
+        """The instruction that knows the framework op: itself, or for a fusion without metadata the
+        last fused instruction that has some.
+        """
+        return self if self.framework_op else next((i for i in reversed(self.callees) if i.framework_op), self)
+
+    def iter_further_users(self) -> Iterator[Instruction]:
+        """Yield the instructions that use the result, directly or not, nearest first."""
+        layer, seen = [self], {self}
+        for _ in range(_FAR):
+            users = [user for instruction in layer for user in instruction.users[:WIDE] if user not in seen][:WIDE]
+            yield from users
+            layer = users
+            seen.update(users)
+
+
+class Computation:
+    """A list of instructions that is called: a function, the contents of a fusion, the body of a
+    loop.
+
+    callers: instructions that call it; none for the entry computation.
+    """
+
+    def __init__(self, instructions: Sequence[Instruction]) -> None:
+        self.callers: list[Instruction] = []
+        self.instructions = instructions
+
+
+@dataclass(frozen=True, eq=False)
+class HloGraph:
+    """Instructions of a program; for a damaged program, those that could be decoded.
+
+    computations: by id.
+    by_id: instructions by id.
+    entry: instructions of the computation that a run of the program executes once; the contents of
+        loops run as often as their loop.
+    results: shapes of the arrays that the program returns.
+    donated: numbers of the parameters whose memory a result takes over.
+    """
+
+    computations: Mapping[int, Computation]
+    by_id: Mapping[int, Instruction]
+    entry: Sequence[Instruction]
+    results: Sequence[Shape]
+    donated: frozenset[int]
+
+    @property
+    def instructions(self) -> Collection[Instruction]:
+        """Instructions of all computations."""
+        return self.by_id.values()
+
+    @once
+    def by_name(self) -> Mapping[str, Instruction]:
+        """Instructions by name."""
+        return {i.name: i for computation in self.computations.values() for i in computation.instructions}
+
+    @property
+    def parameters(self) -> list[Instruction]:
+        """Arguments of the program, in no order."""
+        return [i for i in self.entry if i.opcode == "parameter"]

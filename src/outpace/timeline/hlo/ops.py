@@ -1,0 +1,51 @@
+"""What Outpace tells of an instruction."""
+
+from __future__ import annotations
+
+from outpace._dataclass import dataclass
+
+
+@dataclass(frozen=True)
+class HloOp:
+    """One instruction of a program.
+
+    opcode: `fusion`, `dot`; "" where unknown.
+    framework_op: `jit(step)/dot_general`; "" where unknown.
+    source: `train.py:12`, the innermost line that is not a library's where the program has stack
+        frames; "" where unknown. An op that the compiler added has the line of the op that uses its
+        result.
+    precision_bits: 16, 32 or 64, the precision of its computation; 0 where unknown.
+    flops, bytes: of one execution, computed from its shapes; -1 where unknown.
+    transfer: for the end of an asynchronous op, what it waits for (`host_to_device`,
+        `device_to_host`, `device_to_device`, `collective`); "" for other ops.
+    copied_bytes: bytes that the transfer copies.
+    backend_config: the compiler's configuration of a library call.
+    is_aligned: whether all sizes of its matrix products are multiples of 8.
+    is_attention: whether it is a part of an attention, recognised by its structure (a softmax
+        between two batches of matrix products).
+    is_highest_precision: whether its products are requested at `Precision.HIGHEST`.
+    is_one_hot: whether it multiplies by a one-hot matrix, or creates one for a product.
+    undonated_argument: for a copy, the argument of the program (`state[0]`) that is copied because
+        the program updates and returns it while the caller did not donate it; `source` is then the
+        line of the update.
+    product: kind of its product (`dot`, `convolution`, `attention`); "" where it has none.
+    """
+
+    opcode: str
+    framework_op: str = ""
+    source: str = ""
+    precision_bits: int = 0
+    flops: float = -1.0
+    bytes: float = -1.0
+    transfer: str = ""
+    copied_bytes: float = 0.0
+    backend_config: str = ""
+    is_aligned: bool = False
+    is_attention: bool = False
+    is_highest_precision: bool = False
+    is_one_hot: bool = False
+    undonated_argument: str = ""
+    product: str = ""
+
+
+NO_OP = HloOp("")

@@ -1,0 +1,109 @@
+"""Matrix products and convolutions: their kind, operations and sizes."""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Sequence
+
+from outpace._lazy import compile_lazily
+from outpace.timeline.hlo.graph import Instruction
+from outpace.timeline.hlo.shape import Shape
+
+PRODUCT_OPCODES = frozenset(("dot", "convolution", "custom-call"))
+DOT, CONVOLUTION, ATTENTION = "dot", "convolution", "attention"
+_ATTENTION = compile_lazily(r"fmha|attention|attn", re.IGNORECASE)
+_KERNEL_IN, _KERNEL_OUT = 3, 4  # fields of ConvolutionDimensionNumbers
+_SPATIAL = 11  # field of ConvolutionDimensionNumbers: dimensions of the input that the kernel slides over
+_LHS_CONTRACTING = 1  # field of DotDimensionNumbers
+_CONTRACTED = compile_lazily(r'"lhs_contracting_dimensions":\[([\d",]*)\]')
+_TILE = 8  # sizes that are multiples of it need no padding for tensor cores
+
+
+def product_flops(instruction: Instruction) -> int:
+    """Return the floating-point operations of one matrix product or convolution, a multiply-add as
+    two; 0 for every other instruction.
+    """
+    if instruction.opcode not in PRODUCT_OPCODES:
+        return 0
+    arrays = _operand_arrays(instruction)
+    if len(arrays) < 2 or not instruction.shapes:
+        return 0
+    result = instruction.shapes[0]
+    if instruction.opcode == "dot":
+        return _dot(result, arrays[0], instruction.dot_dimension_numbers.numbers(_LHS_CONTRACTING))
+    if instruction.opcode == "custom-call" and (config := _CONTRACTED.search(instruction.backend_config)):
+        return _dot(result, arrays[0], [int(n) for n in config[1].replace('"', "").split(",") if n])
+    if instruction.opcode == "convolution" or "conv" in instruction.custom_call_target.lower():
+        return _convolution(instruction)
+    return 0
+
+
+def _operand_arrays(instruction: Instruction) -> list[Shape]:
+    return [operand.shapes[0] for operand in instruction.operands if operand.shapes]
+
+
+def _dot(result: Shape, left: Shape, contracted: Sequence[int]) -> int:
+    return 2 * result.element_count * math.prod(left.dimensions[d] for d in contracted if d < len(left.dimensions))
+
+
+def _convolution(instruction: Instruction) -> int:
+    """Return the operations of a convolution: every output position multiplies the kernel once."""
+    output, kernel = _output_and_kernel(instruction)
+    numbers = instruction.convolution_dimension_numbers
+    channels = _size(kernel, numbers.integer(_KERNEL_OUT, 0)) if numbers.has(_KERNEL_IN, _KERNEL_OUT) else 0
+    return 2 * output.element_count * kernel.element_count // channels if channels else 0
+
+
+def _size(shape: Shape, dimension: int) -> int:
+    """Return the size of a dimension; 0 where the array has no such dimension."""
+    return shape.dimensions[dimension] if dimension < len(shape.dimensions) else 0
+
+
+def _output_and_kernel(instruction: Instruction) -> tuple[Shape, Shape]:
+    """Return (output, kernel) of a convolution. For the gradients, "output" is the gradient that
+    arrives from the next layer.
+    """
+    first, second = _operand_arrays(instruction)[:2]
+    if "BackwardInput" in instruction.custom_call_target:
+        return first, second
+    if "BackwardFilter" in instruction.custom_call_target:
+        return second, instruction.shapes[0]
+    return instruction.shapes[0], second
+
+
+def has_product(instruction: Instruction) -> bool:
+    """Whether the instruction multiplies matrices or convolves, alone or inside a fusion."""
+    return any(map(product_flops, instruction.parts))
+
+
+def product_kind(instruction: Instruction) -> str:
+    """Return the kind of product, alone or inside a fusion: `DOT`, `CONVOLUTION`, or `ATTENTION` of
+    a library; "" without a product.
+
+    Of several products the one with the most operations counts. The instruction's own name is not
+    used, because it may be only that of a change of layout at the end.
+    """
+    largest = max(instruction.parts, key=product_flops)
+    if largest.opcode == "custom-call" and _ATTENTION.search(largest.custom_call_target):
+        return ATTENTION
+    if not product_flops(largest):
+        return ""
+    # A convolution without spatial dimensions is a matrix product
+    return CONVOLUTION if largest.convolution_dimension_numbers.has(_SPATIAL) else DOT
+
+
+def is_aligned(instruction: Instruction) -> bool:
+    """Whether the instruction multiplies matrices whose sizes (for a convolution, its channels) are
+    multiples of 8, so that tensor cores need no padding.
+    """
+    products = [part for part in instruction.parts if product_flops(part)]
+    return bool(products) and not any(size % _TILE for product in products for size in _sizes(product))
+
+
+def _sizes(product: Instruction) -> list[int]:
+    numbers = product.convolution_dimension_numbers
+    if numbers.has(_KERNEL_IN, _KERNEL_OUT):
+        _, kernel = _output_and_kernel(product)
+        return [_size(kernel, numbers.integer(field, 0)) for field in (_KERNEL_IN, _KERNEL_OUT)]
+    return [*product.shapes[0].dimensions[-2:], *(n for shape in product.operand_shapes[:2] for n in shape.dimensions[-1:])]

@@ -1,0 +1,67 @@
+"""Source lines of instructions, by a program's stack frames (`StackFrameIndex`), in which all
+numbers count from 1.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from outpace._lazy import compile_lazily
+from outpace.timeline.hlo.graph import Instruction
+from outpace.timeline.hlo.wire import Message, iter_parts
+
+_FRAMES = 17  # HloModuleProto
+_FILES, _FUNCTIONS, _LOCATIONS, _STACK = 1, 2, 3, 4  # StackFrameIndex
+_FILE, _FUNCTION, _LINE = 1, 2, 3  # FileLocation
+_LOCATION, _PARENT = 1, 2  # StackFrame
+_LIBRARY = compile_lazily(r"/(?:site|dist)-packages/|/lib/python\d|^<")  # paths of code that is not the program's own
+_DEEPEST = 200  # maximum number of stack frames that are searched for one op
+
+
+class SourceLines:
+    """Source lines of a program, as `file:line`; "" where there is none."""
+
+    def __init__(self, module: bytes, cell_names: Mapping[str, str]) -> None:
+        """Read the stack frames of an `HloModuleProto`. `cell_names`: names of a notebook's cells,
+        by the file under which each was compiled.
+        """
+        frames = next(iter_parts(module, _FRAMES), b"")
+        self._cell_names = cell_names
+        self._files, self._functions = (
+            [part.decode("utf-8", "replace") for part in iter_parts(frames, f)] for f in (_FILES, _FUNCTIONS)
+        )
+        self._locations, self._stack = ([Message(part) for part in iter_parts(frames, f)] for f in (_LOCATIONS, _STACK))
+
+    def find(self, instruction: Instruction) -> str:
+        """Return the line of the innermost frame of the program's own code, else of the innermost
+        frame, else the line that the instruction itself names.
+        """
+        innermost, frame = "", instruction.stack_frame_id
+        for _ in range(_DEEPEST):
+            if not 0 < frame <= len(self._stack):
+                break
+            place = self._place(self._stack[frame - 1].integer(_LOCATION))
+            if place and not _LIBRARY.search(place):
+                return place
+            innermost = innermost or place
+            frame = self._stack[frame - 1].integer(_PARENT)
+        return innermost or self._line(*instruction.source_line)
+
+    def find_function(self, function: str) -> str:
+        """Return the first line of a function that an op comes from. The function is known by its
+        last name: `f` also matches `main.<locals>.f`.
+        """
+        named = {i for i, name in enumerate(self._functions, 1) if name.rpartition(".")[2] == function}
+        inside = sorted((m.integer(_LINE), i) for i, m in enumerate(self._locations, 1) if m.integer(_FUNCTION) in named)
+        return next((place for _, i in inside if not _LIBRARY.search(place := self._place(i))), "")
+
+    def _place(self, number: int) -> str:
+        if not 0 < number <= len(self._locations):
+            return ""
+        location = self._locations[number - 1]
+        file = location.integer(_FILE)
+        return self._line(self._files[file - 1], location.integer(_LINE)) if 0 < file <= len(self._files) else ""
+
+    def _line(self, file: str, line: int) -> str:
+        name = self._cell_names.get(file, file)
+        return f"{name}:{line}" if name and line > 0 else name
