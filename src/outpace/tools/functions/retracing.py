@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from outpace.metrics.source_line import format_source_line
-from outpace.model import Table
+from outpace.model import Row, Table
 from outpace.timeline import Run, Timeline
 from outpace.timeline.builds import find_jax_builds
 from outpace.tools.functions.jax_compilations import find_build_steps, iter_build_notes
@@ -50,10 +50,10 @@ def compute_traces(run: Run) -> Table:
     """
     rows = [row for timeline in run.hosts for row in _rows(timeline, run.record(timeline.host).get("traces") or ())]
     rows += [row for timeline in run.hosts for row in _jitted(timeline, run.record(timeline.host).get("compilations") or ())]
-    return Table.from_rows("traces", "Calls that built a graph or a program", TRACES, rows)
+    return TRACES.build(rows)
 
 
-def _jitted(timeline: Timeline, noted: tuple[_Trace, ...]) -> Iterator[tuple[object, ...]]:
+def _jitted(timeline: Timeline, noted: tuple[_Trace, ...]) -> Iterator[Row]:
     """Yield rows of `TRACES` for the functions that JAX compiled and whose arguments the capture
     recorded.
     """
@@ -68,11 +68,20 @@ def _jitted(timeline: Timeline, noted: tuple[_Trace, ...]) -> Iterator[tuple[obj
         source = format_source_line(note["file"], note["line"]) if note["line"] else ""
         cause, kind = diff_arguments(note["before"], note["arguments"], _SAME_JITTED)
         number = int(timeline.steps.number[step]) if step >= 0 else float("nan")
-        when = (build.start - timeline.zero_ps, build.end - build.start)
-        yield timeline.host, build.function, source, number, *when, float("nan"), cause, kind
+        yield TRACES.row(
+            host=timeline.host,
+            function=build.function,
+            source=source,
+            step=number,
+            start_ps=build.start - timeline.zero_ps,
+            duration_ps=build.end - build.start,
+            graphs=float("nan"),
+            cause=cause,
+            kinds=kind,
+        )
 
 
-def _rows(timeline: Timeline, noted: tuple[_Trace, ...]) -> Iterator[tuple[object, ...]]:
+def _rows(timeline: Timeline, noted: tuple[_Trace, ...]) -> Iterator[Row]:
     """Yield rows of `TRACES` for a host's tf.function calls that built a graph."""
     trace = timeline.trace
     stat = trace.stat(dialect.TF_FUNCTION_CALL)
@@ -83,7 +92,17 @@ def _rows(timeline: Timeline, noted: tuple[_Trace, ...]) -> Iterator[tuple[objec
         step = int(timeline.step_index[row])
         number = int(timeline.steps.number[step]) if step >= 0 else float("nan")
         source, cause, kind = _why(timeline, noted, name, start, duration, graphs)
-        yield timeline.host, name, source, number, start - timeline.zero_ps, duration, graphs, cause, kind
+        yield TRACES.row(
+            host=timeline.host,
+            function=name,
+            source=source,
+            step=number,
+            start_ps=start - timeline.zero_ps,
+            duration_ps=duration,
+            graphs=graphs,
+            cause=cause,
+            kinds=kind,
+        )
 
 
 def _why(

@@ -38,16 +38,13 @@ def _shares(parts: Table) -> Table:
     """Return table `MODEL_SHARES`: the time of the parts on each side, forward and backward
     together and each alone; the largest parts, with the rest as one row.
     """
-    rows: list[tuple[object, ...]] = []
-    sides, names = parts["side"].tolist(), parts["part"].tolist()
-    for side in dict.fromkeys(sides):
-        for way, column in _WAYS.items():
-            sums: dict[str, int] = {}
-            for own, name, size in zip(sides, names, parts[column].tolist(), strict=True):
-                if own == side:
-                    sums[name] = sums.get(name, 0) + int(size)
-            rows += [(side, way, name, size) for name, size in top_slices(sums)]
-    return Table.from_rows("model_shares", "Time of the parts", MODEL_SHARES, rows)
+    sides = {side: parts.filter_by("side", side) for side in dict.fromkeys(parts["side"].tolist())}
+    return MODEL_SHARES.build(
+        {"side": side, "way": way, "part": name, "time_ps": size}
+        for side, mine in sides.items()
+        for way, column in _WAYS.items()
+        for name, size in top_slices(mine["part"].tolist(), mine[column].tolist())
+    )
 
 
 def _headline(largest: ModelPart) -> str:

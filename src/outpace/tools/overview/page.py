@@ -17,7 +17,7 @@ from outpace.metrics.facts.missing_steps import explain_missing_steps
 from outpace.metrics.facts.op_metrics import op_metrics
 from outpace.metrics.facts.partial_steps import partial_step_reason
 from outpace.metrics.facts.python_lines import python_share
-from outpace.metrics.facts.step_breakdown import StepBreakdown, step_breakdown
+from outpace.metrics.facts.step_breakdown import CATEGORY_COLORS, CATEGORY_COLUMNS, StepBreakdown, step_breakdown
 from outpace.metrics.facts.step_gaps import step_gaps
 from outpace.metrics.facts.tf_functions import tf_functions
 from outpace.metrics.facts.workload import Workload, find_workload
@@ -56,9 +56,6 @@ from outpace.tools.overview.compute import (
     compute_step_rate,
     iter_top_ops,
 )
-
-_SHOWN = tuple(f"{c.value}_ps" for c in Category)
-_COLORS = {f"{c.value}_ps": c.value for c in Category}
 
 
 def analyse(run: Run) -> Page:
@@ -172,7 +169,9 @@ def _graph(run: Run, breakdown: StepBreakdown) -> Chart:
     """Return the chart of the steps in order; with several hosts, the reader chooses one."""
     several = len({t.host for t in run.hosts if len(t.steps)}) > 1
     chosen = "host" if several else ""
-    return Chart("Step time", ChartKind.STACK_SERIES, breakdown.steps, "step", _SHOWN, _COLORS, _remark(run), chosen)
+    return Chart(
+        "Step time", ChartKind.STACK_SERIES, breakdown.steps, "step", CATEGORY_COLUMNS, CATEGORY_COLORS, _remark(run), chosen
+    )
 
 
 def _speed(run: Run, breakdown: StepBreakdown, mean: MeanStep) -> tuple[Figure, ...]:

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from outpace.metrics.cluster.host_summary import host_summaries
 from outpace.metrics.cluster.program_groups import group_hosts_by_program
-from outpace.metrics.cluster.workers import STEP_CATEGORY_COLUMNS, Worker
+from outpace.metrics.cluster.workers import Worker
 from outpace.metrics.facts.missing_steps import explain_missing_steps
+from outpace.metrics.facts.step_breakdown import CATEGORY_COLORS, CATEGORY_COLUMNS
 from outpace.model import (
     Category,
     Chart,
@@ -28,7 +29,6 @@ from outpace.tools.pod.alignment import align_steps
 from outpace.tools.pod.compute import compute_collectives, compute_steps, compute_summary, group_workers
 from outpace.tools.pod.slow_groups import is_slow_group
 
-_COLORS = {f"{c.value}_ps": c.value for c in Category}
 _SHOWN = ("worker", "steps", "duration_ps", "own_ps", "excess_ps", "excess_fraction", "cause", "repair_ps")
 _ALONE = Unavailable(
     "the profile holds one worker, so there is nothing to compare",
@@ -51,7 +51,7 @@ def analyse(run: Run) -> Page:
     waits = compute_collectives(programs)
     compared = compute_summary(programs, aligned)
     sections: list[Section] = [
-        Chart("Step time by worker", ChartKind.STACK_SERIES, table, "worker", STEP_CATEGORY_COLUMNS, _COLORS, select="view"),
+        Chart("Step time by worker", ChartKind.STACK_SERIES, table, "worker", CATEGORY_COLUMNS, CATEGORY_COLORS, select="view"),
         TableView(compared, _SHOWN if len(programs) == 1 else ("program", *_SHOWN)),
     ]
     if same.reason:
@@ -97,9 +97,7 @@ def _headline(found: tuple[Worker, ...], compared: Table) -> str:
     idle = [
         w.name
         for w in found
-        if not any(
-            w.category_ps[name].any() for name in STEP_CATEGORY_COLUMNS if not name.startswith(Category.ALL_OTHERS.value)
-        )
+        if not any(w.category_ps[name].any() for name in CATEGORY_COLUMNS if not name.startswith(Category.ALL_OTHERS.value))
     ]
     slowest = max(rows, key=lambda row: float(row["excess_ps"]))
     if idle and len(idle) < len(found):
