@@ -4,8 +4,10 @@ The decorator of the standard library writes and compiles half a dozen functions
 which takes half a millisecond per class: a tenth of the time of a short report. Here all classes
 share one `__init__`, `__eq__`, `__hash__` and `__repr__`, which look at the fields when they are
 called. Creating an instance takes some microseconds longer; data of millions of rows is stored as
-columns of a table, never as instances. Every function of `dataclasses` works with these classes,
-and a type checker treats them as standard dataclasses.
+columns of a table, never as instances. A class whose fields depend on each other has a static
+method `_complete`: it gets the values of all fields, and returns those that are stored in their
+place. Every function of `dataclasses` works with these classes, and a type checker treats them as
+standard dataclasses.
 """
 
 from __future__ import annotations
@@ -51,6 +53,8 @@ def _init(self: Any, /, *args: Any, **kwargs: Any) -> None:
             values[field.name] = field.default_factory()
         elif field.init:
             raise TypeError(f"{type(self).__name__} misses the argument {field.name!r}")
+    if complete := getattr(type(self), "_complete", None):
+        values.update(complete(values))
     after = getattr(self, "__post_init__", None)
     if after is not None:
         after()
