@@ -66,19 +66,8 @@ def _jitted(timeline: Timeline, noted: tuple[_Trace, ...]) -> Iterator[Row]:
         if note is None:
             continue
         source = format_source_line(note["file"], note["line"]) if note["line"] else ""
-        cause, kind = diff_arguments(note["before"], note["arguments"], _SAME_JITTED)
-        number = int(timeline.steps.number[step]) if step >= 0 else float("nan")
-        yield TRACES.row(
-            host=timeline.host,
-            function=build.function,
-            source=source,
-            step=number,
-            start_ps=build.start - timeline.zero_ps,
-            duration_ps=build.end - build.start,
-            graphs=float("nan"),
-            cause=cause,
-            kinds=kind,
-        )
+        why = (source, *diff_arguments(note["before"], note["arguments"], _SAME_JITTED))
+        yield _row(timeline, build.function, step, (build.start, build.end), float("nan"), why)
 
 
 def _rows(timeline: Timeline, noted: tuple[_Trace, ...]) -> Iterator[Row]:
@@ -88,21 +77,24 @@ def _rows(timeline: Timeline, noted: tuple[_Trace, ...]) -> Iterator[Row]:
     traced = stat.rows[np.fromiter((mode.startswith("traced") for mode in stat.texts()), bool, len(stat))]
     for row, graphs in zip(traced.tolist(), trace.stat(dialect.TRACING_COUNT).take_ints(traced, 0).tolist(), strict=True):
         name = trace.names[trace.name[row]]
-        start, duration = int(trace.start[row]), int(trace.duration[row])
-        step = int(timeline.step_index[row])
-        number = int(timeline.steps.number[step]) if step >= 0 else float("nan")
-        source, cause, kind = _why(timeline, noted, name, start, duration, graphs)
-        yield TRACES.row(
-            host=timeline.host,
-            function=name,
-            source=source,
-            step=number,
-            start_ps=start - timeline.zero_ps,
-            duration_ps=duration,
-            graphs=graphs,
-            cause=cause,
-            kinds=kind,
-        )
+        start, end = int(trace.start[row]), int(trace.end[row])
+        why = _why(timeline, noted, name, start, end - start, graphs)
+        yield _row(timeline, name, int(timeline.step_index[row]), (start, end), graphs, why)
+
+
+def _row(timeline: Timeline, function: str, step: int, span: tuple[int, int], graphs: float, why: tuple[str, str, str]) -> Row:
+    source, cause, kinds = why
+    return TRACES.row(
+        host=timeline.host,
+        function=function,
+        source=source,
+        step=int(timeline.steps.number[step]) if step >= 0 else float("nan"),
+        start_ps=span[0] - timeline.zero_ps,
+        duration_ps=span[1] - span[0],
+        graphs=graphs,
+        cause=cause,
+        kinds=kinds,
+    )
 
 
 def _why(

@@ -39,7 +39,7 @@ def analyse(run: Run) -> Page:
         ),
         TableView(slowest, ("request", "function", "latency_ps", "before_ps", "longest_op", "longest_op_ps")),
     )
-    return TOOL.page(_headline(summary), sections, tuple(rules.iter_findings(table)), (table,))
+    return TOOL.page(_headline(summary), sections, rules.iter_findings(table), (table,))
 
 
 def _slowest(table: Table) -> Table:

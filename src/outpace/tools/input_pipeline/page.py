@@ -63,14 +63,9 @@ def analyse(run: Run) -> Page:
         )
     headline = rules.render_headline(breakdown) if steps else "Input ops were recorded, but no step to relate them to."
     back = _given_back(run, breakdown)
-    findings = (
-        tuple(
-            rules.iter_findings(breakdown, saturation, back, find_workload(run), slowest_segment_share(run), host_offloads(run))
-        )
-        if steps
-        else ()
-    )
-    return TOOL.page(headline=headline, sections=tuple(sections), findings=findings)
+    facts = (find_workload(run), slowest_segment_share(run), host_offloads(run))
+    findings = rules.iter_findings(breakdown, saturation, back, *facts) if steps else ()
+    return TOOL.page(headline, sections, findings)
 
 
 def _given_back(run: Run, breakdown: StepBreakdown) -> dict[str, tuple[float, float]]:

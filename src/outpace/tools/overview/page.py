@@ -67,14 +67,13 @@ def analyse(run: Run) -> Page:
     kind = find_workload(run)
     found = (*capture_findings.iter_findings(run, kind), *_advice(run, breakdown, mean, kind))
     if run.events == 0:
-        return TOOL.page(
-            unavailable=explain_missing_steps(run), sections=(TableView(environment, _HOST_COLUMNS),), findings=found
-        )
+        return TOOL.page("", (TableView(environment, _HOST_COLUMNS),), found, unavailable=explain_missing_steps(run))
     if not mean.step_count:
-        sections: tuple[Section, ...] = (*_ops(run), TableView(environment, _HOST_COLUMNS))
         why = explain_missing_steps(run)
         said = f"{why.reason[:1].upper()}{why.reason[1:]}."
-        return TOOL.page(said, (Paragraph("No steps", f"{said} {why.remedy}"), *sections), found)
+        return TOOL.page(
+            said, (Paragraph("No steps", f"{said} {why.remedy}"), *_ops(run), TableView(environment, _HOST_COLUMNS)), found
+        )
     speed = _speed(run, breakdown, mean)
     sections = (
         _summary(run, breakdown, mean, kind, speed),

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 from outpace.metrics.cluster.host_summary import host_summaries
 from outpace.metrics.cluster.program_groups import group_hosts_by_program
 from outpace.metrics.cluster.workers import Worker
@@ -59,23 +61,21 @@ def analyse(run: Run) -> Page:
     sections += select_nonempty(
         TableView(waits, remark="A worker that comes early waits in the collective for the one that comes last.")
     )
-    hidden: tuple[Table, ...] = (aligned.clocks,)
     if len(hosts) > 1:
         sections.append(Paragraph("Steps of different hosts", f"{aligned.description[:1].upper()}{aligned.description[1:]}."))
         sections.append(TableView(aligned.clocks))
-        hidden = ()
+    hidden = (aligned.clocks,) if len(hosts) == 1 else ()
     headline = _headline(found, compared) if len(programs) == 1 else _unrelated(programs, compared)
-    return TOOL.page(headline, tuple(sections), _findings(programs, compared), hidden)
+    return TOOL.page(headline, sections, _findings(programs, compared), hidden)
 
 
-def _findings(programs: tuple[tuple[Worker, ...], ...], compared: Table) -> tuple[Finding, ...]:
-    """Return the findings on each program that has several workers. Workers of unrelated programs
+def _findings(programs: tuple[tuple[Worker, ...], ...], compared: Table) -> Iterator[Finding]:
+    """Yield the findings on each program that has several workers. Workers of unrelated programs
     are not compared.
     """
-    several = [(number, program) for number, program in enumerate(programs, 1) if len(program) > 1]
-    return tuple(
-        f for number, program in several for f in rules.iter_findings(program, compared.take(compared["program"] == number))
-    )
+    for number, program in enumerate(programs, 1):
+        if len(program) > 1:
+            yield from rules.iter_findings(program, compared.take(compared["program"] == number))
 
 
 def _unrelated(programs: tuple[tuple[Worker, ...], ...], compared: Table) -> str:
