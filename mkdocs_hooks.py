@@ -13,7 +13,7 @@ from mkdocs.structure.files import File, Files
 
 import outpace
 import outpace.tools
-from outpace.model import Field
+from outpace.model import TableType
 from outpace.report import glossary, terminal
 from outpace.tools import Tool, discover_tools
 
@@ -69,13 +69,8 @@ def page(tool: Tool) -> str:
     """A tool's README, followed by what every column of its tables means."""
     text = (HOME / tool.id / "README.md").read_text(encoding="utf-8")
     schema = importlib.import_module(f"{HOME.parent.name}.tools.{tool.id}.schema")
-    for name, fields in vars(schema).items():
-        if (
-            isinstance(fields, tuple)
-            and fields
-            and all(isinstance(field, Field) for field in fields)
-            and not name.startswith("_")
-        ):
-            rows = "\n".join(f"| `{f.name}` | {f.unit.value or 'none'} | {f.meaning} |" for f in fields)
+    for name, kind in vars(schema).items():
+        if isinstance(kind, TableType) and not name.startswith("_"):
+            rows = "\n".join(f"| `{f.name}` | {f.unit.value or 'none'} | {f.meaning} |" for f in kind.fields)
             text += f"\n## Columns: {name.lower()}\n\n| column | unit | meaning |\n|---|---|---|\n{rows}\n"
     return text

@@ -16,7 +16,7 @@ from outpace import api
 from outpace._dataclass import dataclass
 from outpace.compare.facts import EXAMPLES_FACT, compute_facts
 from outpace.metrics.facts.workload import find_workload
-from outpace.model import NotFoundError, Page, ProfileError, Report, Table, UsageError, parse_schema
+from outpace.model import NotFoundError, Page, ProfileError, Report, Table, TableType, UsageError
 from outpace.model.redaction import Redaction
 from outpace.report import parquet as parquet_
 from outpace.report.first_screen import build_first_screen
@@ -36,10 +36,8 @@ RUN_TABLES = ("runs", "findings")
 """Tables that belong to no tool."""
 
 _VERSIONS = ("tensorflow", "keras", "jax", "jaxlib", "cuda")
-_RUNS = (
-    parquet_.RUN_FIELD,
-    *parse_schema(
-        """
+_RUNS = TableType("runs", "Runs", shared=(parquet_.RUN_FIELD,)).columns("""
+        run
         source         | text     | where the run was read
         captured       | text     | when it was captured, as ISO 8601 writes it: by the capture's record, else by the name of its folder
         framework      | text     | whose training it is: Keras, TensorFlow, JAX, Keras on JAX, or unknown
@@ -69,11 +67,8 @@ _RUNS = (
         saving_low     | fraction | share of the steady step that this saves: the lower end of a prediction; 0 of a bound
         saving_high    | fraction | the upper end, or the bound ("at most")
         warnings       | count    | what a reader must know first, in sentences
-        """
-    ),
-)
-_FINDINGS = parse_schema(
-    """
+""")
+_FINDINGS = TableType("findings", "Findings").columns("""
     * place       | count    | place in the order of what to change first, from 1
     rule          | text     | the rule's name
     severity      | text     | high, moderate, potential or info
@@ -87,8 +82,7 @@ _FINDINGS = parse_schema(
     saving_high   | fraction | the upper end, or the bound ("at most")
     assumes       | text     | under which assumption
     caveats       | text     | what limits it
-    """
-)
+""")
 
 
 @dataclass(frozen=True)
@@ -260,22 +254,30 @@ def _of_run(profile: api.Profile, name: str, report: Report) -> Table:
         "saving_high": saving.high if saving is not None else None,
         "warnings": len(report.warnings),
     }
-    plain = [None if row[field.name] == "" else row[field.name] for field in _RUNS]
-    return Table.from_rows("runs", "Runs", _RUNS, [plain])
+    return _RUNS.build([{name: None if value == "" else value for name, value in row.items()}])
 
 
 def _findings(report: Report) -> Table:
     """Return the table `findings` of a report, one row per finding in the report's order."""
     rows = [
-        (
-            *(at, found.id, found.severity.value, found.certainty.value, found.effort.value, found.sentence, found.action),
-            *(found.location or None, found.host or None),
-            *((found.saving.low, found.saving.high, found.saving.assumes) if found.saving is not None else (None, None, None)),
-            "; ".join(found.counter_evidence) or None,
+        _FINDINGS.row(
+            place=at,
+            rule=found.id,
+            severity=found.severity.value,
+            certainty=found.certainty.value,
+            effort=found.effort.value,
+            says=found.sentence,
+            asks=found.action,
+            location=found.location or None,
+            host=found.host or None,
+            saving_low=found.saving.low if found.saving is not None else None,
+            saving_high=found.saving.high if found.saving is not None else None,
+            assumes=found.saving.assumes if found.saving is not None else None,
+            caveats="; ".join(found.counter_evidence) or None,
         )
         for at, found in enumerate(report.findings, start=1)
     ]
-    return Table.from_rows("findings", "Findings", _FINDINGS, rows)
+    return _FINDINGS.build(rows)
 
 
 def _number(text: str) -> int | None:

@@ -5,6 +5,7 @@ metrics are given.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from functools import cache
 from typing import Any
 
@@ -14,7 +15,7 @@ from outpace.metrics.facts import step_breakdown
 from outpace.metrics.facts.model_ops import ModelOps
 from outpace.metrics.facts.step_breakdown import StepBreakdown
 from outpace.metrics.savings.budget import ALL_HOSTS, Budget, budgets
-from outpace.model import OUTSIDE_STEPS, Category, Field, Table, Unit
+from outpace.model import OUTSIDE_STEPS, Category, Table, TableType, Unit
 from outpace.testing import GpuBuilder, SpaceBuilder, training_run
 from outpace.timeline import Run
 from outpace.trace import Trace, read_trace, store_column
@@ -26,17 +27,17 @@ HOST = "vm"
 _DEFAULTS: dict[Unit, Any] = {Unit.TEXT: "", Unit.BOOL: False}
 
 
-def table(name: str, fields: Sequence[Field], *rows: Mapping[str, Any]) -> Table:
+def table(name: str, table_type: TableType, *rows: Mapping[str, Any]) -> Table:
     """A table of the given schema; what a row leaves out is 0, empty or false. Every row is of
     `HOST` unless it says otherwise.
     """
-    known = {field.name for field in fields}
+    known = {field.name for field in table_type.fields}
     for row in rows:
         if strange := set(row) - known:
             raise ValueError(f"table {name} has no column {', '.join(sorted(strange))}")
     given = [{"host": HOST, **row} if "host" in known else dict(row) for row in rows]
-    values = [[row.get(f.name, _DEFAULTS.get(f.unit, 0)) for f in fields] for row in given]
-    return Table.from_rows(name, name, fields, values)
+    defaults = {f.name: _DEFAULTS.get(f.unit, 0) for f in table_type.fields}
+    return replace(table_type, name=name, title=name).build({**defaults, **row} for row in given)
 
 
 @cache
@@ -141,4 +142,4 @@ def breakdown(
         rows.append(
             {"host": host, "step": number, "source": "marked", "complete": True, "aside": why, "duration_ps": length, **columns}
         )
-    return StepBreakdown(table("steps", step_breakdown.FIELDS, *rows), {host: 1})
+    return StepBreakdown(table("steps", step_breakdown.STEPS, *rows), {host: 1})

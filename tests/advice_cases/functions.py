@@ -33,7 +33,9 @@ def _tf(
         "traced_ps": round(expensive * MS) if traced else 0,
     }
     calls = table(
-        "function_calls", tf_functions.FIELDS, {"function": "step", "calls": 10, "traced": traced, "eager": eager, **spent}
+        "function_calls",
+        tf_functions.FUNCTION_CALLS,
+        {"function": "step", "calls": 10, "traced": traced, "eager": eager, **spent},
     )
     built = table("traces", TRACES, {"function": "step", "kinds": kinds, "source": "train.py:8", "cause": "3 was 2"})
     run = budgeted({})
@@ -56,7 +58,7 @@ def _compiled(
     of = run({budgets: budget({})}, None, read_trace(space.to_bytes(), HOST))
     first = {"function": name, "kinds": "first", "cause": "the function's first compilation"}
     traces = table("t", TRACES, *([first, {**first, "kinds": kinds, "cause": cause}] if kinds else []))
-    return lambda: rules.iter_findings(of, table("f", tf_functions.FIELDS), traces, built, JAX)
+    return lambda: rules.iter_findings(of, table("f", tf_functions.FUNCTION_CALLS), traces, built, JAX)
 
 
 def _batches(length: int, says: str = "") -> bytes:
@@ -74,7 +76,7 @@ def _on_hosts(share: float, count: int, hosts: int) -> Find:
     row = {"function": "step", "source": "/home/me/train.py:12", "count": count, "in_steps_ps": round(share * STEPS * STEP)}
     built = table("compilations", COMPILATIONS, *({**row, "host": name} for name in names))
     of = run({budgets: budget({Category.COMPILATION: share}, *names)}, None, *(trace_of(STEPS, name) for name in names))
-    return lambda: rules.iter_findings(of, table("f", tf_functions.FIELDS), table("t", TRACES), built, JAX)
+    return lambda: rules.iter_findings(of, table("f", tf_functions.FUNCTION_CALLS), table("t", TRACES), built, JAX)
 
 
 def _calls(
@@ -87,12 +89,12 @@ def _calls(
     line: dict[str, Any] = {"file": "/home/me/train.py", "line": 20, "who": "yours", "library": "jax", "self_ps": MS}
     line["python_share"] = others
     given = {
-        jit_calls.jit_calls: table("jit_calls", jit_calls.FIELDS, row),
-        python_time.python_lines: table("python_lines", python_time.FIELDS, line),
+        jit_calls.jit_calls: table("jit_calls", jit_calls.JIT_CALLS, row),
+        python_time.python_lines: table("python_lines", python_time.PYTHON_LINES, line),
         jit_calls.compiled_training_hosts: frozenset({HOST} if compiled else ()),
     }
     run = budgeted({Category.ALL_OTHERS: others + 0.1}, given)
-    return lambda: rules.iter_findings(run, table("f", tf_functions.FIELDS), table("t", TRACES), _NO_BUILDS, program)
+    return lambda: rules.iter_findings(run, table("f", tf_functions.FUNCTION_CALLS), table("t", TRACES), _NO_BUILDS, program)
 
 
 def _copies(share: float) -> Find:
@@ -100,11 +102,11 @@ def _copies(share: float) -> Find:
     row = {"copies": 2.0, "copied_ps": round(share * STEP), "share": share}
     line: dict[str, Any] = {"file": "/home/me/train.py", "line": 20, "who": "yours", "self_ps": MS, "calls_step": True}
     given = {
-        host_copies.host_copies: table("host_copies", host_copies.FIELDS, row),
-        python_time.python_lines: table("python_lines", python_time.FIELDS, line),
+        host_copies.host_copies: table("host_copies", host_copies.HOST_COPIES, row),
+        python_time.python_lines: table("python_lines", python_time.PYTHON_LINES, line),
     }
     run = budgeted({Category.HOST_COMPUTE: 0.9}, given)
-    return lambda: rules.iter_findings(run, table("f", tf_functions.FIELDS), table("t", TRACES), _NO_BUILDS, JAX)
+    return lambda: rules.iter_findings(run, table("f", tf_functions.FUNCTION_CALLS), table("t", TRACES), _NO_BUILDS, JAX)
 
 
 def _fetches(share: float, megabytes: float) -> Find:
@@ -112,11 +114,11 @@ def _fetches(share: float, megabytes: float) -> Find:
     row = {"bytes": megabytes * 1e6, "fetched_ps": round(share * STEP), "share": share}
     line: dict[str, Any] = {"file": "/home/me/train.py", "line": 20, "who": "yours", "self_ps": MS, "calls_step": True}
     given = {
-        host_fetches.host_fetches: table("host_fetches", host_fetches.FIELDS, row),
-        python_time.python_lines: table("python_lines", python_time.FIELDS, line),
+        host_fetches.host_fetches: table("host_fetches", host_fetches.HOST_FETCHES, row),
+        python_time.python_lines: table("python_lines", python_time.PYTHON_LINES, line),
     }
     run = budgeted({Category.HOST_COMPUTE: 0.9}, given)
-    return lambda: rules.iter_findings(run, table("f", tf_functions.FIELDS), table("t", TRACES), _NO_BUILDS, JAX)
+    return lambda: rules.iter_findings(run, table("f", tf_functions.FUNCTION_CALLS), table("t", TRACES), _NO_BUILDS, JAX)
 
 
 def _evaluates(
@@ -152,8 +154,10 @@ def _evaluates(
         "called_share": 0.3,
         "caller": "train.py:42",
     }
-    lines = table("python_lines", python_time.FIELDS, *([row, {**row, "line": 21, "called_share": 0.1}] if sampled else []))
-    jitted = table("jit_calls", jit_calls.FIELDS, *([{"calls": 30.0}] if single else []))
+    lines = table(
+        "python_lines", python_time.PYTHON_LINES, *([row, {**row, "line": 21, "called_share": 0.1}] if sampled else [])
+    )
+    jitted = table("jit_calls", jit_calls.JIT_CALLS, *([{"calls": 30.0}] if single else []))
     of = run({python_time.python_lines: lines, jit_calls.jit_calls: jitted}, None, read_trace(space.to_bytes(), "vm"))
     return lambda: evaluation.iter_findings(of, program)
 

@@ -14,7 +14,7 @@ from tests.advice_cases.case import JAX, TENSORFLOW, Case, Find, about, fires, s
 
 
 def _busy(saturation: float, share: float) -> Table:
-    return table("saturation", cpu_saturation.FIELDS, {"saturation": saturation, "input_share": share})
+    return table("saturation", cpu_saturation.SATURATION, {"saturation": saturation, "input_share": share})
 
 
 def _waits(

@@ -12,7 +12,7 @@ from outpace.tools.op_stats import findings as rules
 from tests.advice_cases.build import table
 from tests.advice_cases.case import TENSORFLOW, Case, Find, about, fires, silent, worded
 
-_NO_OPS = table("ops", op_metrics.FIELDS)
+_NO_OPS = table("ops", op_metrics.OPS)
 
 
 def _eager(
@@ -28,7 +28,7 @@ def _eager(
 def _outside(share: float, program: Workload = TENSORFLOW) -> Find:
     ops = table(
         "ops",
-        op_metrics.FIELDS,
+        op_metrics.OPS,
         {"side": op_metrics.DEVICE, "self_ps": 1000, "outside_ps": round(1000 * share)},
         {"side": op_metrics.DEVICE, "self_ps": 5000, "outside_ps": 5000, "idle": True},
         {"side": op_metrics.HOST, "self_ps": 5000, "outside_ps": 5000},

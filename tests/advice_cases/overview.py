@@ -48,7 +48,7 @@ def _steps(
     narrowed: float = 1.0,
 ) -> Find:
     steps = breakdown(shares)
-    functions = table("function_calls", tf_functions.FIELDS, {"function": "step", "traced": 2, "xla": xla})
+    functions = table("function_calls", tf_functions.FUNCTION_CALLS, {"function": "step", "traced": 2, "xla": xla})
     return lambda: rules.iter_findings(steps, compute_mean_step(steps), functions, program, devices, python, narrowed)
 
 
@@ -234,13 +234,13 @@ def _called(
     """
     rows = table(
         "host_time",
-        host_time.FIELDS,
+        host_time.HOST_TIME,
         {"part": host_time.OPS, "share": ops, "usual": ops},
         {"part": part, "share": share, "usual": share},
     )
     took = python * step / MS
     mine = pipeline_of([staged("Prefetch", 0.0, -1), staged("Generator", took, 0, runs_python=True)], took, step=step)
-    jitted = table("jit_calls", jit_calls.FIELDS, *([{"calls": 30.0}] if single else []))
+    jitted = table("jit_calls", jit_calls.JIT_CALLS, *([{"calls": 30.0}] if single else []))
     trace = read_trace(training_run(steps=10, step_ps=step, input_ps=step // 5, ops=(), hostname=HOST).to_bytes(), HOST)
     of = run(
         {host_time.host_time: rows, model_ops: computes(ops), jit_calls.jit_calls: jitted, pipelines: (mine,)}, None, trace

@@ -6,7 +6,8 @@ from typing import Any
 
 import numpy as np
 
-from outpace.metrics.cluster.workers import STEP_CATEGORY_COLUMNS, Worker
+from outpace.metrics.cluster.workers import Worker
+from outpace.metrics.facts.step_breakdown import CATEGORY_COLUMNS
 from outpace.model import Category, Severity
 from outpace.tools.pod import findings as rules
 from outpace.tools.pod.schema import SUMMARY
@@ -22,7 +23,7 @@ def _workers(fraction: float, excess: float | None = None, *, steps: int = 10, c
     """
     part = fraction / (1 + fraction) if excess is None else excess
     none, length = np.zeros(STEPS, np.int64), np.full(STEPS, STEP, np.int64)
-    times, at = dict.fromkeys(STEP_CATEGORY_COLUMNS, none), np.arange(STEPS)
+    times, at = dict.fromkeys(CATEGORY_COLUMNS, none), np.arange(STEPS)
     workers = tuple(Worker(name, name, False, at, at * STEP, length, at, times, none, {}, None) for name in _NAMES)
     usual: dict[str, Any] = {"program": 1, "steps": steps, "duration_ps": STEP, "own_ps": STEP}
     gained = part * STEP
@@ -42,7 +43,7 @@ def _kinds(slow: int, every: int, fraction: float = 0.2) -> Find:
     """Workers that do not vary, of which so many take `fraction` more."""
     part = fraction / (1 + fraction)
     none, length = np.zeros(STEPS, np.int64), np.full(STEPS, STEP, np.int64)
-    times, at = dict.fromkeys(STEP_CATEGORY_COLUMNS, none), np.arange(STEPS)
+    times, at = dict.fromkeys(CATEGORY_COLUMNS, none), np.arange(STEPS)
     names = [f"node{n:03}" for n in range(every)]
     workers = tuple(Worker(name, name, False, at, at * STEP, length, at, times, none, {}, None) for name in names)
     usual: dict[str, Any] = {"program": 1, "steps": 10, "duration_ps": STEP, "own_ps": STEP}

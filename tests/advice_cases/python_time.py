@@ -28,8 +28,8 @@ def _lines(*rows: dict[str, Any], program: Workload = TENSORFLOW, ops: float = 0
     fifth waits for input.
     """
     usual = {"file": _FILE, "function": "augment", "who": "yours", "self_ps": STEP // 10}
-    lines = table("python_lines", python_time.FIELDS, *({**usual, "line": 10 + at, **row} for at, row in enumerate(rows)))
-    given = {python_time.python_lines: lines, jit_calls.jit_calls: table("jit_calls", jit_calls.FIELDS)}
+    lines = table("python_lines", python_time.PYTHON_LINES, *({**usual, "line": 10 + at, **row} for at, row in enumerate(rows)))
+    given = {python_time.python_lines: lines, jit_calls.jit_calls: table("jit_calls", jit_calls.JIT_CALLS)}
     trace = read_trace(training_run(steps=STEPS, step_ps=step, input_ps=step // 5, ops=(), hostname=HOST).to_bytes(), HOST)
     of = run({**given, model_ops: computes(ops)}, None, trace)
     return lambda: rules.iter_findings(of, program)
@@ -77,9 +77,9 @@ def _waits(*threads: dict[str, Any], share: float = 0.3, program: Workload = JAX
         "beside_share": share,
         "python_share": share,
     }
-    lines = table("python_lines", python_time.FIELDS, {**line, "samples": round(1000 / share)})
-    works = table("thread_lines", python_threads.FIELDS, *({**usual, **thread} for thread in threads))
-    given = {python_time.python_lines: lines, jit_calls.jit_calls: table("jit_calls", jit_calls.FIELDS)}
+    lines = table("python_lines", python_time.PYTHON_LINES, {**line, "samples": round(1000 / share)})
+    works = table("thread_lines", python_threads.THREAD_LINES, *({**usual, **thread} for thread in threads))
+    given = {python_time.python_lines: lines, jit_calls.jit_calls: table("jit_calls", jit_calls.JIT_CALLS)}
     trace = read_trace(training_run(steps=STEPS, step_ps=STEP, ops=(), hostname=HOST).to_bytes(), HOST)
     of = run({**given, python_threads.thread_lines: works, model_ops: computes(0.5)}, None, trace)
     return lambda: rules.iter_findings(of, program)
@@ -102,8 +102,8 @@ def _loops(stacks: Sequence[int]) -> Find:
         for line, function, time in ((12, "train", 2 * STEP), (31, "try_rate", STEP))
     ]
     given = {
-        python_time.python_lines: table("python_lines", python_time.FIELDS, *rows),
-        jit_calls.jit_calls: table("jit_calls", jit_calls.FIELDS),
+        python_time.python_lines: table("python_lines", python_time.PYTHON_LINES, *rows),
+        jit_calls.jit_calls: table("jit_calls", jit_calls.JIT_CALLS),
         model_ops: computes(0.9),
     }
     trace = read_trace(training_run(steps=STEPS, step_ps=STEP, ops=(), hostname=HOST).to_bytes(), HOST)
@@ -116,7 +116,7 @@ def _locks(cores: float, idle: float, program: Workload = KERAS) -> Find:
     the step.
     """
     row = {"thread": python_threads.NATIVE_THREAD, "file": _FILE, "line": 40, "function": "generate", "source": "train.py:40"}
-    works = table("thread_lines", python_threads.FIELDS, {**row, "cores": cores})
+    works = table("thread_lines", python_threads.THREAD_LINES, {**row, "cores": cores})
     trace = read_trace(training_run(steps=STEPS, step_ps=STEP, input_ps=0, ops=(), hostname=HOST).to_bytes(), HOST)
     of = run({python_threads.thread_lines: works, model_ops: computes(1 - idle)}, None, trace)
     return lambda: background_threads.iter_lock_findings(of, program, budgets(of))
@@ -128,8 +128,8 @@ def _beside(cores: float, busy: float) -> Find:
     """
     row = {"thread": "Thread-1", "file": _FILE, "line": 40, "function": "watch", "source": "train.py:40", "cores": cores}
     native = {**row, "thread": python_threads.NATIVE_THREAD, "function": "generate", "cores": 3.0}
-    of = run({python_threads.thread_lines: table("thread_lines", python_threads.FIELDS, row, native)}, {"cpu_count": 4})
-    saturation = table("saturation", cpu_saturation.FIELDS, {"saturation": busy})
+    of = run({python_threads.thread_lines: table("thread_lines", python_threads.THREAD_LINES, row, native)}, {"cpu_count": 4})
+    saturation = table("saturation", cpu_saturation.SATURATION, {"saturation": busy})
     known = budget({Category.HOST_COMPUTE: 0.8, Category.ALL_OTHERS: 0.2})
     return lambda: background_threads.iter_findings(of, known, saturation)
 

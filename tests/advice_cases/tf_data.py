@@ -82,12 +82,12 @@ def _context(
     given = {
         pipelines: tuple(found),
         step_gaps: {HOST: around},
-        cpu_saturation.cpu_saturation: table("saturation", cpu_saturation.FIELDS, *rows),
+        cpu_saturation.cpu_saturation: table("saturation", cpu_saturation.SATURATION, *rows),
         best_case.best_case_runs: {HOST: _beyond(beyond)} if beyond else {},
-        python_threads.thread_lines: table("thread_lines", python_threads.FIELDS, *lines),
+        python_threads.thread_lines: table("thread_lines", python_threads.THREAD_LINES, *lines),
     }
     of = run(given, record, *traces)
-    none = table("none", cpu_saturation.FIELDS)
+    none = table("none", cpu_saturation.SATURATION)
     analysis = PipelineTables(none, none, none, none, none, {(p.host, f"p{p.root}"): p for p in found})
     steps = breakdown({Category.INPUT: share}, steps=count)
     return lambda: rules.iter_findings(of, analysis, steps)

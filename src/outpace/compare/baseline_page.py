@@ -12,15 +12,14 @@ from outpace.model import (
     Page,
     ProfileError,
     Report,
-    Table,
+    TableType,
     TableView,
     Unit,
     humanize,
-    parse_schema,
 )
 from outpace.model.units import format_count
 
-BASELINE_COLUMNS = parse_schema("""
+BASELINE_COLUMNS = TableType("baselines", "Baselines").columns("""
     * baseline | text  | name of the baseline
       step_ps  | ps    | mean step time | Step time
     + captures | count | captures it holds
@@ -29,7 +28,7 @@ BASELINE_COLUMNS = parse_schema("""
       script   | text  | script that was captured
       outpace  | text  | version of Outpace that read the profiles
 """)
-PART_COLUMNS = parse_schema("""
+PART_COLUMNS = TableType("parts", "Parts").columns("""
     * part  | text     | op, stage of the input pipeline, or what no op stands for
     * type  | text     | type of the op
     * where | text     | host, devices, or the step itself
@@ -37,7 +36,7 @@ PART_COLUMNS = parse_schema("""
     + ps    | ps       | self time per step | Per step
     + share | fraction | of the step | Of step
 """)
-FACT_COLUMNS = parse_schema("""
+FACT_COLUMNS = TableType("facts", "What is compared").columns("""
     * what  | text | what a comparison asks both sides for
       value | text | what it is of this one
 """)
@@ -54,9 +53,17 @@ def build_baselines_report(folder: str) -> Report:
         except (ProfileError, NotFoundError) as error:
             unread.append(str(error))
             continue
-        facts = [side.facts.get(fact, "") for fact in ("program", "script", VERSION_FACT)]
-        rows.append((name, side.step_time.value, len(side.captures), side.step_count, *facts))
-    table = Table.from_rows("baselines", "Baselines", BASELINE_COLUMNS, rows)
+        row = BASELINE_COLUMNS.row(
+            baseline=name,
+            step_ps=side.step_time.value,
+            captures=len(side.captures),
+            steps=side.step_count,
+            program=side.facts.get("program", ""),
+            script=side.facts.get("script", ""),
+            outpace=side.facts.get(VERSION_FACT, ""),
+        )
+        rows.append(row)
+    table = BASELINE_COLUMNS.build(rows)
     says = f"{format_count(len(rows), 'baseline')} in {folder}."
     page = Page("baselines", "Baselines", "What can runs be compared with?", says, (TableView(table),))
     return Report(folder, says, tuple(unread), (), (page,), advises=False)
@@ -70,13 +77,15 @@ def build_baseline_report(side: Side) -> Report:
         Figure("Parts", len(side.parts), Unit.COUNT),
     )
     means = sorted(((side.part_mean(part).value, part) for part in side.parts), reverse=True)
-    rows = [(name, kind, where, classify_part((where, kind, name)), time, time / step) for time, (where, kind, name) in means]
+    rows = []
+    for time, part in means:
+        named = dict(zip(("where", "type", "part"), part, strict=True))
+        rows.append(PART_COLUMNS.row(named, work=classify_part(part), ps=time, share=time / step))
+    facts = FACT_COLUMNS.build({"what": fact, "value": value} for fact, value in sorted(side.facts.items()))
     says = f"{side.name}: {humanize(step, Unit.PS)} per step, {side.size_text}."
     sections = (
         Figures("Step time", figures),
-        TableView(Table.from_rows("parts", "Parts", PART_COLUMNS, rows), ("part", "type", "ps", "share"), limit=15),
-        TableView(
-            Table.from_rows("facts", "What is compared", FACT_COLUMNS, sorted(side.facts.items())), limit=len(side.facts)
-        ),
+        TableView(PART_COLUMNS.build(rows), ("part", "type", "ps", "share"), limit=15),
+        TableView(facts, limit=len(side.facts)),
     )
     return Report(side.name, says, (), (), (Page("baseline", "Baseline", "What does it hold?", says, sections),), advises=False)

@@ -19,9 +19,9 @@ from outpace.compare.side import INPUT, STEP_SIDE
 from outpace.compare.verdict import Comparison
 from outpace.metrics.facts.op_metrics import DEVICE, HOST
 from outpace.metrics.op_scopes import scope_path
-from outpace.model import Category, Chart, ChartKind, Table, parse_schema
+from outpace.model import Category, Chart, ChartKind, Row, TableType
 
-FLAME_COLUMNS = parse_schema("""
+FLAME_COLUMNS = TableType("flame", "Where the second run's step goes, and what changed").columns("""
     * id        | text | place in the tree: its names from the top down | Place
       parent    | text | place that it is in; empty at the top
       name      | text | scope, op, stage of the input pipeline, or line of Python
@@ -88,9 +88,7 @@ def build_flame_graph(comparison: Comparison, lines: Sequence[Change]) -> Chart:
     """Return the flame graph of all parts, with the changes of Python `lines` below the time in
     which no op runs.
     """
-    table = Table.from_rows(
-        "flame", "Where the second run's step goes, and what changed", FLAME_COLUMNS, list(_rows(_tree(comparison, lines)))
-    )
+    table = FLAME_COLUMNS.build(_rows(_tree(comparison, lines)))
     shown = ("parent", "name", "time_ps", "before_ps", "after_ps", "delta_ps", "low_ps", "high_ps")
     return Chart(table.title, ChartKind.ICICLE, table, "id", shown, COLORS, _REMARK, state="became", aside="gone")
 
@@ -129,7 +127,7 @@ def _widen(places: Mapping[_Path, _Place]) -> None:
             inner[path[:-1]] += place.width
 
 
-def _rows(places: Mapping[_Path, _Place]) -> Iterator[tuple[object, ...]]:
+def _rows(places: Mapping[_Path, _Place]) -> Iterator[Row]:
     """Yield the rows of the tree, parents first and siblings by decreasing width."""
     below: dict[_Path, list[_Path]] = defaultdict(list)
     for path in places:
@@ -140,8 +138,21 @@ def _rows(places: Mapping[_Path, _Place]) -> Iterator[tuple[object, ...]]:
         waiting += sorted(below[path], key=lambda each: places[each].width)
         if not path or not (place := places[path]).width:
             continue
-        times = place.width, place.before, place.after, *sum_changes(place.held)
-        yield "/".join(path), "/".join(path[:-1]), path[-1], len(path) - 1, _became(place), *times, not place.after
+        delta, low, high = sum_changes(place.held)
+        yield {
+            "id": "/".join(path),
+            "parent": "/".join(path[:-1]),
+            "name": path[-1],
+            "depth": len(path) - 1,
+            "became": _became(place),
+            "time_ps": place.width,
+            "before_ps": place.before,
+            "after_ps": place.after,
+            "delta_ps": delta,
+            "low_ps": low,
+            "high_ps": high,
+            "gone": not place.after,
+        }
 
 
 def _became(place: _Place) -> str:

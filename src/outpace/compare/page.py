@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 from statistics import fmean
 
 from outpace.compare.changes import Change
@@ -16,25 +17,25 @@ from outpace.compare.side import Side
 from outpace.compare.verdict import Comparison, Verdict, VerdictBasis
 from outpace.model import (
     Category,
-    Field,
     Figure,
     Figures,
     Page,
     Paragraph,
     Report,
+    Row,
     Section,
     Table,
+    TableType,
     TableView,
     Unit,
     humanize,
-    parse_schema,
 )
 
 _SAME = 0.005  # relative difference up to which two step times are shown as one
 ID, TITLE = "compare", "Comparison"
 QUESTION = "Is the second run faster or slower than the first, where, and is it the program?"
 
-CHANGE_COLUMNS = parse_schema("""
+CHANGE_COLUMNS = TableType("changes", "All parts").columns("""
     * part      | text     | op, stage of the input pipeline, or what no op stands for
     * type      | text     | type of the op
     * where     | text     | host, devices, or the step itself
@@ -50,8 +51,8 @@ CHANGE_COLUMNS = parse_schema("""
       became    | text     | changed, new, gone, moved to or from another; empty where it changed as its class did
       now       | text     | its name in the second run, where that is another
 """)
-LINE_COLUMNS = parse_schema(
-    """
+OWN_CHANGE_COLUMNS = replace(CHANGE_COLUMNS, name="own_changes", title="What the program changed")
+LINE_COLUMNS = TableType("lines", "Lines of Python", shared=CHANGE_COLUMNS.fields).columns("""
     * part | text | line of your own code with its function, or the function of a library | Line
     * type | text | source of the line | Code
       where
@@ -66,23 +67,21 @@ LINE_COLUMNS = parse_schema(
       share
       became
       now
-    """,
-    *CHANGE_COLUMNS,
-)
-CATEGORY_COLUMNS = parse_schema("""
+""")
+CATEGORY_COLUMNS = TableType("categories", "Categories").columns("""
     * category  | text     | step-time category
     + before_ps | ps       | mean per step in the first run | Before
     + after_ps  | ps       | mean per step in the second run | After
     + more_ps   | ps       | the second less the first | More
     + share     | fraction | of the change of the step time | Of change
 """)
-CLASS_COLUMNS = parse_schema("""
+CLASS_COLUMNS = TableType("classes", "By class of work").columns("""
     * work   | text     | class of work
     + parts  | count    | ops of it that say how it changed
       ratio  | ratio    | time in the second run to that in the first, of its middle op
       spread | fraction | how far its ops lie from that
 """)
-MACHINE_COLUMNS = parse_schema("""
+MACHINE_COLUMNS = TableType("machine", "The machine, from outside the program").columns("""
     * what   | text     | loop, or who used the machine
       before | ps       | mean of the first run's captures
       after  | ps       | mean of the second run's captures
@@ -90,7 +89,7 @@ MACHINE_COLUMNS = parse_schema("""
       used_before | fraction | of the machine's processor time, that other programs used in the first run's captures | Used before
       used_after  | fraction | the same in the second run's | Used after
 """)
-HOST_COLUMNS = parse_schema("""
+HOST_COLUMNS = TableType("hosts", "Host by host").columns("""
     * host      | text     | host, by its name in the second run
     + before_ps | ps       | its mean step in the first run | Before
     + after_ps  | ps       | its mean step in the second run | After
@@ -100,7 +99,7 @@ HOST_COLUMNS = parse_schema("""
       part      | text     | the part that takes most more, and is no waiting for others
       more_ps   | ps       | what that takes more than its class explains | More
 """)
-DIFFERENCE_COLUMNS = parse_schema("""
+DIFFERENCE_COLUMNS = TableType("differs", "What the runs do not share").columns("""
     * what    | text | what the runs do not share
       before  | text | in the first run
       after   | text | in the second run
@@ -133,12 +132,12 @@ def build_page(comparison: Comparison, gate: Gate | None = None) -> Page:
     sections.append(TableView(_categories(comparison)))
     own = comparison.own_changes
     if own:
-        sections.append(TableView(_changes(comparison, own, "own_changes", "What the program changed"), _SHOWN, limit=15))
+        sections.append(TableView(_changes(comparison, own, OWN_CHANGE_COLUMNS), _SHOWN, limit=15))
     sampled = compute_line_changes(comparison)
     sections.append(build_flame_graph(comparison, sampled))
     sections.append(
         TableView(
-            _changes(comparison, comparison.changes, "changes", "All parts"),
+            _changes(comparison, comparison.changes),
             _SHOWN,
             limit=10,
             folded=True,
@@ -147,11 +146,7 @@ def build_page(comparison: Comparison, gate: Gate | None = None) -> Page:
         )
     )
     if sampled:
-        sections.append(
-            TableView(
-                _changes(comparison, sampled, "lines", "Lines of Python", LINE_COLUMNS), _SHOWN, limit=10, remark=_SAMPLED
-            )
-        )
+        sections.append(TableView(_changes(comparison, sampled, LINE_COLUMNS), _SHOWN, limit=10, remark=_SAMPLED))
     in_turns = comparison.basis is VerdictBasis.IN_TURNS
     sections.append(TableView(_classes(comparison), remark=_IN_TURNS if in_turns else _CLASSES))
     if comparison.evidence.available:
@@ -202,20 +197,27 @@ def _warnings(found: Comparison) -> tuple[str, ...]:
     )
 
 
-def _changes(
-    found: Comparison, changes: tuple[Change, ...], name: str, title: str, fields: tuple[Field, ...] = CHANGE_COLUMNS
-) -> Table:
-    step = found.step_expected_ps
-    rows = [
-        (
-            each.part[2], each.part[1], each.part[0], each.work_class, each.before.value, each.after.value,
-            each.after.value / each.before.value if each.before.value else math.nan, math.exp(found.factors[each.work_class].log_factor),
-            each.delta_ps, each.low_ps, each.high_ps, each.delta_ps / step, each.kind.value,
-            each.name_after if each.name_after != each.part[2] else "",
+def _changes(found: Comparison, changes: tuple[Change, ...], kind: TableType = CHANGE_COLUMNS) -> Table:
+    rows = []
+    for change in changes:
+        where, part_type, part = change.part
+        before, after = change.before.value, change.after.value
+        row = kind.row(
+            change,
+            part=part,
+            type=part_type,
+            where=where,
+            work=change.work_class,
+            before_ps=before,
+            after_ps=after,
+            ratio=after / before if before else math.nan,
+            expected=math.exp(found.factors[change.work_class].log_factor),
+            share=change.delta_ps / found.step_expected_ps,
+            became=change.kind.value,
+            now=change.name_after if change.name_after != part else "",
         )
-        for each in changes
-    ]  # fmt: skip
-    return Table.from_rows(name, title, fields, rows)
+        rows.append(row)
+    return kind.build(rows)
 
 
 def _categories(found: Comparison) -> Table:
@@ -224,45 +226,51 @@ def _categories(found: Comparison) -> Table:
     for category in Category:
         one, two = (each.value for each in found.categories[category])
         if one or two:
-            rows.append((category.label, one, two, two - one, (two - one) / whole if whole else 0.0))
-    return Table.from_rows("categories", "Categories", CATEGORY_COLUMNS, rows)
+            times = {"before_ps": one, "after_ps": two, "more_ps": two - one}
+            rows.append({"category": category.label, **times, "share": (two - one) / whole if whole else 0.0})
+    return CATEGORY_COLUMNS.build(rows)
 
 
 def _classes(found: Comparison) -> Table:
-    rows = [(work, each.part_count, math.exp(each.log_factor), each.spread) for work, each in found.factors.items()]
-    return Table.from_rows("classes", "By class of work", CLASS_COLUMNS, rows)
+    return CLASS_COLUMNS.build(
+        CLASS_COLUMNS.row(factor, work=work, parts=factor.part_count, ratio=math.exp(factor.log_factor))
+        for work, factor in found.factors.items()
+    )
 
 
 def _hosts(found: Comparison) -> Table:
     rows = []
     for host in found.host_comparisons:
         part = find_slowed_part(host)
-        times = host.step_before.value, host.step_after.value, host.ratio
-        rows.append(
-            (
-                host.after.name,
-                *times,
-                host.program_share.value,
-                host.verdict.value,
-                part.label if part else "",
-                part.delta_ps if part else 0.0,
-            )
+        row = HOST_COLUMNS.row(
+            host,
+            host=host.after.name,
+            before_ps=host.step_before.value,
+            after_ps=host.step_after.value,
+            program=host.program_share.value,
+            verdict=host.verdict.value,
+            part=part.label if part else "",
+            more_ps=part.delta_ps if part else 0.0,
         )
-    return Table.from_rows("hosts", "Host by host", HOST_COLUMNS, rows)
+        rows.append(row)
+    return HOST_COLUMNS.build(rows)
 
 
 def _differs(found: Comparison) -> Table:
-    return Table.from_rows("differs", "What the runs do not share", DIFFERENCE_COLUMNS, list(found.differences))
+    kind = DIFFERENCE_COLUMNS
+    return kind.build(kind.row(each, what=each.name, means=each.meaning, forbids=each.blocks) for each in found.differences)
 
 
 def _machine(found: Comparison) -> Table:
     known = found.evidence
-    rows: list[tuple[object, ...]] = []
+    rows: list[Row] = []
+    unknown = dict.fromkeys(("before", "after", "ratio", "used_before", "used_after"), math.nan)
     for loop in (each for each in CALIBRATION_LOOPS if each in known.loop_ratios):
         one, two = (
             1e3 * fmean(capture.machine.loop_ns[loop] for capture in side.captures) for side in (found.before, found.after)
         )
-        rows.append((f"a loop of {loop}", one, two, known.loop_ratios[loop], math.nan, math.nan))
+        rows.append({**unknown, "what": f"a loop of {loop}", "before": one, "after": two, "ratio": known.loop_ratios[loop]})
     if known.others_shares is not None:
-        rows.append(("other programs", math.nan, math.nan, math.nan, *known.others_shares))
-    return Table.from_rows("machine", "The machine, from outside the program", MACHINE_COLUMNS, rows)
+        before, after = known.others_shares
+        rows.append({**unknown, "what": "other programs", "used_before": before, "used_after": after})
+    return MACHINE_COLUMNS.build(rows)

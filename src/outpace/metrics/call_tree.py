@@ -8,26 +8,26 @@ from collections.abc import Iterable, Sequence
 from dataclasses import field
 
 from outpace._dataclass import dataclass
-from outpace.model import Field, Table, parse_schema
+from outpace.model import Row, Table, TableType
 
 
 @dataclass
 class _Node:
     name: str
-    own: int = 0
-    total: int = 0
-    count: int = 0
+    self_ps: int = 0
+    total_ps: int = 0
+    occurrences: int = 0
     below: dict[str, _Node] = field(default_factory=dict)
 
 
-def call_tree_fields(name: str, total: str, own: str, count: str) -> tuple[Field, ...]:
-    """Return the columns of a call tree's table.
+def call_tree_type(name: str, title: str, *, node: str, total: str, own: str, count: str) -> TableType:
+    """Return the type of a call tree's table.
 
-    The four texts are the columns' descriptions: `name` of a node's name, `total` of its time with
-    its children, `own` of its time without them, `count` of its occurrences.
+    The last four texts describe columns: `node` a node's name, `total` its time with its children,
+    `own` its time without them, `count` its occurrences.
     """
-    return parse_schema(f"""
-          name        | text     | {name}
+    return TableType(name, title).columns(f"""
+          name        | text     | {node}
           total_ps    | ps       | {total} | Total
           fraction    | fraction | the same as a share of the whole tree | Of all
         + self_ps     | ps       | {own} | Self
@@ -38,32 +38,30 @@ def call_tree_fields(name: str, total: str, own: str, count: str) -> tuple[Field
     """)
 
 
-def build_call_tree(name: str, title: str, fields: Sequence[Field], paths: Iterable[tuple[Sequence[str], int, int]]) -> Table:
-    """Return a table with one row per node of the call tree (columns: see `call_tree_fields`).
+def build_call_tree(tree: TableType, paths: Iterable[tuple[Sequence[str], int, int]]) -> Table:
+    """Return a table with one row per node of the call tree.
 
     Parents come before their children, and the longest of siblings first.
 
-    name: name of the table
-    title: title of the table
-    fields: columns, from `call_tree_fields`
+    tree: type of the table, from `call_tree_type`
     paths: (names from the root down, time in ps of the last name without its children, count)
     """
     root = _Node("")
     for path, time, count in paths:
-        root.total += time
+        root.total_ps += time
         node = root
         for part in path:
             node = node.below.setdefault(part, _Node(part))
-            node.total += time
-            node.count += count
-        node.own += time
-    rows: list[tuple[object, ...]] = []
+            node.total_ps += time
+            node.occurrences += count
+        node.self_ps += time
+    rows: list[Row] = []
     stack = [(root, -1, 0)]
     while stack:  # an explicit stack: a recorded stack may be deeper than Python's recursion limit
         node, depth, parent = stack.pop()
         number = len(rows) + 1 if node is not root else 0
         if node is not root:
-            share = node.total / root.total if root.total else 0.0
-            rows.append((node.name, node.total, share, node.own, node.count, depth, number, parent))
-        stack += [(child, depth + 1, number) for child in sorted(node.below.values(), key=lambda child: child.total)]
-    return Table.from_rows(name, title, fields, rows)
+            share = node.total_ps / root.total_ps if root.total_ps else 0.0
+            rows.append(tree.row(node, fraction=share, depth=depth, id=number, parent=parent))
+        stack += [(child, depth + 1, number) for child in sorted(node.below.values(), key=lambda child: child.total_ps)]
+    return tree.build(rows)

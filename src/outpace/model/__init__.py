@@ -52,7 +52,7 @@ if TYPE_CHECKING:
         select_nonempty,
     )
     from outpace.model.report import Command, Report
-    from outpace.model.table import Field, Table, parse_schema
+    from outpace.model.table import Field, Row, Table, TableType, parse_schema
     from outpace.model.units import Unit, humanize
 
 __all__ = [
@@ -81,10 +81,12 @@ __all__ = [
     "PartialCaptureError",
     "ProfileError",
     "Report",
+    "Row",
     "Saving",
     "Section",
     "Severity",
     "Table",
+    "TableType",
     "TableView",
     "Threshold",
     "TooLargeError",
@@ -108,7 +110,7 @@ _HOMES = {
     "interval": "Interval bootstrap_mean bootstrap_saving leave_one_out_medians median",
     "page": "Chart ChartKind Figure Figures Link Links Page Paragraph Section TableView ToolFailure Unavailable select_nonempty",
     "report": "Command Report",
-    "table": "Field Table parse_schema",
+    "table": "Field Row Table TableType parse_schema",
     "units": "Unit humanize",
 }
 _FORMER = {

@@ -28,6 +28,11 @@ class Category(str, Enum):
         return _TITLES[self]
 
     @property
+    def column(self) -> str:
+        """Name of the columns that hold times of the category."""
+        return f"{self.value}_ps"
+
+    @property
     def meaning(self) -> str:
         """Definition of the category in one sentence."""
         return _MEANINGS[self]

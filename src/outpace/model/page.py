@@ -7,9 +7,10 @@ from a table, so there is always a table behind it.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import field, replace
 from enum import Enum
+from typing import Any
 
 from outpace import _lazy
 from outpace._dataclass import dataclass
@@ -190,10 +191,12 @@ class TableView:
     by: tuple[str, ...] = ()
     sums: tuple[str, ...] = ()
 
-    def __post_init__(self) -> None:
-        if self.by:
-            shown = (*map(self.table.field, self.columns), *self.table.fields)
-            self.__dict__.update(sums=tuple(dict.fromkeys((*self.sums, *(f.name for f in shown if f.additive)))))
+    @staticmethod
+    def _complete(given: Mapping[str, Any]) -> dict[str, Any]:
+        if not given["by"]:
+            return {}
+        shown = (*map(given["table"].field, given["columns"]), *given["table"].fields)
+        return {"sums": tuple(dict.fromkeys((*given["sums"], *(f.name for f in shown if f.additive))))}
 
 
 Section = Figures | Links | Paragraph | Chart | TableView
@@ -255,14 +258,15 @@ class Page:
     failure: ToolFailure | None = None
     key_figures: tuple[Figure, ...] = ()
 
-    def __post_init__(self) -> None:
+    @staticmethod
+    def _complete(given: Mapping[str, Any]) -> dict[str, Any]:
         own: dict[str, Table] = {}
-        for table in self._all_tables():
+        for table in _all_tables(given["glance"], given["sections"], given["hidden_tables"]):
             if own.setdefault(table.name, table) is not table:
-                raise ValueError(f"page {self.id} has two tables called {table.name!r}")
+                raise ValueError(f"page {given['id']} has two tables called {table.name!r}")
 
         def full(reference: str) -> str:
-            return reference if reference not in own and "." in reference else f"{self.id}.{reference}"
+            return reference if reference not in own and "." in reference else f"{given['id']}.{reference}"
 
         def cited(finding: Finding) -> Finding:
             evidence = tuple(replace(each, table=full(each.table)) for each in finding.evidence)
@@ -273,7 +277,7 @@ class Page:
                 return section
             return replace(section, items=tuple(replace(item, tables=tuple(map(full, item.tables))) for item in section.items))
 
-        self.__dict__.update(findings=tuple(map(cited, self.findings)), sections=tuple(map(led, self.sections)))
+        return {"findings": tuple(map(cited, given["findings"])), "sections": tuple(map(led, given["sections"]))}
 
     def __repr__(self) -> str:
         said = self.headline or (self.unavailable.reason if self.unavailable else "")
@@ -283,7 +287,7 @@ class Page:
         """Yield every table of the page once: those shown as rows, those behind charts, and those
         that are only exported.
         """
-        return iter({table.name: table for table in self._all_tables()}.values())
+        return iter({table.name: table for table in _all_tables(self.glance, self.sections, self.hidden_tables)}.values())
 
     def table(self, name: str) -> Table:
         """Return the page's table called `name`. Raises KeyError where there is none."""
@@ -292,12 +296,13 @@ class Page:
                 return table
         raise KeyError(f"page {self.id} has no table {name!r}")
 
-    def _all_tables(self) -> Iterator[Table]:
-        if self.glance is not None:
-            yield self.glance.table
-        yield from (s.table for s in self.sections if isinstance(s, (TableView, Chart)))
-        yield from self.hidden_tables
-
     def _repr_html_(self) -> str:
         """Return the HTML that a notebook shows for the page."""
         return _lazy.render_fragment(self)
+
+
+def _all_tables(glance: Chart | None, sections: Sequence[Section], hidden: Sequence[Table]) -> Iterator[Table]:
+    if glance is not None:
+        yield glance.table
+    yield from (s.table for s in sections if isinstance(s, (TableView, Chart)))
+    yield from hidden

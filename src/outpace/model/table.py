@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import field, replace
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -14,6 +15,8 @@ from outpace.model.units import Unit
 
 _ABBREVIATIONS = {word.lower(): word for word in ("CPU", "FLOPs", "GPU", "HLO", "ID", "JAX", "SM", "TF", "TPU", "XLA")}
 _MARKS = "*+-"  # before the name of a schema's column: it is a key, additive, apart
+Row = dict[str, Any]
+"""Values of a row of a table, by column name."""
 
 
 @dataclass(frozen=True)
@@ -52,8 +55,8 @@ def parse_schema(text: str, *shared: Field) -> tuple[Field, ...]:
     `| title` where the heading is not the name.
 
     A mark before the name sets a property: `*` key, `+` additive, `-` apart. A line that is only a
-    name, with `*` or not, stands for the field of that name in `shared`. Raises ValueError for an
-    unknown unit, KeyError for a name that is not in `shared`.
+    name, with a mark or not, stands for the field of that name in `shared`, and `...` for all of
+    them. Raises ValueError for an unknown unit, KeyError for a name that is not in `shared`.
 
     >>> parse_schema("* op | text | name of the op")[0].key
     True
@@ -66,9 +69,10 @@ def parse_schema(text: str, *shared: Field) -> tuple[Field, ...]:
         key, additive, apart = (marked[0] == mark for mark in _MARKS)
         if rest:
             fields.append(Field(name, Unit(rest[0]), *rest[1:], key=key, additive=additive, apart=apart))
-        else:
-            spec = known[name]
-            fields.append(replace(spec, key=True) if key else spec)
+            continue
+        for spec in shared if name == "..." else (known[name],):
+            is_marked = {"key": spec.key or key, "additive": spec.additive or additive, "apart": spec.apart or apart}
+            fields.append(replace(spec, **is_marked) if marked[0] in _MARKS else spec)  # type: ignore[arg-type]
     return tuple(fields)
 
 
@@ -107,7 +111,9 @@ class Table:
 
     @classmethod
     def from_rows(cls, name: str, title: str, fields: Sequence[Field], rows: Sequence[Sequence[Any]]) -> Table:
-        """Return a table from rows whose values are in the order of the fields."""
+        """Return a table from rows whose values are in the order of the fields. Tools of other
+        distributions call this; Outpace names the values of a row (`TableType.row`).
+        """
         columns = list(zip(*rows, strict=True)) if rows else [() for _ in fields]
         return cls.build(name, title, fields, {f.name: list(c) for f, c in zip(fields, columns, strict=True)})
 
@@ -179,6 +185,72 @@ class Table:
         from outpace.model.arrow import build_arrow_stream
 
         return build_arrow_stream(self, requested_schema)
+
+
+@dataclass(frozen=True)
+class TableType:
+    """What all tables of one name share.
+
+    name, title: of the tables.
+    fields: descriptions of the columns, in their order.
+    shared: descriptions that several table types share; `columns` refers to them by name.
+    """
+
+    name: str
+    title: str
+    fields: tuple[Field, ...] = ()
+    shared: tuple[Field, ...] = field(default=(), kw_only=True)
+
+    @property
+    def key(self) -> tuple[str, ...]:
+        """Names of the columns that together identify a row."""
+        return tuple(f.name for f in self.fields if f.key)
+
+    def columns(self, schema: str) -> TableType:
+        """Return the type with the columns that a text describes (see `parse_schema`)."""
+        return replace(self, fields=parse_schema(schema, *self.shared))
+
+    def row(self, record: object = None, /, **values: Any) -> Row:
+        """Return a row from values by column name. A column that is not named has the value that
+        `record` has under its name, as an item or as an attribute.
+
+        >>> TableType("ops", "Ops").columns("op | text | its name").row({"op": "add", "time": 1})
+        {'op': 'add'}
+        """
+        if record is not None:
+            read = record.__getitem__ if isinstance(record, Mapping) else partial(getattr, record)
+            values.update({f.name: read(f.name) for f in self.fields if f.name not in values})
+        return values
+
+    def build(self, rows: Iterable[Mapping[str, Any]]) -> Table:
+        """Return a table from rows by column name. Raises ValueError unless the names of each are
+        those of the columns.
+        """
+        names, rows = {f.name for f in self.fields}, list(rows)
+        for row in rows:
+            if row.keys() != names:
+                raise ValueError(f"table {self.name}: the columns {sorted(row.keys() ^ names)} do not match")
+        return self.from_columns({name: [row[name] for row in rows] for name in names})
+
+    def from_columns(self, *parts: Mapping[str, Any]) -> Table:
+        """Return a table from columns by name; the columns of several parts are joined. Raises
+        ValueError like `Table.build`.
+        """
+        names = [f.name for f in self.fields]
+        data = parts[0] if len(parts) == 1 else {n: np.concatenate([p[n] for p in parts]) if parts else () for n in names}
+        return Table.build(self.name, self.title, self.fields, data)
+
+    def sum_rows(self, rows: Iterable[Row]) -> list[Row]:
+        """Return one row for all rows that have the same key; its other columns are the sums of
+        theirs.
+        """
+        key = self.key
+        sums: dict[tuple[Any, ...], Row] = {}
+        for row in rows:
+            own = tuple(row[name] for name in key)
+            if (known := sums.setdefault(own, row)) is not row:
+                known.update({name: known[name] + row[name] for name in known if name not in key})
+        return list(sums.values())
 
 
 def _as_column(values: Any, unit: Unit) -> Column:

@@ -8,7 +8,9 @@ from typing import TYPE_CHECKING, Any, cast
 from outpace._dataclass import dataclass
 
 if TYPE_CHECKING:
-    from outpace.model import Page
+    from collections.abc import Iterable
+
+    from outpace.model import Finding, Page, Section, Table
     from outpace.timeline import Run
 
 
@@ -43,13 +45,19 @@ class Tool:
         """Name of the tool's folder, which identifies the tool."""
         return self.package.rpartition(".")[2]
 
-    def page(self, *values: Any, **named: Any) -> Page:
-        """Return a page of this tool; the arguments are those of `Page` after id, title and
-        question.
-        """
+    def page(
+        self,
+        headline: str = "",
+        sections: Iterable[Section] = (),
+        findings: Iterable[Finding] = (),
+        hidden_tables: Iterable[Table] = (),
+        **named: Any,
+    ) -> Page:
+        """Return a page of this tool; further arguments are those of `Page`."""
         from outpace.model import Page
 
-        return Page(self.id, self.title, self.question, *values, **named)
+        contents = (tuple(sections), tuple(findings), tuple(hidden_tables))
+        return Page(self.id, self.title, self.question, headline, *contents, **named)
 
     def analyse(self, run: Run, **options: Any) -> Page:
         """Return the tool's page about a run."""

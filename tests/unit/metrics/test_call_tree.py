@@ -1,11 +1,11 @@
-from outpace.metrics.call_tree import build_call_tree, call_tree_fields
+from outpace.metrics.call_tree import build_call_tree, call_tree_type
 
-SCHEMA = call_tree_fields("what", "time below it too", "time in itself", "how often")
+TREE = call_tree_type("t", "T", node="what", total="time below it too", own="time in itself", count="how often")
 
 
 def test_times_of_paths_add_up_from_below() -> None:
     paths = [(("fit", "step"), 30, 3), (("fit",), 10, 1), (("fit", "step", "", "step"), 5, 1), (("save",), 55, 2)]
-    rows = [tuple(row.values()) for row in build_call_tree("t", "T", SCHEMA, paths).records()]
+    rows = [tuple(row.values()) for row in build_call_tree(TREE, paths).records()]
     assert rows == [
         # name, total, share, self, count, depth, id, parent
         ("save", 55, 0.55, 55, 2, 0, 1, 0),
@@ -17,4 +17,4 @@ def test_times_of_paths_add_up_from_below() -> None:
 
 
 def test_nothing_is_an_empty_tree() -> None:
-    assert len(build_call_tree("t", "T", SCHEMA, [])) == 0
+    assert len(build_call_tree(TREE, [])) == 0

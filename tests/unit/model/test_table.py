@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import pytest
 
-from outpace.model import Field, Table, TableView, Unit, parse_schema
+from outpace.model import Field, Table, TableType, TableView, Unit, parse_schema
 
 
 def table(values: Any, unit: Unit = Unit.COUNT) -> Table:
@@ -116,3 +117,47 @@ def test_rows_that_a_column_sets_apart_stand_last_in_every_order(column: str, de
     rows = [("IDLE", 90, 0.9, True), ("a", 5, 0.05, False), ("z", 2, np.nan, False), ("AAA", 0, 0.0, True)]
     found = Table.from_rows("ops", "Ops", fields, rows).sort_by(column, descending=descending)
     assert found["idle"].tolist() == [False, False, True, True]
+
+
+OPS = TableType("ops", "Ops", shared=(Field("host", Unit.TEXT, "its host"),)).columns("""
+    * host
+    * op      | text  | its name
+    + count   | count | executions
+""")
+
+
+@dataclass
+class Op:
+    op: str
+    count: int
+
+
+def test_a_row_has_the_values_of_a_record_where_none_is_named() -> None:
+    rows = [OPS.row(Op("add", 2), host="a"), OPS.row({"host": "b", "op": "mul", "count": 1, "more": 3}, count=5)]
+    assert [tuple(row.values()) for row in OPS.build(rows).records()] == [("a", "add", 2), ("b", "mul", 5)]
+    assert (OPS.build(rows).name, OPS.build(rows).title, OPS.build([]).key) == ("ops", "Ops", ("host", "op"))
+
+
+@pytest.mark.parametrize("row", [{"host": "a", "op": "add"}, {"host": "a", "op": "add", "count": 1, "time": 2}])
+def test_a_missing_or_strange_name_is_an_error(row: dict[str, Any]) -> None:
+    with pytest.raises(ValueError, match=r"table ops: the columns \['(count|time)'\] do not match"):
+        OPS.build([row])
+    with pytest.raises(AttributeError, match="host"):
+        OPS.row(Op("add", 2))
+
+
+def test_rows_of_one_key_add_up() -> None:
+    rows = [{"host": "a", "op": op, "count": count} for op, count in (("add", 1), ("mul", 2), ("add", 3))]
+    assert [(row["op"], row["count"]) for row in OPS.sum_rows(rows)] == [("add", 4), ("mul", 2)]
+
+
+def test_columns_of_several_parts_are_joined() -> None:
+    part = {"host": np.array(["a"], object), "op": np.array(["add"], object), "count": np.array([1])}
+    assert OPS.from_columns(part, part)["count"].tolist() == [1, 1]
+    assert len(OPS.from_columns()) == 0
+
+
+def test_three_dots_stand_for_all_shared_fields() -> None:
+    shared = (Field("a", Unit.PS, "one"), Field("b", Unit.PS, "other", additive=True))
+    found = parse_schema("* host | text | its host\n+ ...", *shared)
+    assert [(f.name, f.key, f.additive) for f in found] == [("host", True, False), ("a", False, True), ("b", False, True)]

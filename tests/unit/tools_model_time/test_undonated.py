@@ -51,7 +51,7 @@ def test_on_a_cpu_the_memory_of_the_copy_goes_with_it(traces: tuple[Trace, ...],
     side = "device" if traces else "CPU"
     copy = hlo_instructions.InstructionStats(side, HloOp("copy", undonated_argument="table"), 0.2 * STEP, 0.2, STEPS, STEPS)
     given = {
-        host_time.host_time: table("host_time", host_time.FIELDS, *rows),
+        host_time.host_time: table("host_time", host_time.HOST_TIME, *rows),
         hlo_instructions.instruction_stats: {HOST: (copy,)},
     }
     (found,) = (f for f in rules.iter_findings(run(given, None, *traces), budget({}), JAX) if f.id == "undonated")

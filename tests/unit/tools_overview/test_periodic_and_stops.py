@@ -28,7 +28,7 @@ def periodic(**more: float) -> Finding:
         columns = {f"{category}_ps": round(ms * MS) for category, ms in parts.items()}
         about = {"host": HOST, "step": number, "source": "marked", "complete": True, "duration_ps": sum(columns.values())}
         rows.append({**about, **columns})
-    steps = StepBreakdown(table("steps", step_breakdown.FIELDS, *rows), {HOST: 1})
+    steps = StepBreakdown(table("steps", step_breakdown.STEPS, *rows), {HOST: 1})
     (found,) = (f for f in unsteady_steps.iter_findings(run(None, None, trace_of(20)), steps, JAX) if f.id == "periodic_cost")
     return found
 

@@ -39,8 +39,8 @@ _LINE: dict[str, Any] = {"file": "/me/train.py", "line": 47, "function": "<modul
 )
 def test_the_headline_is_true_of_the_lines(line: dict[str, Any], said: str) -> None:
     known = {
-        python_time.python_lines: table("python_lines", python_time.FIELDS, {**_LINE, **line}),
-        python_threads.thread_lines: table("thread_lines", python_threads.FIELDS),
-        jit_calls.jit_calls: table("jit_calls", jit_calls.FIELDS),
+        python_time.python_lines: table("python_lines", python_time.PYTHON_LINES, {**_LINE, **line}),
+        python_threads.thread_lines: table("thread_lines", python_threads.THREAD_LINES),
+        jit_calls.jit_calls: table("jit_calls", jit_calls.JIT_CALLS),
     }
     assert analyse(run(known)).headline == said

@@ -13,14 +13,11 @@ import numpy as np
 from outpace._caching import memoize, once
 from outpace._dataclass import dataclass
 from outpace.metrics.facts.collectives import collective_rows, covered_step_ps
-from outpace.metrics.facts.step_breakdown import category_times, step_breakdown
-from outpace.model import Category
+from outpace.metrics.facts.step_breakdown import CATEGORY_COLUMNS, category_times, step_breakdown
 from outpace.model.arrays import Indices, Mask, Numbers, Picoseconds, Values
 from outpace.timeline import Run, Timeline
 from outpace.trace import Plane, dialect
 from outpace.trace.algorithms import find_slice
-
-STEP_CATEGORY_COLUMNS = tuple(f"{c.value}_ps" for c in Category)
 
 
 @dataclass(frozen=True, eq=False)
@@ -77,9 +74,9 @@ class Worker:
     @once
     def mean_category_ps(self) -> tuple[float, ...]:
         """Mean time of each category in a steady step, ps, in the order of
-        `STEP_CATEGORY_COLUMNS`.
+        `CATEGORY_COLUMNS`.
         """
-        return tuple(float(self.category_ps[name][self.steady_rows].mean()) for name in STEP_CATEGORY_COLUMNS)
+        return tuple(float(self.category_ps[name][self.steady_rows].mean()) for name in CATEGORY_COLUMNS)
 
     @once
     def steady_collective_steps(self) -> Indices:
@@ -111,12 +108,12 @@ class Worker:
         """Mean time before the first collective by category, ps; NaN where no step has a
         collective.
 
-        The order is that of `STEP_CATEGORY_COLUMNS`.
+        The order is that of `CATEGORY_COLUMNS`.
         """
         times = self.lead_times.category_ps if self.lead_times is not None else {}
         return tuple(
             float(times[name][self.steady_collective_steps].mean()) if len(self.steady_collective_steps) else float("nan")
-            for name in STEP_CATEGORY_COLUMNS
+            for name in CATEGORY_COLUMNS
         )
 
 
@@ -132,7 +129,7 @@ def workers(run: Run) -> tuple[Worker, ...]:
             continue
         if len(planes) < 2:
             mine = table.filter_by("host", timeline.host)
-            found.append(_worker(timeline.host, timeline, None, {name: mine[name] for name in STEP_CATEGORY_COLUMNS}))
+            found.append(_worker(timeline.host, timeline, None, {name: mine[name] for name in CATEGORY_COLUMNS}))
         else:
             found += [_device(timeline, plane) for plane in planes]
     return tuple(found)

@@ -18,7 +18,7 @@ from outpace._caching import memoize
 from outpace._dataclass import dataclass
 from outpace.metrics.facts.input_pipelines import function_runs
 from outpace.metrics.spans import BusyTime, merge_spans
-from outpace.model import Table, Threshold, Unit, parse_schema
+from outpace.model import Row, Table, TableType, Threshold, Unit
 from outpace.model.arrays import Mask, Picoseconds
 from outpace.timeline import OpKind, Run, Timeline
 from outpace.timeline.event_names import INPUT_THREADS, INTRA_OP_THREADS, EventFlag
@@ -36,7 +36,7 @@ _MOMENTS = 4096  # number of sampled moments: enough to know a share of the core
 _GOLDEN = (math.sqrt(5) - 1) / 2
 _QUARTER = 0.25  # minimum share of all cores' time in input processing that makes contention likely
 
-FIELDS = parse_schema("""
+SATURATION = TableType("saturation", "Core saturation and background input").columns("""
     * host        | text     | name of the host
     + busy_cores  | cores    | mean number of busy threads during the steps, as far as the profile shows them
     + used_cores  | cores    | processor time of the process per second of the capture; empty where it was not measured
@@ -50,9 +50,8 @@ FIELDS = parse_schema("""
 
 @memoize
 def cpu_saturation(run: Run) -> Table:
-    """Return a table with one row per host that has steps (columns: `FIELDS`)."""
-    rows = [_row(run, t) for t in run.hosts if len(t.steps)]
-    return Table.from_rows("saturation", "Core saturation and background input", FIELDS, rows)
+    """Return a table with one row per host that has steps (columns: `SATURATION`)."""
+    return SATURATION.build(_row(run, t) for t in run.hosts if len(t.steps))
 
 
 def is_saturated(row: Mapping[str, Any]) -> bool:
@@ -75,7 +74,7 @@ def has_core_contention(row: Mapping[str, Any]) -> bool:
     return is_saturated(row) or (is_mostly_busy(row) and busy * mine >= _QUARTER)
 
 
-def _row(run: Run, timeline: Timeline) -> tuple[object, ...]:
+def _row(run: Run, timeline: Timeline) -> Row:
     begin, end = int(timeline.steps.start.min()), int(timeline.steps.end.max())
     window = max(end - begin, 1)
     span = np.array((begin, end))
@@ -84,14 +83,14 @@ def _row(run: Run, timeline: Timeline) -> tuple[object, ...]:
     seen, used = sum(time for _, time in busy) / window, _used_cores(run, timeline)
     total = seen if math.isnan(used) else max(used, on_input / window)
     cores = run.core_count(timeline)
-    return (
-        timeline.host,
-        seen,
-        used,
-        str(cores) if cores else "",
-        max(total / cores, machine_utilization(run, timeline)) if cores else float("nan"),
-        on_input / len(timeline.steps),
-        on_input / window / total if total else 0.0,
+    return SATURATION.row(
+        host=timeline.host,
+        busy_cores=seen,
+        used_cores=used,
+        cores=str(cores) if cores else "",
+        saturation=max(total / cores, machine_utilization(run, timeline)) if cores else float("nan"),
+        input_ps=on_input / len(timeline.steps),
+        input_share=on_input / window / total if total else 0.0,
     )
 
 

@@ -15,7 +15,7 @@ from outpace._lazy import compile_lazily
 from outpace.metrics.facts.device_event_kinds import tpu_op
 from outpace.metrics.facts.device_work import device_work
 from outpace.metrics.facts.op_executions import count_executions, launching_ops
-from outpace.model import Table, parse_schema
+from outpace.model import Row, Table, TableType
 from outpace.model.arrays import Codes, Indices, Mask, Numbers, Picoseconds
 from outpace.timeline import Run, Timeline
 from outpace.timeline.hlo.modules import find_op_lines, load_hlo_ops
@@ -31,7 +31,7 @@ _PS = 1e12  # picoseconds in a second
 _COMPILED = "fusion"  # an op type that does not identify the work
 _MOSTLY, _NEARLY_ALL = 0.5, 0.9  # shares of the time of all programs
 
-FIELDS = parse_schema("""
+HLO_LINES = TableType("hlo_lines", "Compiled ops by source line").columns("""
     * host        | text     | host that ran the ops
     * side        | text     | device (accelerators), or CPU (XLA's threads on the host)
     * op          | text     | framework op, without what differentiation wraps around it: jit(step)/dot_general; in brackets, \
@@ -54,10 +54,9 @@ FIELDS = parse_schema("""
 def hlo_source_lines(run: Run) -> Table:
     """Return a table with one row per host, side, framework op and source line, longest first.
 
-    The columns are `FIELDS`. The table is empty for a profile without HLO ops.
+    The columns are `HLO_LINES`. The table is empty for a profile without HLO ops.
     """
-    rows = [row for host, ran in instruction_stats(run).items() for row in _rows(host, ran)]
-    return Table.from_rows("hlo_lines", "Compiled ops by source line", FIELDS, rows).sort_by("time_ps")
+    return HLO_LINES.build(row for host, ran in instruction_stats(run).items() for row in _rows(host, ran)).sort_by("time_ps")
 
 
 def short_op_name(op_name: str, product: str) -> str:
@@ -222,15 +221,14 @@ def _programs_of(timeline: Timeline) -> int:
     return 1 if time[0] >= _MOSTLY * time.sum() else int(np.searchsorted(np.cumsum(time), _NEARLY_ALL * time.sum())) + 1
 
 
-def _rows(host: str, ran: tuple[InstructionStats, ...]) -> Iterator[tuple[object, ...]]:
+def _rows(host: str, ran: tuple[InstructionStats, ...]) -> Iterator[Row]:
     sums: dict[tuple[str, str, str, str], _Sums] = {}
     for each in ran:
         name, backward = strip_transforms(each.op.framework_op)
         key = (each.side, name or f"({each.op.opcode})", each.op.product, each.op.source)
         sums.setdefault(key, _Sums()).add(each, backward)
     for (side, name, product, source), found in sums.items():
-        opcode, bits = found.most()
-        yield host, side, name, product, opcode, source, found.time, found.share, found.backward, found.count, bits, found.rate
+        yield HLO_LINES.row(found, host=host, side=side, op=name, product=product, source=source)
 
 
 def _devices(timeline: Timeline, side: str, rows: Indices) -> Numbers:
@@ -260,16 +258,16 @@ class _Sums:
     """Running sums of one source line and op."""
 
     def __init__(self) -> None:
-        self.time = self.share = self.backward = self.flops = self.whole = 0.0
+        self.time_ps = self.share = self.backward_ps = self.flops = self.whole = 0.0
         self.count = 0
         self._opcodes: dict[str, float] = {}
         self._bits: dict[int, float] = {}
 
     def add(self, ran: InstructionStats, backward: bool) -> None:
         """Add one instruction."""
-        self.time += ran.time_ps
+        self.time_ps += ran.time_ps
         self.share += ran.share
-        self.backward += ran.time_ps * backward
+        self.backward_ps += ran.time_ps * backward
         self.count += ran.count
         self.flops += max(ran.op.flops, 0.0) * ran.count
         self.whole += ran.executed_ps
@@ -277,13 +275,19 @@ class _Sums:
         self._bits[ran.op.precision_bits] = self._bits.get(ran.op.precision_bits, 0.0) + ran.time_ps
 
     @property
-    def rate(self) -> float:
+    def flops_per_s(self) -> float:
         """Floating-point operations per second; NaN where no instruction has any."""
         return self.flops / self.whole * _PS if self.flops and self.whole else float("nan")
 
-    def most(self) -> tuple[str, int]:
+    @property
+    def opcode(self) -> str:
         """Return the opcode and the precision in bits with the most time."""
-        return max(self._opcodes, key=self._opcodes.__getitem__), max(self._bits, key=self._bits.__getitem__)
+        return max(self._opcodes, key=self._opcodes.__getitem__)
+
+    @property
+    def bits(self) -> int:
+        """Precision that took the most time."""
+        return max(self._bits, key=self._bits.__getitem__)
 
 
 # Side, event rows, index of each event's op, ops, number of executions that begin with each event.

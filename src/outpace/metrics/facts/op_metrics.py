@@ -12,7 +12,6 @@ no longer than they do.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from itertools import pairwise
 
 import numpy as np
@@ -20,7 +19,7 @@ import numpy as np
 from outpace._caching import memoize
 from outpace.metrics.facts.compiler_runs import compiler_run_rows
 from outpace.metrics.facts.op_executions import LaunchingOps, count_executions, launching_ops
-from outpace.model import Table, parse_schema
+from outpace.model import Table, TableType
 from outpace.model.arrays import Codes, Indices, Numbers, Picoseconds
 from outpace.timeline import OpKind, Run, Timeline, parse_op
 from outpace.timeline.command_buffers import compute_hlo_op_stat
@@ -42,7 +41,7 @@ _OP_STATS = (dialect.TF_OP, dialect.ANNOTATION, dialect.HLO_OP)
 _XLA = "XLA"  # part of the names of a device's lines whose events are ops, not kernels of ops
 _PROGRAM = "XlaModule:"
 
-FIELDS = parse_schema("""
+OPS = TableType("ops", "Ops").columns("""
     * host       | text  | host that recorded the op
     * side       | text  | Host (threads) or Device (accelerators)
     * type       | text  | type of the op; IDLE for time without any op
@@ -54,17 +53,26 @@ FIELDS = parse_schema("""
     + outside_ps | ps    | of the device time, in ops outside an XLA program on a device that runs such programs | Outside XLA
 """)
 
-_Row = tuple[str, str, str, str, bool, int, int, int, int]
+_Sums = dict[tuple[str, str], list[int]]  # by type and name of op: count, total, self and outside time
 
 
 @memoize
 def op_metrics(run: Run) -> Table:
     """Return a table with one row per host, side and op, by self time, longest first.
 
-    The columns are `FIELDS`. Each host and side has an `IDLE` row as well.
+    The columns are `OPS`. Each host and side has an `IDLE` row as well.
     """
-    rows = [row for timeline in run.hosts for row in (*_host_rows(timeline), *_device_rows(timeline))]
-    return Table.from_rows("ops", "Ops", FIELDS, rows).sort_by("self_ps")
+    sums = {
+        (timeline.host, side, *op): numbers
+        for timeline in run.hosts
+        for side, ops in ((HOST, _host_sums(timeline)), (DEVICE, _device_sums(timeline)))
+        for op, numbers in ops.items()
+    }
+    host, side, kind, name = ([key[part] for key in sums] for part in range(4))
+    numbers = np.array(list(sums.values()), np.int64).reshape(-1, 4).T
+    columns = dict(zip(("count", "total_ps", "self_ps", "outside_ps"), numbers, strict=True))
+    named = {"host": host, "side": side, "type": kind, "name": name, "idle": [op == IDLE for op in name]}
+    return OPS.from_columns({**named, **columns}).sort_by("self_ps")
 
 
 def host_ops(timeline: Timeline) -> tuple[Indices, Picoseconds, Picoseconds]:
@@ -105,24 +113,22 @@ def line_ops(timeline: Timeline, line: int) -> tuple[Picoseconds, Codes, list[st
     return own, np.searchsorted(names, key), full
 
 
-def _host_rows(timeline: Timeline) -> Iterator[_Row]:
+def _host_sums(timeline: Timeline) -> _Sums:
     trace = timeline.trace
     rows, _, self_time = host_ops(timeline)
     if not len(rows):
-        return
+        return {}
     copies = timeline.op_kind_mask(OpKind.COPY)[trace.name[rows]]
     lasts = np.where(copies, self_time, trace.duration[rows])
     count, total, own, _, _ = aggregate_by_key(trace.name[rows], len(trace.names), lasts, self_time)
-    merged: dict[tuple[str, str], list[int]] = {}
+    merged: _Sums = {}
     for name in np.flatnonzero(count).tolist():
         op = timeline.ops[name]
-        numbers = (int(count[name]), int(total[name]), int(own[name]))
-        known = merged.setdefault((op.type, op.name), [0, 0, 0])
-        merged[op.type, op.name] = [a + b for a, b in zip(known, numbers, strict=True)]
-    for (op_type, op_name), (times, all_time, self_sum) in merged.items():
-        yield timeline.host, HOST, op_type, op_name, False, times, all_time, self_sum, 0
+        numbers = (int(count[name]), int(total[name]), int(own[name]), 0)
+        known = merged.setdefault((op.type, op.name), [0, 0, 0, 0])
+        known[:] = [a + b for a, b in zip(known, numbers, strict=True)]
     idle = _threads_idle(timeline, rows)
-    yield timeline.host, HOST, IDLE, IDLE, True, 0, idle, idle, 0
+    return {**merged, (IDLE, IDLE): [0, idle, idle, 0]}
 
 
 def _threads_idle(timeline: Timeline, rows: Indices) -> int:
@@ -138,12 +144,12 @@ def _threads_idle(timeline: Timeline, rows: Indices) -> int:
     return total
 
 
-def _device_rows(timeline: Timeline) -> Iterator[_Row]:
+def _device_sums(timeline: Timeline) -> _Sums:
     trace = timeline.trace
     if not timeline.device_planes:
-        return
+        return {}
     trace.load_stats(_OP_STATS)
-    merged: dict[tuple[str, str], list[int]] = {}
+    merged: _Sums = {}
     idle = 0
     launched = launching_ops(timeline)
     for plane in timeline.device_planes:
@@ -151,14 +157,10 @@ def _device_rows(timeline: Timeline) -> Iterator[_Row]:
         for line in timeline.device_lines(plane):
             _add_line(timeline, line, merged, launched, programs=programs)
         idle += _device_idle(timeline, plane)
-    for (op_type, name), (count, total, own, outside) in merged.items():
-        yield timeline.host, DEVICE, op_type, name, False, count, total, own, outside
-    yield timeline.host, DEVICE, IDLE, IDLE, True, 0, idle, idle, 0
+    return {**merged, (IDLE, IDLE): [0, idle, idle, 0]}
 
 
-def _add_line(
-    timeline: Timeline, line: int, merged: dict[tuple[str, str], list[int]], launched: LaunchingOps, *, programs: bool
-) -> None:
+def _add_line(timeline: Timeline, line: int, merged: _Sums, launched: LaunchingOps, *, programs: bool) -> None:
     """Add the ops of a device's line to `merged`.
 
     programs: whether the device runs XLA programs; an op may then be outside of them

@@ -27,7 +27,7 @@ from outpace.metrics.facts.python_samples import FRAMEWORKS, YOURS, attribute_st
 from outpace.metrics.facts.step_function import function_call_rows, step_function_rows
 from outpace.metrics.facts.thread_states import isin_events, thread_states
 from outpace.metrics.source_line import format_source_line
-from outpace.model import Table, parse_schema
+from outpace.model import Row, Table, TableType
 from outpace.model.arrays import Codes, Indices, Numbers, Picoseconds
 from outpace.timeline import Run, Timeline
 from outpace.timeline.steady_state import find_period
@@ -49,7 +49,7 @@ _WAITING_CALLS = (
     "sync_devices",
 )
 
-FIELDS = parse_schema("""
+PYTHON_LINES = TableType("python_lines", "Python lines of the training thread").columns("""
     * host           | text     | name of the host
     * file           | text     | source file of the line
     * line           | count    | number of the line: the innermost one of your own code | Line
@@ -90,12 +90,13 @@ FIELDS = parse_schema("""
       every          | count    | it runs once in so many steps; 0 where no such period shows | Once in steps
       reads_variable | bool     | whether a variable of the model was met being copied to NumPy there | Reads weights
 """)
+_TIMES = ("own", "untraced", "elsewhere", "waiting", "building")  # parts of a line's time that have columns
 
 
 @dataclass(frozen=True)
 class PythonLine:
     """A line of the user's code with time of which the profile shows nothing; fields as in
-    `FIELDS`.
+    `PYTHON_LINES`.
 
     Shares are of the step time.
     """
@@ -126,12 +127,12 @@ class PythonLine:
 
 @memoize
 def python_lines(run: Run) -> Table:
-    """Return a table with one row per host and line, longest first (columns: `FIELDS`).
+    """Return a table with one row per host and line, longest first (columns: `PYTHON_LINES`).
 
     A host without samples, steps or a clock has no rows.
     """
     rows = [row for timeline in run.hosts for row in _rows(timeline, python_records(run)[timeline.host])]
-    return Table.from_rows("python_lines", "Python lines of the training thread", FIELDS, rows).sort_by("self_ps")
+    return PYTHON_LINES.build(rows).sort_by("self_ps")
 
 
 def lines_outside_step(run: Run, host: str) -> list[PythonLine]:
@@ -236,7 +237,7 @@ class _Line:
     """Running sums of one line, in ns of samples."""
 
     def __init__(self) -> None:
-        self.count = 0
+        self.samples = 0
         self.weight = self.own = self.untraced = self.elsewhere = self.waiting = self.python = self.beside = self.main = 0
         self.called = 0  # part of `beside` in functions of the framework other than the step's own
         self.building = 0  # part of the weight in which a program was traced or compiled
@@ -256,7 +257,7 @@ class _Line:
         other: whether other threads or devices computed
         waits: whether the thread waited
         """
-        self.count += 1
+        self.samples += 1
         self.weight += weight
         self.untraced += weight * free
         self.elsewhere += weight * (free and other)
@@ -311,7 +312,7 @@ class _Line:
         return self.functions.get(self.below, 0) / self.weight if self.weight else 0.0
 
 
-def _rows(timeline: Timeline, noted: Mapping[str, Any]) -> Iterator[tuple[object, ...]]:
+def _rows(timeline: Timeline, noted: Mapping[str, Any]) -> Iterator[Row]:
     record = noted.get("python_samples")
     if record is None or timeline.unix_origin_ns is None or len(timeline.steps) == 0 or len(record["samples"]) == 0:
         return
@@ -331,19 +332,33 @@ def _rows(timeline: Timeline, noted: Mapping[str, Any]) -> Iterator[tuple[object
         # Calls of the step's function from a line of no step, as in an evaluation.
         beside = line.beside if key in stepping else line.beside + line.runs
         beside -= line.called if usual else 0  # a function that every step calls is the model's time, not Python's
-        own, ends = line.weight / total, wilson_interval(line.weight / total, effective)
-        shares = (own, *ends, line.untraced / total, line.python / total, beside / total, line.called / total, line.seldom)
+        low, high = wilson_interval(line.weight / total, effective)
         file, at, function, who = key
-        named = (file, at, function, text.get((file, at), ""), who, line.library, line.below, line.below_share, line.count)
-        parts = (line.weight, line.own, line.untraced, line.elsewhere, line.waiting, line.building)
-        spent = (round(part / total * span) for part in parts)
         met = [int(number[step]) for step in line.steps]
-        calls = heaviest_name(_by_caller(stacks, line, loop)) if who == YOURS else ""
-        often = find_step_period(met, line.count, int(number[0]), int(number[-1]))
-        reads = any(stacks.reads_variable(stack) for stack in line.stacks)
         through = sum(weight for stack, weight in line.calling.items() if stacks.has_package(stack, line.library))
-        steps = key in stepping, key in stepping and 2 * through > line.main
-        yield (timeline.host, *named, *spent, *shares, *steps, calls, often, reads)
+        yield PYTHON_LINES.row(
+            line,
+            host=timeline.host,
+            file=file,
+            line=at,
+            function=function,
+            text=text.get((file, at), ""),
+            who=who,
+            **{f"{part}_ps": round(getattr(line, part) / total * span) for part in _TIMES},
+            self_ps=round(line.weight / total * span),
+            share=line.weight / total,
+            low=low,
+            high=high,
+            untraced_share=line.untraced / total,
+            python_share=line.python / total,
+            beside_share=beside / total,
+            called_share=line.called / total,
+            calls_step=key in stepping,
+            wraps_step=key in stepping and 2 * through > line.main,
+            caller=heaviest_name(_by_caller(stacks, line, loop)) if who == YOURS else "",
+            every=find_step_period(met, line.samples, int(number[0]), int(number[-1])),
+            reads_variable=any(stacks.reads_variable(stack) for stack in line.stacks),
+        )
 
 
 def _counted(numbers: Numbers) -> Numbers:

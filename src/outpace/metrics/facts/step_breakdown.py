@@ -22,7 +22,7 @@ from outpace.metrics.facts.active_devices import active_devices, device_lags, st
 from outpace.metrics.facts.device_event_kinds import DEVICE_EVENT_KINDS, iter_device_event_kinds
 from outpace.metrics.facts.jax_activity import build_spans, xla_worker_rows
 from outpace.metrics.spans import BusyTime, intersect_spans, merge_spans
-from outpace.model import Category, Field, Table, Unit
+from outpace.model import Category, Field, Table, TableType, Unit
 from outpace.model.arrays import Codes, Column, Indices, Mask, Picoseconds, Values
 from outpace.timeline import Run, Timeline
 from outpace.timeline.builds import find_autotuning_launches
@@ -56,35 +56,29 @@ Windows = tuple[
 ]  # start and end of each window; window of every event, -1 for none
 
 TRANSFERS_COLUMN = "transfers_ps"
-FIELDS = (
-    Field("host", Unit.TEXT, "host that the step ran on (name of its profile file)", key=True),
-    Field("step", Unit.COUNT, "step number as the program counts it, or 0, 1, ... where it does not"),
-    Field("source", Unit.TEXT, "how the step was found: marked, device line, keras batch or inferred"),
-    Field("complete", Unit.BOOL, "whether the capture holds the whole step; statistics use complete steps only"),
-    Field(
-        "aside",
-        Unit.TEXT,
-        "why the step is no part of the steady state: warm-up, first compilation, fed from buffers, one-off, slow; empty for steps that are",
-        "Set aside",
-    ),
-    Field("start_ps", Unit.PS, "start of the step, counted from the earliest event of its host", "Start", key=True),
-    Field("duration_ps", Unit.PS, "length of the step", "Step time", additive=True),
-    *(Field(f"{c.value}_ps", Unit.PS, c.meaning, c.label, additive=True) for c in Category),
-    Field(
-        TRANSFERS_COLUMN,
-        Unit.PS,
-        "of the input time: transfers from the host to devices, and waits for them",
-        "Transfers",
-        additive=True,
-    ),
-)
+CATEGORY_FIELDS = tuple(Field(c.column, Unit.PS, c.meaning, c.label) for c in Category)
+CATEGORY_COLORS = {c.column: c.value for c in Category}
+CATEGORY_COLUMNS = tuple(CATEGORY_COLORS)
+
+STEPS = TableType("steps", "Steps", shared=CATEGORY_FIELDS).columns("""
+    * host         | text  | host that the step ran on (name of its profile file)
+      step         | count | step number as the program counts it, or 0, 1, ... where it does not
+      source       | text  | how the step was found: marked, device line, keras batch or inferred
+      complete     | bool  | whether the capture holds the whole step; statistics use complete steps only
+      aside        | text  | why the step is no part of the steady state: warm-up, first compilation, fed from buffers, one-off, \
+                             slow; empty for steps that are | Set aside
+    * start_ps     | ps    | start of the step, counted from the earliest event of its host | Start
+    + duration_ps  | ps    | length of the step | Step time
+    + ...
+    + transfers_ps | ps    | of the input time: transfers from the host to devices, and waits for them | Transfers
+""")
 
 
 @dataclass(frozen=True, eq=False)
 class StepBreakdown:
     """The categories of each step.
 
-    steps: table with one row per step and host (columns: `FIELDS`)
+    steps: table with one row per step and host (columns: `STEPS`)
     steps_per_execution: number of training steps per row, by host
     """
 
@@ -125,16 +119,15 @@ class StepBreakdown:
 
         steps: rows of `steps`; None for the steady steps
         """
-        return (self.steady_steps if steps is None else steps)[f"{category.value}_ps"].astype(np.float64)
+        return (self.steady_steps if steps is None else steps)[category.column].astype(np.float64)
 
 
 @memoize
 def step_breakdown(run: Run) -> StepBreakdown:
     """Return the breakdown of every step of every host."""
-    parts = [_host_rows(timeline) for timeline in run.hosts]
-    data: dict[str, Column] = {f.name: np.concatenate([p[f.name] for p in parts]) for f in FIELDS}
-    table = Table.build("steps", "Steps", FIELDS, data)
-    return StepBreakdown(table, {t.host: t.steps.steps_per_execution for t in run.hosts})
+    return StepBreakdown(
+        STEPS.from_columns(*map(_host_rows, run.hosts)), {t.host: t.steps.steps_per_execution for t in run.hosts}
+    )
 
 
 def _host_rows(timeline: Timeline) -> dict[str, Column]:
@@ -166,7 +159,7 @@ def category_times(timeline: Timeline, planes: Planes = None, windows: Windows |
 
 def _by_category(times: Picoseconds) -> dict[str, Picoseconds]:
     codes = {c: [code for code, (_, shown) in enumerate(_KINDS) if shown is c] for c in Category}
-    return {f"{c.value}_ps": times[:, codes[c]].sum(axis=1) for c in Category}
+    return {c.column: times[:, codes[c]].sum(axis=1) for c in Category}
 
 
 def _kind_times(timeline: Timeline, windows: Windows | None = None) -> Picoseconds:

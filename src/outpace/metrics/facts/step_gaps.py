@@ -64,7 +64,7 @@ def _between(run: Run, timeline: Timeline) -> StepGaps:
     usual = median(steps.duration)
     often = bool(np.mean(end - start >= _LONG * usual) * np.mean(real) >= _OFTEN) if len(start) else False
     times = category_times(timeline, windows=(start, end, _gap_of(timeline, start, end)))
-    shares = {c: float(times[f"{c.value}_ps"].sum()) / span if span > 0 else 0.0 for c in Category}
+    shares = {c: float(times[c.column].sum()) / span if span > 0 else 0.0 for c in Category}
     lines = lines_in_windows(run, timeline, start, end)
     line, function = (format_source_line(*lines[0][:2]), lines[0][2]) if lines else ("", "")
     at_line = lines[0][3] / span if lines and span > 0 else 0.0

@@ -14,12 +14,12 @@ from collections.abc import Iterator
 import numpy as np
 
 from outpace._caching import memoize
-from outpace.model import Table, parse_schema
+from outpace.model import Row, Table, TableType
 from outpace.timeline import Run, Timeline
 from outpace.trace import dialect
 from outpace.trace.algorithms import distinct
 
-FIELDS = parse_schema("""
+FUNCTION_CALLS = TableType("function_calls", "tf.function calls").columns("""
     * host         | text  | host of the calls
     * function     | text  | name of the tf.function
     + calls        | count | calls in the capture
@@ -35,12 +35,11 @@ FIELDS = parse_schema("""
 
 @memoize
 def tf_functions(run: Run) -> Table:
-    """Return a table with one row per host and function, longest first (columns: `FIELDS`)."""
-    rows = [row for timeline in run.hosts for row in _rows(timeline)]
-    return Table.from_rows("function_calls", "tf.function calls", FIELDS, rows).sort_by("total_ps")
+    """Return a table with one row per host and function, longest first (`FUNCTION_CALLS`)."""
+    return FUNCTION_CALLS.build(row for timeline in run.hosts for row in _rows(timeline)).sort_by("total_ps")
 
 
-def _rows(timeline: Timeline) -> Iterator[tuple[object, ...]]:
+def _rows(timeline: Timeline) -> Iterator[Row]:
     trace = timeline.trace
     stat = trace.stat(dialect.TF_FUNCTION_CALL)
     if len(stat) == 0:
@@ -55,6 +54,12 @@ def _rows(timeline: Timeline) -> Iterator[tuple[object, ...]]:
     names = trace.name[stat.rows]
     for name in distinct(names):
         mine = names == name
-        calls = (int(mine.sum()), *(int(kind[mine].sum()) for kind in (traced, eager, xla)), int(graphs[mine].max()))
-        times = (int(time[part].sum()) for part in (mine, mine & traced, mine & (traced | eager)))
-        yield timeline.host, trace.names[name], *calls, *times
+        calls = {"calls": mine, "traced": mine & traced, "eager": mine & eager, "xla": mine & xla}
+        times = {"total_ps": mine, "traced_ps": mine & traced, "expensive_ps": mine & (traced | eager)}
+        yield FUNCTION_CALLS.row(
+            {column: int(rows.sum()) for column, rows in calls.items()}
+            | {c: int(time[rows].sum()) for c, rows in times.items()},
+            host=timeline.host,
+            function=trace.names[name],
+            graphs=int(graphs[mine].max()),
+        )

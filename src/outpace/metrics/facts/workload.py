@@ -63,10 +63,11 @@ class Workload:
             Framework.UNKNOWN: "unknown",
         }[self.framework]
 
-    def select_text(self, *, keras: str, tensorflow: str, jax: str, keras_jax: str = "") -> str:
+    def select_text(self, *, tensorflow: str, jax: str, keras: str = "", keras_jax: str = "") -> str:
         """Return the text that fits this program; that of TensorFlow where the framework is
-        unknown.
+        unknown, or Keras has no text of its own.
         """
+        keras = keras or tensorflow
         return {
             Framework.KERAS: keras,
             Framework.TENSORFLOW: tensorflow,

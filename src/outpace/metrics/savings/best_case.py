@@ -28,7 +28,7 @@ from outpace.metrics.facts.input_pipelines import pipelines
 from outpace.metrics.facts.model_ops import ModelOps, is_waiting_op, model_ops
 from outpace.metrics.facts.op_metrics import HOST
 from outpace.metrics.facts.step_breakdown import step_breakdown
-from outpace.model import Table, Unit, humanize, median, parse_schema
+from outpace.model import Row, Table, TableType, Unit, humanize, median
 from outpace.model.arrays import Codes, Indices, Picoseconds, Values
 from outpace.timeline import Run, Timeline
 from outpace.timeline.event_names import GET_NEXT_THREADS, INPUT_THREADS
@@ -38,7 +38,7 @@ BEST_FRACTION = 0.1  # share of an op's runs that are at least as fast as its be
 MIN_CONTENTION = 0.05  # share of the step: a smaller loss could not be measured
 _RUNS = 5  # minimum number of runs of an op from which its best time is determined
 
-FIELDS = parse_schema("""
+OWN_BEST = TableType("own_best", "Ops against their own best").columns("""
       host      | text     | host that ran the op
       name      | text     | name of the op
       type      | text     | type of the op
@@ -209,25 +209,35 @@ def _each_op(name: Codes) -> Iterator[tuple[int, Indices]]:
 
 @memoize
 def best_case_ops(run: Run) -> Table:
-    """Return a table with one row per host and op, largest loss first (columns: `FIELDS`)."""
-    rows = [row for mine in best_case_runs(run).values() for row in _rows(mine)]
-    return Table.from_rows("own_best", "Ops against their own best", FIELDS, rows).sort_by("lost_ps")
+    """Return a table with one row per host and op, largest loss first (columns: `OWN_BEST`)."""
+    return OWN_BEST.build(row for mine in best_case_runs(run).values() for row in _rows(mine)).sort_by("lost_ps")
 
 
-def _rows(mine: BestCaseRuns) -> list[tuple[object, ...]]:
+def _rows(mine: BestCaseRuns) -> list[Row]:
     ops, count = mine.ops, len(mine.ops.ops)
     sums = np.zeros((5, count))
     for part in mine.iter_blocks():
         values = (part.attributed_ps, part.lost_ps(), part.taken_ps(at_least=True), part.input_work_ps, part.duration_ps)
         sums += [np.bincount(part.op_index, each, count) for each in values]
-    rows: list[tuple[object, ...]] = []
+    rows: list[Row] = []
     for op, runs in _each_op(ops.op_index[mine.index]):
         (name, kind, _), best, flops = ops.ops[op], float(mine.best_ps[op]), float(ops.flops[op])
         wall, lost, taken = (round(time / ops.step_count) for time in sums[:3, op].tolist())
-        middle = round(median(ops.duration[mine.index[runs]]))
-        told = (len(runs), middle, round(best), flops if flops > 0 else float("nan"), wall, lost)
-        beside = float(sums[3, op]) / max(float(sums[4, op]), 1.0)
-        rows.append((ops.host, name, kind, *told, beside, float(mine.best_input_work_ps[op]) / max(best, 1.0), taken))
+        row = OWN_BEST.row(
+            host=ops.host,
+            name=name,
+            type=kind,
+            runs=len(runs),
+            median_ps=round(median(ops.duration[mine.index[runs]])),
+            best_ps=round(best),
+            flops=flops if flops > 0 else float("nan"),
+            wall_ps=wall,
+            lost_ps=lost,
+            beside=float(sums[3, op]) / max(float(sums[4, op]), 1.0),
+            at_best=float(mine.best_input_work_ps[op]) / max(best, 1.0),
+            taken_ps=taken,
+        )
+        rows.append(row)
     return rows
 
 

@@ -19,7 +19,7 @@ from outpace.metrics.facts.cpu_saturation import cpu_saturation
 from outpace.metrics.facts.model_ops import ModelOps, model_ops
 from outpace.metrics.facts.op_metrics import HOST
 from outpace.metrics.views.model_parts import located_ops
-from outpace.model import Table, parse_schema
+from outpace.model import Row, Table, TableType
 from outpace.timeline import Run
 
 MULTI_THREADED, SINGLE_THREADED, UNKNOWN = "several", "one", "unknown"
@@ -31,7 +31,7 @@ _ONE_THREAD = compile_lazily(
 )
 MULTITHREADED_OPS = compile_lazily(r"_Mkl|_Fused|MatMul|BatchMatMul|Conv|DepthwiseConv|FusedBatchNorm|MaxPool|AvgPool|Softmax")
 
-FIELDS = parse_schema("""
+CORE_USE = TableType("core_use", "Cores while the model computes").columns("""
     * host         | text     | host of the steps
       cores        | text     | cores that the process could use; empty where the profile does not say
     + used_cores   | cores    | processor time of the whole process per second of the capture; empty where it was not measured
@@ -40,7 +40,7 @@ FIELDS = parse_schema("""
     + alone_ps     | ps       | of it, while exactly one thread is in an op | One thread
       alone_share  | fraction | share of the model's computing in which exactly one thread is in an op | One thread, of compute
 """)
-LONE_FIELDS = parse_schema("""
+LONE_OPS = TableType("lone_ops", "Ops that run alone").columns("""
       host     | text     | host of the op
       part     | text     | part of the model that the op belongs to
       source   | text     | line that made the op or its layer
@@ -56,15 +56,13 @@ LONE_FIELDS = parse_schema("""
 def core_use(run: Run) -> Table:
     """Return a table with one row per host whose model computes on its own cores."""
     used = {row["host"]: row["used_cores"] for row in cpu_saturation(run).records()}
-    rows = [_row(run, ops, used.get(ops.host)) for ops in _on_cores(run)]
-    return Table.from_rows("core_use", "Cores while the model computes", FIELDS, rows)
+    return CORE_USE.build(_row(run, ops, used.get(ops.host)) for ops in _on_cores(run))
 
 
 @memoize
 def lone_ops(run: Run) -> Table:
     """Return a table with one row per op that ran while no other op did, longest first."""
-    rows = [row for ops in _on_cores(run) for row in _lone(run, ops)]
-    return Table.from_rows("lone_ops", "Ops that run alone", LONE_FIELDS, rows).sort_by("alone_ps")
+    return LONE_OPS.build(row for ops in _on_cores(run) for row in _lone(run, ops)).sort_by("alone_ps")
 
 
 def _on_cores(run: Run) -> list[ModelOps]:
@@ -72,23 +70,34 @@ def _on_cores(run: Run) -> list[ModelOps]:
     return [ops for ops in model_ops(run) if ops.side == HOST and ops.host not in with_device]
 
 
-def _row(run: Run, ops: ModelOps, used: float | None) -> tuple[object, ...]:
+def _row(run: Run, ops: ModelOps, used: float | None) -> Row:
     cores = run.core_count(run.by_host[ops.host])
-    threads = ops.thread_ps / ops.busy_ps if ops.busy_ps else 0.0
-    share = ops.single_thread_ps / ops.busy_ps if ops.busy_ps else 0.0
-    known = float("nan") if used is None else used
-    return ops.host, str(cores or ""), known, threads, round(ops.busy_ps), round(ops.single_thread_ps), share
+    return CORE_USE.row(
+        host=ops.host,
+        cores=str(cores or ""),
+        used_cores=float("nan") if used is None else used,
+        busy_threads=ops.thread_ps / ops.busy_ps if ops.busy_ps else 0.0,
+        compute_ps=round(ops.busy_ps),
+        alone_ps=round(ops.single_thread_ps),
+        alone_share=ops.single_thread_ps / ops.busy_ps if ops.busy_ps else 0.0,
+    )
 
 
-def _lone(run: Run, ops: ModelOps) -> Iterator[tuple[object, ...]]:
+def _lone(run: Run, ops: ModelOps) -> Iterator[Row]:
     pooled = np.bincount(ops.op_index[ops.uses_pool], minlength=len(ops.ops)) > 0
     ran = next(rows for of, rows in located_ops(run) if of is ops)
     divided = {ops.ops[i][:2] for i in np.flatnonzero(pooled).tolist()}
     for place, name, op_type, _, _, _, alone in ran:
         if alone > 0:
-            threads = MULTI_THREADED if (name, op_type) in divided else _threads(op_type)
-            share = alone / ops.step_count / ops.step_ps if ops.step_ps else 0.0
-            yield ops.host, place.part, place.source, op_type, name, threads, round(alone / ops.step_count), share
+            yield LONE_OPS.row(
+                place,
+                host=ops.host,
+                type=op_type,
+                name=name,
+                threads=MULTI_THREADED if (name, op_type) in divided else _threads(op_type),
+                alone_ps=round(alone / ops.step_count),
+                share=alone / ops.step_count / ops.step_ps if ops.step_ps else 0.0,
+            )
 
 
 def _threads(op_type: str) -> str:

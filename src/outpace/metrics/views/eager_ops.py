@@ -11,14 +11,14 @@ import numpy as np
 
 from outpace._caching import memoize
 from outpace._dataclass import dataclass
-from outpace.model import Table, parse_schema
+from outpace.model import Row, Table, TableType
 from outpace.timeline import Run, Timeline
 from outpace.trace import dialect
 
 _ONE_CALL_PS = 100e6  # ps: minimum cost of one function call, which replaces all these ops
 _INPUT_OPS = ("IteratorGetNext", "MakeIterator", "OptionalGetValue", "OptionalHasValue")
 
-FIELDS = parse_schema("""
+EAGER_OPS = TableType("eager_ops", "Ops that ran one by one").columns("""
     * host       | text  | host that ran the ops
     * op         | text  | type of op; '(function)' sums up the calls of tf.functions, for comparison
     + count      | count | executions in the capture
@@ -32,6 +32,7 @@ FIELDS = parse_schema("""
 MAX_DISPATCH_PS = 200e6
 _ALONE_PS = 500e6  # ps: maximum cost of running an op by itself: dispatch, new memory for its outputs, and cold caches
 _USUAL = 0.5  # minimum share of the steps in which an op must run to belong to the step; a rare summary does not
+_SUMS = ("count", "total_ps", "step_ps", "step_count")
 FUNCTION_ROW = "(function)"
 
 
@@ -41,11 +42,10 @@ def eager_ops(run: Run) -> Table:
 
     The row `FUNCTION_ROW` sums up all function calls.
     """
-    rows = [row for timeline in run.hosts for row in _rows(timeline)]
-    return Table.from_rows("eager_ops", "Ops that ran one by one", FIELDS, rows).sort_by("total_ps")
+    return EAGER_OPS.build(row for timeline in run.hosts for row in _rows(timeline)).sort_by("total_ps")
 
 
-def _rows(timeline: Timeline) -> list[tuple[object, ...]]:
+def _rows(timeline: Timeline) -> list[Row]:
     trace = timeline.trace
     is_func, names = trace.stat(dialect.IS_FUNC), trace.stat(dialect.EAGER_OP)
     if len(is_func) == 0 or len(names) == 0:
@@ -55,21 +55,21 @@ def _rows(timeline: Timeline) -> list[tuple[object, ...]]:
     row, function = is_func.rows[outermost], is_func.ints[outermost] != 0
     op_of = dict(zip(names.rows.tolist(), names.texts(), strict=True))
     steady = set(timeline.steps.steady_rows.tolist())
-    sums: dict[str, list[int]] = {}
+    rows: dict[str, Row] = {}
     seen: dict[str, set[int]] = {}
     times, steps = trace.duration[row].tolist(), timeline.step_index[row].tolist()
     for event, is_function, time, step in zip(row.tolist(), function.tolist(), times, steps, strict=True):
         op = FUNCTION_ROW if is_function else op_of.get(event, "")
         if op.startswith(_INPUT_OPS):
             continue
-        known = sums.setdefault(op, [0, 0, 0, 0])
-        known[0] += 1
-        known[1] += time
+        known = rows.setdefault(op, dict.fromkeys(_SUMS, 0))
+        known["count"] += 1
+        known["total_ps"] += time
         if step in steady:
-            known[2] += time
-            known[3] += 1
+            known["step_ps"] += time
+            known["step_count"] += 1
             seen.setdefault(op, set()).add(step)
-    return [(timeline.host, op, *numbers, len(seen.get(op, ()))) for op, numbers in sums.items()]
+    return [EAGER_OPS.row(row, host=timeline.host, op=op, steps=len(seen.get(op, ()))) for op, row in rows.items()]
 
 
 @dataclass(frozen=True)

@@ -10,7 +10,7 @@ from outpace._caching import memoize
 from outpace.metrics.facts.hlo_instructions import hlo_source_lines, short_op_name
 from outpace.metrics.facts.op_metrics import DEVICE
 from outpace.metrics.views.model_parts import located_ops
-from outpace.model import Table, parse_schema
+from outpace.model import Row, Table, TableType
 from outpace.timeline import Run, Timeline
 from outpace.timeline.event_names import EventFlag
 from outpace.timeline.hlo.precision import DOUBLE
@@ -21,7 +21,7 @@ from outpace.trace.algorithms import intersect_indices
 _DENSE = (WorkKind.MATMUL, WorkKind.CONVOLUTION, WorkKind.ATTENTION)
 _DT_DOUBLE = 2  # DT_DOUBLE of `DataType` in tensorflow/core/framework/types.proto
 
-FIELDS = parse_schema("""
+DOUBLE_OPS = TableType("double_ops", "Ops in float64").columns("""
       host    | text     | host that ran the op
       part    | text     | layer or line that it belongs to
       source  | text     | file and line that made it
@@ -36,24 +36,30 @@ FIELDS = parse_schema("""
 def float64_ops(run: Run) -> Table:
     """Return a table with one row per host, part and op, the largest share first."""
     rows = [*_compiled(run), *_framework(run)]
-    return Table.from_rows("double_ops", "Ops in float64", FIELDS, rows).sort_by("share")
+    return DOUBLE_OPS.build(rows).sort_by("share")
 
 
-def _compiled(run: Run) -> Iterator[tuple[object, ...]]:
+def _compiled(run: Run) -> Iterator[Row]:
     for row in hlo_source_lines(run).records():
         if row["bits"] == DOUBLE:
             name, product = short_op_name(row["op"], row["product"]), bool(row["product"])
-            yield row["host"], row["source"] or row["op"], row["source"], name, product, row["time_ps"], row["share"]
+            yield DOUBLE_OPS.row(row, part=row["source"] or row["op"], op=name, product=product)
 
 
-def _framework(run: Run) -> Iterator[tuple[object, ...]]:
+def _framework(run: Run) -> Iterator[Row]:
     on_device = {ops.host for ops, _ in located_ops(run) if ops.side == DEVICE}
     for ops, ran in located_ops(run):
         names = _of_double(run.by_host[ops.host]) if (ops.side == DEVICE) == (ops.host in on_device) else set()
         for place, name, op_type, _, wall, overhead, _ in ran:
             if name in names and not op_type.islower() and ops.step_ps:
-                time, product = wall + overhead, classify_work(op_type, name) in _DENSE
-                yield ops.host, place.part, place.source, op_type, product, round(time / ops.step_count), ops.step_share(time)
+                yield DOUBLE_OPS.row(
+                    place,
+                    host=ops.host,
+                    op=op_type,
+                    product=classify_work(op_type, name) in _DENSE,
+                    time_ps=round((wall + overhead) / ops.step_count),
+                    share=ops.step_share(wall + overhead),
+                )
 
 
 def _of_double(timeline: Timeline) -> set[str]:

@@ -11,13 +11,13 @@ import numpy as np
 from outpace._caching import memoize
 from outpace.metrics.facts.jax_activity import xla_worker_rows
 from outpace.metrics.spans import intersect_spans, merge_spans
-from outpace.model import Table, parse_schema
+from outpace.model import Row, Table, TableType
 from outpace.model.arrays import Indices
 from outpace.timeline import OpKind, Run, Timeline
 from outpace.timeline.event_names import EventFlag
 from outpace.trace.algorithms import distinct
 
-FIELDS = parse_schema("""
+HOST_COPIES = TableType("host_copies", "Arrays copied to the device").columns("""
     * host      | text     | host of the steps
     + copies    | ratio    | copies per step | Copies per step
     + copied_ps | ps       | time per step in which a thread of JAX copied an array from the host's memory to that of its device \
@@ -29,11 +29,10 @@ FIELDS = parse_schema("""
 @memoize
 def host_copies(run: Run) -> Table:
     """Return a table with one row per host whose steps copy arrays."""
-    rows = [row for timeline in run.hosts if (row := _row(timeline)) is not None]
-    return Table.from_rows("host_copies", "Arrays copied to the device", FIELDS, rows)
+    return HOST_COPIES.build(row for timeline in run.hosts if (row := _row(timeline)) is not None)
 
 
-def _row(timeline: Timeline) -> tuple[object, ...] | None:
+def _row(timeline: Timeline) -> Row | None:
     trace, steps = timeline.trace, timeline.steps
     rows = timeline.event_names.rows(EventFlag.COPY_TO_DEVICE)
     if len(rows) == 0 or len(steps) == 0:
@@ -49,7 +48,12 @@ def _row(timeline: Timeline) -> tuple[object, ...] | None:
     )
     _, begin, stop = intersect_spans(start, end, merge_spans(trace.start[busy], trace.end[busy]))
     alone = copied - float((stop - begin).sum())
-    return timeline.host, float(begins.sum()) / count, round(copied / count), alone / total if total else 0.0
+    return HOST_COPIES.row(
+        host=timeline.host,
+        copies=float(begins.sum()) / count,
+        copied_ps=round(copied / count),
+        share=alone / total if total else 0.0,
+    )
 
 
 def device_compute_rows(timeline: Timeline) -> Indices:

@@ -11,7 +11,7 @@ import numpy as np
 from outpace._caching import memoize
 from outpace.metrics.spans import intersect_spans, merge_spans
 from outpace.metrics.views.host_copies import device_compute_rows
-from outpace.model import Table, median, parse_schema
+from outpace.model import Row, Table, TableType, median
 from outpace.model.arrays import Indices, Picoseconds
 from outpace.timeline import OpKind, Run, Timeline
 from outpace.timeline.event_names import EventFlag
@@ -19,7 +19,7 @@ from outpace.timeline.gpu_details import parse_copy_details
 from outpace.trace import dialect
 from outpace.trace.algorithms import intersect_indices
 
-FIELDS = parse_schema("""
+HOST_FETCHES = TableType("host_fetches", "Arrays fetched from the device").columns("""
     * host       | text     | host of the steps
     + bytes      | bytes    | copied from devices to the host in the median step | Bytes per step
     + fetched_ps | ps       | time per step in which a thread fetched an array | Fetching
@@ -30,11 +30,10 @@ FIELDS = parse_schema("""
 @memoize
 def host_fetches(run: Run) -> Table:
     """Return a table with one row per host with devices whose steps fetch arrays."""
-    rows = [row for timeline in run.hosts if timeline.device_planes and (row := _row(timeline)) is not None]
-    return Table.from_rows("host_fetches", "Arrays fetched from the device", FIELDS, rows)
+    return HOST_FETCHES.build(row for timeline in run.hosts if timeline.device_planes and (row := _row(timeline)) is not None)
 
 
-def _row(timeline: Timeline) -> tuple[object, ...] | None:
+def _row(timeline: Timeline) -> Row | None:
     trace, steps = timeline.trace, timeline.steps
     rows = timeline.event_names.rows(EventFlag.ARRAY_FETCH)
     if len(rows) == 0 or len(steps) == 0:
@@ -47,7 +46,12 @@ def _row(timeline: Timeline) -> tuple[object, ...] | None:
     _, low, high = intersect_spans(start, end, merge_spans(trace.start[busy], trace.end[busy]))
     fetched = float((end - start).sum())
     alone = fetched - float((high - low).sum())
-    return timeline.host, _bytes(timeline, begin, stop), round(fetched / len(whole)), alone / total if total else 0.0
+    return HOST_FETCHES.row(
+        host=timeline.host,
+        bytes=_bytes(timeline, begin, stop),
+        fetched_ps=round(fetched / len(whole)),
+        share=alone / total if total else 0.0,
+    )
 
 
 def _bytes(timeline: Timeline, begin: Picoseconds, stop: Picoseconds) -> float:

@@ -17,7 +17,7 @@ from outpace._dataclass import dataclass
 from outpace.metrics.facts.model_ops import BLOCK_UNTIL_READY, OVERHEAD, WAIT, WORK, name_roles
 from outpace.metrics.facts.step_breakdown import category_of, event_kinds, step_breakdown, time_matched_work
 from outpace.metrics.spans import intersect_spans, merge_spans
-from outpace.model import Category, Table, median, parse_schema
+from outpace.model import Category, Row, Table, TableType, median
 from outpace.model.arrays import Codes, Indices, Mask, Picoseconds, Values
 from outpace.timeline import Run, Timeline
 from outpace.timeline.event_names import EventFlag
@@ -54,7 +54,7 @@ _COMPUTE = next(code for code in range(1, 255) if category_of(code) is Category.
 _USUAL = 2  # multiple of the median: what a step spends beyond it is not usual
 _COMPILES = 0.05  # minimum share of a step in compilation from which its calls count as first runs
 
-FIELDS = parse_schema("""
+HOST_TIME = TableType("host_time", "Host compute, told apart").columns("""
     * host    | text     | host of the steps
     * part    | text     | what the host did | What it did
     + time_ps | ps       | time per step of the steady state | Per step
@@ -104,11 +104,9 @@ class HostTime:
 @memoize
 def host_time(run: Run) -> Table:
     """Return a table with one row per host and part, the largest share first (columns:
-    `FIELDS`).
+    `HOST_TIME`).
     """
-    return Table.from_rows(
-        "host_time", "Host compute, told apart", FIELDS, [r for t in run.hosts for r in _rows(run, t)]
-    ).sort_by("share")
+    return HOST_TIME.build([r for t in run.hosts for r in _rows(run, t)]).sort_by("share")
 
 
 def mean_host_time(run: Run, *hosts: str) -> HostTime:
@@ -144,7 +142,7 @@ def _by_step(run: Run, timeline: Timeline) -> Values:
     return np.asarray(times * (compute / np.maximum(times.sum(axis=1), 1))[:, None])
 
 
-def _rows(run: Run, timeline: Timeline) -> Iterator[tuple[object, ...]]:
+def _rows(run: Run, timeline: Timeline) -> Iterator[Row]:
     breakdown = step_breakdown(run).select_hosts(timeline.host)
     whole, times = breakdown.steady_steps, _by_step(run, timeline)
     new = breakdown.category_ps(Category.COMPILATION, whole) > _COMPILES * whole["duration_ps"]
@@ -154,7 +152,9 @@ def _rows(run: Run, timeline: Timeline) -> Iterator[tuple[object, ...]]:
     for part, time in spent.items():
         if total := float(time.sum()):
             usual = float(np.minimum(time, _USUAL * median(time)).sum())
-            yield timeline.host, part, round(total / len(whole)), total / length, usual / length
+            yield HOST_TIME.row(
+                host=timeline.host, part=part, time_ps=round(total / len(whole)), share=total / length, usual=usual / length
+            )
 
 
 def _times(timeline: Timeline, counted: Mask) -> np.ndarray:

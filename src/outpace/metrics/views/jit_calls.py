@@ -9,7 +9,7 @@ import numpy as np
 
 from outpace._caching import memoize
 from outpace.metrics.views.eager_ops import MAX_DISPATCH_PS
-from outpace.model import Table, median, parse_schema
+from outpace.model import Row, Table, TableType, median
 from outpace.model.arrays import Indices
 from outpace.timeline import Run, Timeline
 from outpace.timeline.event_names import EventFlag
@@ -19,7 +19,7 @@ from outpace.trace.algorithms import distinct, isin
 
 MIN_CALLS_OP_BY_OP = 20  # calls per step; one jitted step, the conversion of a batch and some glue are fewer
 
-FIELDS = parse_schema("""
+JIT_CALLS = TableType("jit_calls", "Calls of jitted functions").columns("""
     * host           | text     | host of the calls
     + calls          | ratio    | calls of jitted functions in the usual step (median over the steady state), nested ones left \
                                   out | Calls per step
@@ -35,8 +35,7 @@ FIELDS = parse_schema("""
 @memoize
 def jit_calls(run: Run) -> Table:
     """Return a table with one row per host whose steps call jitted functions."""
-    rows = [row for timeline in run.hosts if (row := _row(timeline)) is not None]
-    return Table.from_rows("jit_calls", "Calls of jitted functions", FIELDS, rows)
+    return JIT_CALLS.build(row for timeline in run.hosts if (row := _row(timeline)) is not None)
 
 
 def is_op_by_op(run: Run, host: str) -> bool:
@@ -55,7 +54,7 @@ def compiled_training_hosts(run: Run) -> frozenset[str]:
     return frozenset(timeline.host for timeline in run.hosts if find_training_functions(timeline.trace))
 
 
-def _row(timeline: Timeline) -> tuple[object, ...] | None:
+def _row(timeline: Timeline) -> Row | None:
     trace, steps = timeline.trace, timeline.steps
     rows = trace.find_outermost(find_jitted_calls(trace))
     if len(rows) == 0 or len(steps) == 0:
@@ -66,11 +65,16 @@ def _row(timeline: Timeline) -> tuple[object, ...] | None:
     if len(rows) == 0 or total <= 0:
         return None
     dispatch = float(np.minimum(trace.duration[rows], MAX_DISPATCH_PS).sum())
-    time = round(int(trace.duration[rows].sum()) / count)
     picks = timeline.event_names.mask(EventFlag.INDEXING_PRIMITIVE)[trace.name[rows]]
-    calls, picked = _in_usual_step(timeline, rows), _in_usual_step(timeline, rows[picks])
-    numbers = (min(1.0, _fetched(timeline) / total), min(1.0, dispatch / total))
-    return timeline.host, calls, len(distinct(trace.name[rows])), picked, time, *numbers
+    return JIT_CALLS.row(
+        host=timeline.host,
+        calls=_in_usual_step(timeline, rows),
+        kinds=len(distinct(trace.name[rows])),
+        picks=_in_usual_step(timeline, rows[picks]),
+        call_ps=round(int(trace.duration[rows].sum()) / count),
+        fetch_share=min(1.0, _fetched(timeline) / total),
+        dispatch_share=min(1.0, dispatch / total),
+    )
 
 
 def _fetched(timeline: Timeline) -> float:

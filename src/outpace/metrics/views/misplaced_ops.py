@@ -15,7 +15,7 @@ from outpace._lazy import compile_lazily
 from outpace.metrics.facts.model_ops import ModelOps
 from outpace.metrics.facts.op_locations import OpLocation
 from outpace.metrics.views.model_parts import LocatedOp, located_ops
-from outpace.model import Table, parse_schema
+from outpace.model import Row, Table, TableType
 from outpace.timeline import Run
 from outpace.timeline.work_kinds import is_jax_library_op, is_random_op
 
@@ -36,7 +36,7 @@ _DROPS = ("dropout", "jit(_bernoulli)")
 _PYTHON = ("PyFunc", "PyFuncStateless", "EagerPyFunc")
 _PYTHON_NAME = compile_lazily(r"(?:^|/)(?:pure|io|debug)_callback\b")  # JAX's callbacks from a compiled program into Python
 
-FIELDS = parse_schema("""
+ODD_OPS = TableType("odd_ops", "Input work inside the model").columns("""
     * host    | text     | host that ran the ops
     * side    | text     | Host (threads) or Device (accelerators)
     * kind    | text     | augmentation or preprocessing (a layer), random, image or python (single ops)
@@ -55,11 +55,10 @@ FIELDS = parse_schema("""
 @memoize
 def misplaced_ops(run: Run) -> Table:
     """Return a table with one row per host, side, kind, type and part, the largest share first."""
-    rows = [row for ops, ran in located_ops(run) for row in _rows(ops, ran)]
-    return Table.from_rows("odd_ops", "Input work inside the model", FIELDS, rows).sort_by("share")
+    return ODD_OPS.build(row for ops, ran in located_ops(run) for row in _rows(ops, ran)).sort_by("share")
 
 
-def _rows(ops: ModelOps, ran: tuple[LocatedOp, ...]) -> Iterator[tuple[object, ...]]:
+def _rows(ops: ModelOps, ran: tuple[LocatedOp, ...]) -> Iterator[Row]:
     sums: dict[tuple[str, str, str, bool, bool], list[float]] = defaultdict(lambda: [0.0, 0.0])
     where: dict[tuple[str, str, str, bool, bool], OpLocation] = {}
     for place, name, op_type, count, wall, overhead, _ in ran:
@@ -73,9 +72,19 @@ def _rows(ops: ModelOps, ran: tuple[LocatedOp, ...]) -> Iterator[tuple[object, .
             sums[key][1] += count
     for (kind, op_type, part, dropout, apart), (time, executions) in sums.items():
         place = where[kind, op_type, part, dropout, apart]
-        share = ops.step_share(time)
-        numbers = (apart, dropout, round(time / ops.step_count), share, executions / ops.step_count)
-        yield (ops.host, ops.side, kind, op_type, part, place.source, place.text, *numbers)
+        yield ODD_OPS.row(
+            place,
+            host=ops.host,
+            side=ops.side,
+            kind=kind,
+            type=op_type,
+            part=part,
+            apart=apart,
+            dropout=dropout,
+            self_ps=round(time / ops.step_count),
+            share=ops.step_share(time),
+            count=executions / ops.step_count,
+        )
 
 
 def misplaced_op_kind(layer_type: str, name: str, op_type: str) -> str | None:

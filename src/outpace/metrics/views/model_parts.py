@@ -14,12 +14,12 @@ from outpace._caching import memoize
 from outpace._dataclass import dataclass
 from outpace.metrics.facts.model_ops import ModelOps, called_functions, model_ops
 from outpace.metrics.facts.op_locations import LINE, OPTIMIZER, OpLocation, OpLocator
-from outpace.model import Table, parse_schema
+from outpace.model import Row, Table, TableType
 from outpace.timeline import Run
 from outpace.timeline.work_kinds import WorkKind, classify_work
 from outpace.trace.algorithms import distinct
 
-FIELDS = parse_schema("""
+MODEL_PARTS = TableType("model_parts", "Parts of the model").columns("""
     * host        | text     | host that ran the model
     * side        | text     | Host (threads) or Device (accelerators)
     * part        | text     | layer, or line of the program, or scope of ops where neither is known; the optimizer is one part
@@ -42,7 +42,7 @@ FIELDS = parse_schema("""
 
 @dataclass
 class _Part:
-    of: str = ""
+    layer_type: str = ""
     forward: float = 0.0
     backward: float = 0.0
     overhead: float = 0.0
@@ -62,8 +62,7 @@ def op_locators(run: Run) -> dict[str, OpLocator]:
 @memoize
 def model_parts(run: Run) -> Table:
     """Return a table with one row per host, side and part, the largest share first."""
-    rows = [row for ops, ran in located_ops(run) for row in _rows(ops, ran)]
-    return Table.from_rows("model_parts", "Parts of the model", FIELDS, rows).sort_by("share")
+    return MODEL_PARTS.build(row for ops, ran in located_ops(run) for row in _rows(ops, ran)).sort_by("share")
 
 
 LocatedOp = tuple[OpLocation, str, str, int, float, float, float]  # see `iter_located_ops`
@@ -106,11 +105,11 @@ def work_kind(location: OpLocation, op_type: str, name: str) -> WorkKind:
     )
 
 
-def _rows(ops: ModelOps, ran: tuple[LocatedOp, ...]) -> Iterator[tuple[object, ...]]:
+def _rows(ops: ModelOps, ran: tuple[LocatedOp, ...]) -> Iterator[Row]:
     parts: dict[tuple[str, str], _Part] = defaultdict(_Part)
     for place, name, op_type, count, wall, overhead, _ in ran:
         part = parts[place.part, place.kind]
-        part.of = part.of or place.layer_type
+        part.layer_type = part.layer_type or place.layer_type
         part.backward += wall if place.is_backward else 0.0
         part.forward += 0.0 if place.is_backward else wall
         part.overhead += overhead
@@ -122,18 +121,23 @@ def _rows(ops: ModelOps, ran: tuple[LocatedOp, ...]) -> Iterator[tuple[object, .
     for (label, kind), part in parts.items():
         own = part.forward + part.backward
         top = max(part.types, key=part.types.__getitem__)
-        name = max((n for n in part.names if n[1] == top), key=part.names.__getitem__)[0]
         source, text = max(part.lines, key=part.lines.__getitem__)
-        per_step = [round(ps / ops.step_count) for ps in (part.forward, part.backward, own, part.overhead)]
-        share = ops.step_share(own + part.overhead)
-        work = max(part.work, key=part.work.__getitem__)
-        numbers = (
-            *per_step,
-            share,
-            work.value,
-            top,
-            name,
-            round(part.types[top] / ops.step_count),
-            part.count / ops.step_count,
+        yield MODEL_PARTS.row(
+            part,
+            host=ops.host,
+            side=ops.side,
+            part=label,
+            kind=kind,
+            source=source,
+            text=text,
+            forward_ps=round(part.forward / ops.step_count),
+            backward_ps=round(part.backward / ops.step_count),
+            self_ps=round(own / ops.step_count),
+            overhead_ps=round(part.overhead / ops.step_count),
+            share=ops.step_share(own + part.overhead),
+            work=max(part.work, key=part.work.__getitem__).value,
+            top_op=top,
+            top_op_name=max((n for n in part.names if n[1] == top), key=part.names.__getitem__)[0],
+            top_op_ps=round(part.types[top] / ops.step_count),
+            count=part.count / ops.step_count,
         )
-        yield (ops.host, ops.side, label, kind, source, text, part.of, *numbers)

@@ -15,11 +15,11 @@ from outpace.metrics.facts.op_locations import LAYER
 from outpace.metrics.facts.op_metrics import DEVICE, HOST
 from outpace.metrics.facts.workload import find_workload
 from outpace.metrics.views.model_parts import LocatedOp, located_ops, op_locators, work_kind
-from outpace.model import Table, parse_schema
+from outpace.model import Row, Table, TableType
 from outpace.timeline import Run
 from outpace.timeline.work_kinds import WorkKind
 
-FIELDS = parse_schema("""
+MODEL_WORK = TableType("model_work", "Kinds of work").columns("""
       host    | text     | host that ran the model
       side    | text     | Host (threads) or Device (accelerators)
       work    | text     | kind of op: convolutions, matrix products, casts, ...
@@ -43,12 +43,11 @@ def model_work(run: Run) -> Table:
     first.
     """
     rows = list(_compiled(run)) if find_workload(run).is_jax else []
-    if not rows:
-        rows = [row for ops, ran in located_ops(run) for row in _rows(ops, ran)]
-    return Table.from_rows("model_work", "Kinds of work", FIELDS, rows).sort_by("share")
+    rows = rows or [row for ops, ran in located_ops(run) for row in _rows(ops, ran)]
+    return MODEL_WORK.build(rows).sort_by("share")
 
 
-def _rows(ops: ModelOps, ran: tuple[LocatedOp, ...]) -> Iterator[tuple[object, ...]]:
+def _rows(ops: ModelOps, ran: tuple[LocatedOp, ...]) -> Iterator[Row]:
     sums: dict[tuple[WorkKind, str, str], list[float]] = defaultdict(lambda: [0.0, 0.0])
     top: dict[tuple[WorkKind, str, str], dict[str, float]] = defaultdict(lambda: defaultdict(float))
     for place, name, op_type, count, wall, overhead, _ in ran:
@@ -59,14 +58,24 @@ def _rows(ops: ModelOps, ran: tuple[LocatedOp, ...]) -> Iterator[tuple[object, .
             # An opcode such as `fusion` says nothing about the work.
             top[key][name.rpartition("/")[2] if op_type.islower() else op_type] += wall
     for key, (time, executions) in sums.items():
-        share = ops.step_share(time)
+        work, part, source = key
         longest = max(top[key], key=top[key].__getitem__)
-        own = round(top[key][longest] / ops.step_count)
-        told = (round(time / ops.step_count), share, longest, own, executions / ops.step_count, False)
-        yield ops.host, ops.side, key[0].value, *key[1:], *told
+        yield MODEL_WORK.row(
+            host=ops.host,
+            side=ops.side,
+            work=work.value,
+            part=part,
+            source=source,
+            self_ps=round(time / ops.step_count),
+            share=ops.step_share(time),
+            top_op=longest,
+            top_op_ps=round(top[key][longest] / ops.step_count),
+            count=executions / ops.step_count,
+            half=False,
+        )
 
 
-def _compiled(run: Run) -> Iterator[tuple[object, ...]]:
+def _compiled(run: Run) -> Iterator[Row]:
     """Yield the rows of a JAX program, whose compiled ops have lines and layers of their own.
 
     Shares of ops that ran concurrently are scaled to the step.
@@ -83,17 +92,18 @@ def _compiled(run: Run) -> Iterator[tuple[object, ...]]:
         steps = max(len(run.by_host[host].steps.steady_rows), 1)
         for row in rows:
             place = places.locate(row["op"], row["opcode"], row["source"])
-            part = place.part if place.kind == LAYER else row["source"] or row["op"]
-            source = place.source if place.kind == LAYER else row["source"]
-            side = DEVICE if row["side"] == ON_DEVICE else HOST
-            numbers = (
-                row["time_ps"],
-                row["share"] / whole,
-                short_op_name(row["op"], row["product"]),
-                row["time_ps"],
-                row["count"] / steps,
-                row["bits"] == _HALF,
-            )
             attends = (host, row["op"], row["source"]) in attention_ops(run)
             work = WorkKind.ATTENTION if attends else work_kind(place, row["product"] or row["opcode"], row["op"])
-            yield host, side, work.value, part, source, *numbers
+            yield MODEL_WORK.row(
+                host=host,
+                side=DEVICE if row["side"] == ON_DEVICE else HOST,
+                work=work.value,
+                part=place.part if place.kind == LAYER else row["source"] or row["op"],
+                source=place.source if place.kind == LAYER else row["source"],
+                self_ps=row["time_ps"],
+                share=row["share"] / whole,
+                top_op=short_op_name(row["op"], row["product"]),
+                top_op_ps=row["time_ps"],
+                count=row["count"] / steps,
+                half=row["bits"] == _HALF,
+            )

@@ -13,18 +13,20 @@ from typing import Any
 import numpy as np
 
 from outpace._caching import memoize
-from outpace.metrics.call_tree import build_call_tree, call_tree_fields
+from outpace.metrics.call_tree import build_call_tree, call_tree_type
 from outpace.metrics.facts.python_records import python_records
 from outpace.metrics.facts.python_samples import OUTPACE, samples_in_windows
 from outpace.metrics.source_line import format_source_line
 from outpace.model import Table
 from outpace.timeline import Run, Timeline
 
-FIELDS = call_tree_fields(
-    "line of your own code with its function, or the function of a library",
-    "time per training step in it, with what it called",
-    "time per training step in which it stood innermost",
-    "samples that met it",
+PYTHON_STACKS = call_tree_type(
+    "python_stacks",
+    "Python calls, time per step",
+    node="line of your own code with its function, or the function of a library",
+    total="time per training step in it, with what it called",
+    own="time per training step in which it stood innermost",
+    count="samples that met it",
 )
 
 
@@ -37,7 +39,7 @@ def python_stacks(run: Run) -> Table:
     trees = [(timeline.host, list(_stacks(run, timeline))) for timeline in run.hosts]
     several = sum(bool(paths) for _, paths in trees) > 1
     paths = [((host, *path) if several else path, time, count) for host, tree in trees for path, time, count in tree]
-    return build_call_tree("python_stacks", "Python calls, time per step", FIELDS, paths)
+    return build_call_tree(PYTHON_STACKS, paths)
 
 
 def _stacks(run: Run, timeline: Timeline) -> Iterator[tuple[tuple[str, ...], int, int]]:

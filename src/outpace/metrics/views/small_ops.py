@@ -12,7 +12,7 @@ from outpace._caching import memoize
 from outpace.metrics.facts.model_ops import ModelOps, model_ops
 from outpace.metrics.facts.op_metrics import HOST
 from outpace.metrics.facts.tf_functions import tf_functions
-from outpace.model import Table, parse_schema
+from outpace.model import Row, Table, TableType
 from outpace.model.arrays import Picoseconds
 from outpace.timeline import Run, Timeline
 from outpace.timeline.event_names import EventFlag
@@ -23,7 +23,7 @@ _UPDATES = ("Assign",)
 _READS_AND_WRITES = 2 / 3  # share of an update's memory traffic: it reads and writes its variable, and reads the addend once
 FUSIBLE_WORK = (WorkKind.ELEMENTWISE, WorkKind.CAST)  # kinds of work that compilers fuse with neighbouring ops
 
-FIELDS = parse_schema("""
+SMALL_OPS = TableType("small_ops", "Number and size of ops").columns("""
     * host              | text     | host of the steps
     + ops               | ratio    | ops per step that took long enough to have an event | Ops per step
     + dispatches        | ratio    | rounds of the executor per step: in each it runs one op, or several that are ready \
@@ -45,25 +45,25 @@ def small_ops(run: Run) -> Table:
     """Return a table with one row per host that runs ops."""
     timelines = {t.host: t for t in run.hosts}
     rows = [_row(run, timelines[ops.host], ops) for ops in model_ops(run) if ops.side == HOST and len(ops.op_index)]
-    return Table.from_rows("small_ops", "Number and size of ops", FIELDS, rows)
+    return SMALL_OPS.build(rows)
 
 
-def _row(run: Run, timeline: Timeline, ops: ModelOps) -> tuple[object, ...]:
+def _row(run: Run, timeline: Timeline, ops: ModelOps) -> Row:
     durations = ops.duration[:]
     elementwise = np.fromiter((classify_work(kind) in FUSIBLE_WORK for _, kind, _ in ops.ops), bool, len(ops.ops))
     updates = np.fromiter((kind.startswith(_UPDATES) for _, kind, _ in ops.ops), bool, len(ops.ops)) & elementwise
     written = _READS_AND_WRITES * float(ops.attributed_ps[updates[ops.op_index]].sum())
-    return (
-        ops.host,
-        len(ops.op_index) / ops.step_count,
-        _dispatches(timeline) / ops.step_count,
-        float(durations.mean()),
-        _half(durations),
-        ops.step_share(float(ops.attributed_ps.sum())),
-        ops.step_share(float(ops.attributed_ps[elementwise[ops.op_index]].sum())),
-        ops.step_share(written),
-        ops.step_share(ops.overhead_ps * ops.step_count),
-        uses_xla(run, timeline),
+    return SMALL_OPS.row(
+        host=ops.host,
+        ops=len(ops.op_index) / ops.step_count,
+        dispatches=_dispatches(timeline) / ops.step_count,
+        mean_ps=float(durations.mean()),
+        half_ps=_half(durations),
+        ops_share=ops.step_share(float(ops.attributed_ps.sum())),
+        elementwise_share=ops.step_share(float(ops.attributed_ps[elementwise[ops.op_index]].sum())),
+        written_share=ops.step_share(written),
+        overhead_share=ops.step_share(ops.overhead_ps * ops.step_count),
+        xla=uses_xla(run, timeline),
     )
 
 

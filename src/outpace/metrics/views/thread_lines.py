@@ -16,7 +16,7 @@ from typing import Any
 from outpace._caching import memoize
 from outpace._dataclass import dataclass
 from outpace.metrics.source_line import format_source_line
-from outpace.model import Table, parse_schema
+from outpace.model import Row, Table, TableType
 from outpace.timeline import Run
 
 # Functions of the standard library in which a thread waits.
@@ -26,7 +26,7 @@ _WAITS = frozenset(
 NATIVE_THREAD = "native"  # name of threads that a framework created, not Python
 _OWN_CODE = ""  # owner of the frames of the user's own code
 
-FIELDS = parse_schema("""
+THREAD_LINES = TableType("thread_lines", "Python lines of other threads").columns("""
     * host     | text  | name of the host
     * thread   | text  | name of the thread; native for one that a framework made
     * file     | text  | source file of the line
@@ -44,7 +44,8 @@ def thread_lines(run: Run) -> Table:
     first.
     """
     rows = [row for timeline in run.hosts for row in _rows(timeline.host, run.record(timeline.host).get("python_samples"))]
-    return Table.from_rows("thread_lines", "Python lines of other threads", FIELDS, rows).sort_by("cores")
+    sums = THREAD_LINES.sum_rows(rows)
+    return THREAD_LINES.build({**row, "source": format_source_line(row["file"], row["line"])} for row in sums).sort_by("cores")
 
 
 def find_busiest_line(run: Run, host: str, *, native: bool) -> tuple[str, str, float, float]:
@@ -98,13 +99,10 @@ def _busiest(rows: list[dict[str, Any]]) -> str:
     return max(cores, key=cores.__getitem__)
 
 
-def _rows(host: str, record: Mapping[str, Any] | None) -> Iterator[tuple[object, ...]]:
-    sums: dict[tuple[str, str, int, str], list[float]] = defaultdict(lambda: [0.0, 0.0])
-    for (thread, place), (cores, looks) in _places(record):
-        known = sums[(thread, *place)]
-        known[0], known[1] = known[0] + cores, known[1] + looks
-    for (thread, file, line, function), (cores, looks) in sums.items():
-        yield host, thread, file, line, function, format_source_line(file, line), cores, int(looks)
+def _rows(host: str, record: Mapping[str, Any] | None) -> Iterator[Row]:
+    for (thread, (file, line, function)), (cores, looks) in _places(record):
+        place = {"host": host, "thread": thread, "file": file, "line": line, "function": function}
+        yield {**place, "cores": cores, "looks": int(looks)}
 
 
 def _places(record: Mapping[str, Any] | None) -> Iterator[tuple[tuple[str, tuple[str, int, str]], tuple[float, float]]]:

@@ -216,16 +216,18 @@ def compute_events(target: TargetStep, wanted: Category | None) -> Table:
     columns = (trace.line[of].tolist(), trace.name[of].tolist(), trace.start[of].tolist(), trace.duration[of].tolist())
     rows = []
     for (kind, row, time), line, name_at, start, duration in zip(counted, *columns, strict=True):
-        category = category_of(kind).label
+        known = {"category": category_of(kind).label, "counted_ps": time}
         if row == _NOBODY:
-            rows.append((category, NO_EVENT, "", NO_EVENT, "", "", 0, 0, time))
+            rows.append(
+                EVENTS.row(known, op=NO_EVENT, kernel="", event=NO_EVENT, plane="", thread="", offset_ps=0, duration_ps=0)
+            )
             continue
         name = trace.names[name_at]
         own = kernel_function_name(name)
         op, kernel = (belongs[row], own) if row in belongs else (own if name.startswith(f"%{own} = ") else name, "")
-        place = (trace.planes[trace.lines.plane[line]].name, trace.lines.titles[line])
-        rows.append((category, op, kernel, name, *place, start - begin, duration, time))
-    return Table.from_rows("events", "Events", EVENTS, sorted(rows, key=lambda r: (-r[8], r[6])))
+        known |= {"plane": trace.planes[trace.lines.plane[line]].name, "thread": trace.lines.titles[line]}
+        rows.append(EVENTS.row(known, op=op, kernel=kernel, event=name, offset_ps=start - begin, duration_ps=duration))
+    return EVENTS.build(sorted(rows, key=lambda row: (-row["counted_ps"], row["offset_ps"])))
 
 
 def _ops(chosen: TargetStep, wanted: set[int]) -> dict[int, str]:
@@ -256,20 +258,20 @@ def compute_event_groups(events: Table) -> Table:
 
     Events of a device are merged by the last part of their op's name.
     """
-    sums: dict[tuple[str, ...], list[int]] = {}
-    for row in events.records():
-        op = row["op"].rpartition("/")[2] if row["kernel"] else row["op"]
-        known = sums.setdefault((row["category"], op, row["kernel"], row["event"], row["thread"]), [0, 0, 0])
-        known[0], known[1], known[2] = known[0] + 1, known[1] + row["counted_ps"], known[2] + row["duration_ps"]
-    rows = [(*key, *numbers) for key, numbers in sums.items()]
-    return Table.from_rows("step_events", "Events by op", GROUPS, sorted(rows, key=lambda r: -r[6]))
+    rows = (
+        GROUPS.row(row, op=row["op"].rpartition("/")[2] if row["kernel"] else row["op"], count=1) for row in events.records()
+    )
+    return GROUPS.build(GROUPS.sum_rows(rows)).sort_by("counted_ps")
 
 
 def compute_categories(run: Run, target: TargetStep, events: Table) -> Table:
     """Return `CATEGORIES`: the categories of the step next to those of the host's mean step."""
     whole = step_breakdown(run).steady_steps
     mine = whole.filter_by("host", target.timeline.host)
-    counts = {c.label: int((events["category"] == c.label).sum()) for c in Category}
-    sums = {c.label: int(events["counted_ps"][events["category"] == c.label].sum()) for c in Category}
-    rows = [(c.label, sums[c.label], float(np.mean(mine[f"{c.value}_ps"])), counts[c.label]) for c in Category]
-    return Table.from_rows("step_parts", "Categories", CATEGORIES, [row for row in rows if row[1] or row[2]])
+    rows = []
+    for category in Category:
+        counted = events["counted_ps"][events["category"] == category.label]
+        time, usual = int(counted.sum()), float(np.mean(mine[category.column]))
+        if time or usual:
+            rows.append(CATEGORIES.row(category=category.label, time_ps=time, usual_ps=usual, events=len(counted)))
+    return CATEGORIES.build(rows)

@@ -1,15 +1,15 @@
 """Columns of the tables that explain one step."""
 
-from outpace.model import parse_schema
+from outpace.model import TableType
 
-CATEGORIES = parse_schema("""
+CATEGORIES = TableType("step_parts", "Categories").columns("""
     * category | text  | step-time category
     + time_ps  | ps    | time of the category in this step | This step
     + usual_ps | ps    | its mean over the host's complete steps | Mean step
     + events   | count | events that make it up
 """)
 
-GROUPS = parse_schema("""
+GROUPS = TableType("step_events", "Events by op").columns("""
     * category    | text  | step-time category that the time counts for
     * op          | text  | last part of the name of the ops that the events belong to; where none is named, their own name
     * kernel      | text  | own name of the kernel's function, of a device whose kernels name their ops
@@ -20,7 +20,7 @@ GROUPS = parse_schema("""
     + duration_ps | ps    | sum of their lengths, overlaps and all
 """)
 
-EVENTS = parse_schema("""
+EVENTS = TableType("events", "Events").columns("""
       category    | text | step-time category that the time counts for
       op          | text | op that the event belongs to; where none is named, its own name
       kernel      | text | own name of the kernel's function, of a device whose kernels name their ops

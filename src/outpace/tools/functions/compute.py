@@ -7,11 +7,11 @@ from collections.abc import Iterator
 import numpy as np
 
 from outpace.metrics.facts.op_metrics import op_metrics
-from outpace.model import Table
+from outpace.model import Row, Table
 from outpace.timeline import Run, Timeline
 from outpace.timeline.builds import find_jax_builds
 from outpace.timeline.event_names import EventFlag
-from outpace.tools.functions.jax_compilations import format_step_ranges, iter_compilation_rows
+from outpace.tools.functions.jax_compilations import build_times, iter_compilation_rows
 from outpace.tools.functions.schema import COMPILATIONS, CONTROL_FLOW
 
 _CONTROL = ("If", "StatelessIf", "While", "StatelessWhile", "Case", "StatelessCase")
@@ -24,10 +24,10 @@ def compute_compilations(run: Run) -> Table:
         for t in run.hosts
         for row in (*_compiled(t), *iter_compilation_rows(t, run.record(t.host).get("compilations") or ()))
     ]
-    return Table.from_rows("compilations", "Graph building and compilation", COMPILATIONS, rows).sort_by("total_ps")
+    return COMPILATIONS.build(rows).sort_by("total_ps")
 
 
-def _compiled(timeline: Timeline) -> Iterator[tuple[object, ...]]:
+def _compiled(timeline: Timeline) -> Iterator[Row]:
     """Yield rows of `COMPILATIONS`, one per name of a build event: TensorFlow's builds, and XLA's
     builds outside of JAX calls.
     """
@@ -38,9 +38,8 @@ def _compiled(timeline: Timeline) -> Iterator[tuple[object, ...]]:
         rows = rows[(trace.start[rows] < build.start) | (trace.start[rows] >= build.end)]
     for name in dict.fromkeys(trace.name[rows].tolist()):
         mine = rows[trace.name[rows] == name]
-        duration, step = trace.duration[mine], timeline.step_index[mine]
-        numbers = (len(mine), int(duration.sum()), int(duration[step >= 0].sum()), int(duration.max()))
-        yield timeline.host, trace.names[name], "", "", *numbers, format_step_ranges(timeline, step)
+        times = build_times(timeline, trace.duration[mine], timeline.step_index[mine])
+        yield COMPILATIONS.row(times, host=timeline.host, event=trace.names[name], function="", source="")
 
 
 def compute_control_flow(run: Run) -> Table:
@@ -49,4 +48,4 @@ def compute_control_flow(run: Run) -> Table:
     wanted = np.array([t in _CONTROL for t in ops["type"].tolist()], bool)
     mine = ops.take(wanted)
     data = {"op": mine["name"], **{name: mine[name] for name in ("host", "type", "count", "total_ps")}}
-    return Table.build("control_flow", "Conditions and loops in graphs", CONTROL_FLOW, data).sort_by("total_ps")
+    return CONTROL_FLOW.from_columns(data).sort_by("total_ps")

@@ -9,9 +9,11 @@ import numpy as np
 
 from outpace._lazy import compile_lazily
 from outpace.metrics.source_line import format_source_line, shorten_source_path
-from outpace.model.arrays import Codes
+from outpace.model import Row
+from outpace.model.arrays import Codes, Picoseconds
 from outpace.timeline import Timeline
 from outpace.timeline.builds import Build, find_jax_builds
+from outpace.tools.functions.schema import COMPILATIONS
 
 BUILD_EVENT = "tracing, lowering and compiling"
 # Tolerance between the profiler's clock and the clock of the compilation notes, which are read at
@@ -21,7 +23,7 @@ _FRAME = compile_lazily(r"\$(?P<place>.+\.py:\d+) (?P<function>.+)")
 _Noted = Mapping[str, Any]
 
 
-def iter_compilation_rows(timeline: Timeline, notes: Sequence[_Noted]) -> Iterator[tuple[object, ...]]:
+def iter_compilation_rows(timeline: Timeline, notes: Sequence[_Noted]) -> Iterator[Row]:
     """Yield rows of `COMPILATIONS`, one per function that JAX built.
 
     notes: what the capture recorded about compilations as each one ended
@@ -32,10 +34,21 @@ def iter_compilation_rows(timeline: Timeline, notes: Sequence[_Noted]) -> Iterat
     for function, builds in groups.items():
         step = find_build_steps(timeline, builds)
         times = np.array([b.end - b.start for b in builds], np.int64)
-        numbers = (len(builds), int(times.sum()), int(times[step >= 0].sum()), int(times.max()))
         first = _first_line(timeline, function)
         place = _noted_place(timeline, builds, notes) or _traced_place(timeline, builds, first.partition(":")[0]) or first
-        yield timeline.host, BUILD_EVENT, function, place, *numbers, format_step_ranges(timeline, step)
+        sums = build_times(timeline, times, step)
+        yield COMPILATIONS.row(sums, host=timeline.host, event=BUILD_EVENT, function=function, source=place)
+
+
+def build_times(timeline: Timeline, duration: Picoseconds, step: Codes) -> Row:
+    """Return the columns on the times of builds, and on the steps that these fall in (-1: none)."""
+    return {
+        "count": len(duration),
+        "total_ps": int(duration.sum()),
+        "in_steps_ps": int(duration[step >= 0].sum()),
+        "longest_ps": int(duration.max()),
+        "steps": format_step_ranges(timeline, step),
+    }
 
 
 def find_build_steps(timeline: Timeline, builds: Sequence[Build]) -> Codes:

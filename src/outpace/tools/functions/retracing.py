@@ -12,7 +12,7 @@ import numpy as np
 
 from outpace._lazy import compile_lazily
 from outpace.metrics.source_line import format_source_line
-from outpace.model import Table
+from outpace.model import Row, Table
 from outpace.timeline import Run, Timeline
 from outpace.timeline.builds import find_jax_builds
 from outpace.tools.functions.jax_compilations import find_build_steps, iter_build_notes
@@ -51,10 +51,10 @@ def compute_traces(run: Run) -> Table:
     """
     rows = [row for timeline in run.hosts for row in _rows(timeline, run.record(timeline.host).get("traces") or ())]
     rows += [row for timeline in run.hosts for row in _jitted(timeline, run.record(timeline.host).get("compilations") or ())]
-    return Table.from_rows("traces", "Calls that built a graph or a program", TRACES, rows)
+    return TRACES.build(rows)
 
 
-def _jitted(timeline: Timeline, noted: tuple[_Trace, ...]) -> Iterator[tuple[object, ...]]:
+def _jitted(timeline: Timeline, noted: tuple[_Trace, ...]) -> Iterator[Row]:
     """Yield rows of `TRACES` for the functions that JAX compiled and whose arguments the capture
     recorded.
     """
@@ -67,24 +67,35 @@ def _jitted(timeline: Timeline, noted: tuple[_Trace, ...]) -> Iterator[tuple[obj
         if note is None:
             continue
         source = format_source_line(note["file"], note["line"]) if note["line"] else ""
-        cause, kind = diff_arguments(note["before"], note["arguments"], _SAME_JITTED)
-        number = int(timeline.steps.number[step]) if step >= 0 else float("nan")
-        when = (build.start - timeline.zero_ps, build.end - build.start)
-        yield timeline.host, build.function, source, number, *when, float("nan"), cause, kind
+        why = (source, *diff_arguments(note["before"], note["arguments"], _SAME_JITTED))
+        yield _row(timeline, build.function, step, (build.start, build.end), float("nan"), why)
 
 
-def _rows(timeline: Timeline, noted: tuple[_Trace, ...]) -> Iterator[tuple[object, ...]]:
+def _rows(timeline: Timeline, noted: tuple[_Trace, ...]) -> Iterator[Row]:
     """Yield rows of `TRACES` for a host's tf.function calls that built a graph."""
     trace = timeline.trace
     stat = trace.stat(dialect.TF_FUNCTION_CALL)
     traced = stat.rows[np.fromiter((mode.startswith("traced") for mode in stat.texts()), bool, len(stat))]
     for row, graphs in zip(traced.tolist(), trace.stat(dialect.TRACING_COUNT).take_ints(traced, 0).tolist(), strict=True):
         name = trace.names[trace.name[row]]
-        start, duration = int(trace.start[row]), int(trace.duration[row])
-        step = int(timeline.step_index[row])
-        number = int(timeline.steps.number[step]) if step >= 0 else float("nan")
-        source, cause, kind = _why(timeline, noted, name, start, duration, graphs)
-        yield timeline.host, name, source, number, start - timeline.zero_ps, duration, graphs, cause, kind
+        start, end = int(trace.start[row]), int(trace.end[row])
+        why = _why(timeline, noted, name, start, end - start, graphs)
+        yield _row(timeline, name, int(timeline.step_index[row]), (start, end), graphs, why)
+
+
+def _row(timeline: Timeline, function: str, step: int, span: tuple[int, int], graphs: float, why: tuple[str, str, str]) -> Row:
+    source, cause, kinds = why
+    return TRACES.row(
+        host=timeline.host,
+        function=function,
+        source=source,
+        step=int(timeline.steps.number[step]) if step >= 0 else float("nan"),
+        start_ps=span[0] - timeline.zero_ps,
+        duration_ps=span[1] - span[0],
+        graphs=graphs,
+        cause=cause,
+        kinds=kinds,
+    )
 
 
 def _why(

@@ -1,8 +1,8 @@
 """Schemas of the tables about functions."""
 
-from outpace.model import parse_schema
+from outpace.model import TableType
 
-TRACES = parse_schema("""
+TRACES = TableType("traces", "Calls that built a graph or a program").columns("""
     * host        | text  | host of the call
     * function    | text  | name of the tf.function, or of the function that JAX compiled
       source      | text  | where the tf.function is defined, or the jitted one is called; needs a capture by 'outpace profile'
@@ -15,7 +15,7 @@ TRACES = parse_schema("""
                             apply | What changed
 """)
 
-COMPILATIONS = parse_schema("""
+COMPILATIONS = TableType("compilations", "Graph building and compilation").columns("""
     * host        | text  | host that compiled
     * event       | text  | what was done: building a graph, compiling a program, or all that a JAX function needs before it runs
     * function    | text  | function or program that was built, where the profile names it
@@ -27,7 +27,7 @@ COMPILATIONS = parse_schema("""
       steps       | text  | numbers of the steps that they fall in; empty outside of steps
 """)
 
-CONTROL_FLOW = parse_schema("""
+CONTROL_FLOW = TableType("control_flow", "Conditions and loops in graphs").columns("""
     * host     | text  | host that ran the op
     * type     | text  | If, While or Case: what autograph makes of Python's if and while on tensors
     * op       | text  | name of the op

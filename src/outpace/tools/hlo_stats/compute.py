@@ -48,7 +48,7 @@ class OpTotals:
     source: str
     flops: float
     bytes_accessed: float
-    count: int = 0
+    occurrences: int = 0
     total_ps: int = 0
     self_ps: int = 0
 
@@ -181,7 +181,7 @@ def _add(found: TotalsByOp, key: _Key, stats: dict[str, Value], op: HloOp, times
         key, OpTotals(category, framework, source, op.flops if flops < 0 else flops, op.bytes if memory < 0 else memory)
     )
     count, duration, own = times
-    sums.count += count
+    sums.occurrences += count
     sums.total_ps += int(duration.sum())
     sums.self_ps += int(own.sum())
 
@@ -217,12 +217,24 @@ def compute_ops(totals: TotalsByOp) -> Table:
     for rank, ((host, device, program, _, op), s) in enumerate(order, 1):
         running += s.self_ps
         seconds = s.self_ps / 1e12
-        flops = s.flops * s.count / seconds if s.flops > 0 and seconds else float("nan")
-        traffic = s.bytes_accessed * s.count / seconds if s.bytes_accessed > 0 and seconds else float("nan")
+        flops = s.flops * s.occurrences / seconds if s.flops > 0 and seconds else float("nan")
+        traffic = s.bytes_accessed * s.occurrences / seconds if s.bytes_accessed > 0 and seconds else float("nan")
         intensity = s.flops / s.bytes_accessed if s.flops >= 0 and s.bytes_accessed > 0 else float("nan")
-        head = (rank, host, device, program, op, s.category, s.framework_op, s.source)
-        rows.append((*head, s.count, s.total_ps, s.self_ps, s.self_ps / whole, running / whole, flops, traffic, intensity))
-    return Table.from_rows("hlo_ops", "HLO ops", OPS, rows)
+        row = OPS.row(
+            s,
+            rank=rank,
+            host=host,
+            device=device,
+            program=program,
+            op=op,
+            fraction=s.self_ps / whole,
+            cumulative=running / whole,
+            flops_per_s=flops,
+            bytes_per_s=traffic,
+            intensity=intensity,
+        )
+        rows.append(row)
+    return OPS.build(rows)
 
 
 def compute_programs(totals: TotalsByOp, run: Run) -> Table:
@@ -236,29 +248,21 @@ def compute_programs(totals: TotalsByOp, run: Run) -> Table:
     for (host, program, number), mine in sums.items():
         own = sum(s.self_ps for s in mine.values())
         once = run.by_host[host].hlo_modules[_unsigned(number)].entry_instructions
-        counts = [s.count for key, s in mine.items() if key[-1] in once] or [s.count for s in mine.values()]
+        counts = [s.occurrences for key, s in mine.items() if key[-1] in once] or [s.occurrences for s in mine.values()]
         runs = max(Counter(counts).items(), key=lambda each: (each[1], each[0]))[0]
-        rows.append((host, program, str(number) if number >= 0 else "", runs, len(mine), own, own / whole))
-    return Table.from_rows("programs", "Programs", PROGRAMS, sorted(rows, key=lambda r: -r[5]))
+        identity = {"host": host, "program": program, "program_id": str(number) if number >= 0 else ""}
+        rows.append(PROGRAMS.row(identity, runs=runs, ops=len(mine), self_ps=own, fraction=own / whole))
+    return PROGRAMS.build(rows).sort_by("self_ps")
 
 
 def compute_autotuning(totals: TotalsByOp) -> Table:
     """Return `AUTOTUNING`: one row per program that the compiler ran, by the self time of its
     ops.
     """
-    sums: dict[tuple[str, str], list[int]] = {}
-    for (host, _, program, _, _), s in totals.items():
-        known = sums.setdefault((host, program), [0, 0])
-        known[:] = [known[0] + s.count, known[1] + s.self_ps]
-    rows = [(*key, *numbers) for key, numbers in sums.items()]
-    return Table.from_rows("tuning", "What the compiler ran", AUTOTUNING, rows).sort_by("self_ps")
+    rows = (AUTOTUNING.row(s, host=host, program=program) for (host, _, program, _, _), s in totals.items())
+    return AUTOTUNING.build(AUTOTUNING.sum_rows(rows)).sort_by("self_ps")
 
 
 def compute_categories(totals: TotalsByOp) -> Table:
     """Return `CATEGORIES`: self time by category of op, longest first."""
-    sums: dict[str, list[int]] = {}
-    for s in totals.values():
-        known = sums.setdefault(s.category, [0, 0])
-        known[0], known[1] = known[0] + s.count, known[1] + s.self_ps
-    rows = [(name, count, own) for name, (count, own) in sums.items()]
-    return Table.from_rows("hlo_categories", "Time by category", CATEGORIES, sorted(rows, key=lambda r: -r[2]))
+    return CATEGORIES.build(CATEGORIES.sum_rows(map(CATEGORIES.row, totals.values()))).sort_by("self_ps")

@@ -1,8 +1,8 @@
 """Schemas of the tables about XLA programs."""
 
-from outpace.model import parse_schema
+from outpace.model import TableType
 
-OPS = parse_schema("""
+OPS = TableType("hlo_ops", "HLO ops").columns("""
     * rank         | count       | place by self time
       host         | text        | host that ran the program
       device       | text        | device, or CPU
@@ -23,7 +23,7 @@ OPS = parse_schema("""
       intensity    | ratio       | arithmetic intensity: operations per byte of memory traffic | FLOP/byte
 """)
 
-PROGRAMS = parse_schema("""
+PROGRAMS = TableType("programs", "Programs").columns("""
     * host       | text     | host that ran the program
       program    | text     | compiled program (HLO module)
     * program_id | text     | its id in the capture
@@ -34,14 +34,14 @@ PROGRAMS = parse_schema("""
     + fraction   | fraction | the same as a share of all programs' | Of ops
 """)
 
-AUTOTUNING = parse_schema("""
+AUTOTUNING = TableType("tuning", "What the compiler ran").columns("""
     * host        | text  | host that compiled
     * program     | text  | what the compiler ran: an op of a program that it compiled, in one of several forms
     + occurrences | count | executions in the capture | Count
     + self_ps     | ps    | time in them | Op time
 """)
 
-CATEGORIES = parse_schema("""
+CATEGORIES = TableType("hlo_categories", "Time by category").columns("""
     * category    | text  | category of HLO op
     + occurrences | count | executions in the capture | Count
     + self_ps     | ps    | time in these ops themselves | Self

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 import numpy as np
 
 from outpace.metrics.facts.step_breakdown import category_times
-from outpace.model import Category, Table, Unit, humanize
+from outpace.model import Row, Table, Unit, humanize
 from outpace.model.arrays import Indices
 from outpace.model.interval import quantiles
 from outpace.timeline import OpKind, Run, Timeline
@@ -19,17 +19,15 @@ from outpace.tools.inference.schema import HISTOGRAM, LATENCY, REQUESTS
 from outpace.trace import ComputedColumn, EventColumn, dialect
 from outpace.trace.algorithms import distinct, union_rows
 
-CATEGORY_COLUMNS = tuple(f"{c.value}_ps" for c in Category)
 _BUCKETS = 12  # maximum number of ranges in the histogram
 
 
 def compute_requests(run: Run) -> Table:
     """Return `REQUESTS`: every call that is a prediction, in order of time on each host."""
-    rows = [row for timeline in run.hosts for row in _rows(timeline)]
-    return Table.from_rows("requests", "Requests", REQUESTS, rows)
+    return REQUESTS.build(row for timeline in run.hosts for row in _rows(timeline))
 
 
-def _rows(timeline: Timeline) -> Iterator[tuple[object, ...]]:
+def _rows(timeline: Timeline) -> Iterator[Row]:
     """Yield rows of `REQUESTS` for one host."""
     trace = timeline.trace
     calls = _calls(timeline)
@@ -41,9 +39,18 @@ def _rows(timeline: Timeline) -> Iterator[tuple[object, ...]]:
     parts = category_times(timeline, windows=(start, end, call_of))
     ops = _longest_ops(timeline, call_of, len(calls))
     for i, row in enumerate(calls.tolist()):
-        own = [parts[name][i] for name in CATEGORY_COLUMNS]
-        times = (int(start[i]) - timeline.zero_ps, int(end[i] - start[i]), int(before[i]))
-        yield timeline.host, i, trace.names[trace.name[row]], *times, *own, *ops[i]
+        longest_op, longest_op_ps = ops[i]
+        yield REQUESTS.row(
+            {column: times[i] for column, times in parts.items()},
+            host=timeline.host,
+            request=i,
+            function=trace.names[trace.name[row]],
+            start_ps=int(start[i]) - timeline.zero_ps,
+            latency_ps=int(end[i] - start[i]),
+            before_ps=int(before[i]),
+            longest_op=longest_op,
+            longest_op_ps=longest_op_ps,
+        )
 
 
 def _calls(timeline: Timeline) -> Indices:
@@ -101,11 +108,20 @@ def compute_latency(requests: Table) -> Table:
     for (host, function), mine in groups.items():
         times = [row["latency_ps"] for row in mine]
         span = max(row["start_ps"] + row["latency_ps"] for row in mine) - min(row["start_ps"] for row in mine)
-        rate = len(mine) / (span / 1e12) if span else 0.0
-        rows.append(
-            (host, function, len(mine), float(np.mean(times)), *quantiles(times, 0.5, 0.9, 0.99), float(max(times)), rate)
+        p50, p90, p99 = quantiles(times, 0.5, 0.9, 0.99)
+        row = LATENCY.row(
+            host=host,
+            function=function,
+            requests=len(mine),
+            mean_ps=float(np.mean(times)),
+            p50_ps=p50,
+            p90_ps=p90,
+            p99_ps=p99,
+            max_ps=float(max(times)),
+            rate=len(mine) / (span / 1e12) if span else 0.0,
         )
-    return Table.from_rows("latency", "Latency", LATENCY, rows).sort_by("requests")
+        rows.append(row)
+    return LATENCY.build(rows).sort_by("requests")
 
 
 def compute_histogram(requests: Table) -> Table:
@@ -123,4 +139,4 @@ def compute_histogram(requests: Table) -> Table:
         f"{humanize(a, Unit.PS)} to {humanize(b, Unit.PS)}"
         for a, b in zip(bounds[:-1].tolist(), bounds[1:].tolist(), strict=True)
     ]
-    return Table.from_rows("histogram", "Calls by latency", HISTOGRAM, list(zip(names, sums.tolist(), strict=True)))
+    return HISTOGRAM.from_columns({"latency": names, "requests": sums})

@@ -98,4 +98,4 @@ def _tail(host: str, mine: Table, slow: Indices, middle: float) -> Iterator[Find
 
 def _mean(mine: Table, category: Category, rows: Indices) -> float:
     """Return the mean time of a category in some calls, ps; 0 without calls."""
-    return float(mine[f"{category.value}_ps"][rows].mean()) if len(rows) else 0.0
+    return float(mine[category.column][rows].mean()) if len(rows) else 0.0

@@ -4,18 +4,18 @@ from __future__ import annotations
 
 import numpy as np
 
-from outpace.model import Category, Chart, ChartKind, Page, Section, Table, TableView, Unavailable, Unit, humanize
+from outpace.metrics.facts.step_breakdown import CATEGORY_COLORS, CATEGORY_COLUMNS
+from outpace.model import Chart, ChartKind, Page, Section, Table, TableView, Unavailable, Unit, humanize
 from outpace.model.units import format_count
 from outpace.timeline import Run
 from outpace.tools.inference import TOOL
 from outpace.tools.inference import findings as rules
-from outpace.tools.inference.compute import CATEGORY_COLUMNS, compute_histogram, compute_latency, compute_requests
+from outpace.tools.inference.compute import compute_histogram, compute_latency, compute_requests
 
 _NONE = Unavailable(
     "no call in this capture is a prediction",
     "Capture while model.predict(...), a serving signature or a server's session runs; functions named predict..., serve... are recognised.",
 )
-_COLORS = {f"{c.value}_ps": c.value for c in Category}
 _SLOWEST = 20  # maximum number of slowest calls shown
 
 
@@ -35,11 +35,11 @@ def analyse(run: Run) -> Page:
             slowest,
             "request",
             CATEGORY_COLUMNS,
-            _COLORS,
+            CATEGORY_COLORS,
         ),
         TableView(slowest, ("request", "function", "latency_ps", "before_ps", "longest_op", "longest_op_ps")),
     )
-    return TOOL.page(_headline(summary), sections, tuple(rules.iter_findings(table)), (table,))
+    return TOOL.page(_headline(summary), sections, rules.iter_findings(table), (table,))
 
 
 def _slowest(table: Table) -> Table:

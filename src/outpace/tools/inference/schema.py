@@ -1,24 +1,21 @@
 """Schemas of the tables about inference."""
 
-from outpace.model import Category, Field, Unit, parse_schema
+from outpace.metrics.facts.step_breakdown import CATEGORY_FIELDS
+from outpace.model import TableType
 
-REQUESTS = (
-    *parse_schema("""
-        * host       | text  | host that answered
-        * request    | count | place in the capture, from 0
-          function   | text  | function that was called
-          start_ps   | ps    | start of the call, counted from the earliest event of its host | Start
-        + latency_ps | ps    | from the start of the call to its end | Latency
-        + before_ps  | ps    | time since the request before ended: input, Python around the call, or nothing to do | Before
-    """),
-    *(Field(f"{c.value}_ps", Unit.PS, c.meaning, c.label, additive=True) for c in Category),
-    *parse_schema("""
-          longest_op    | text | op with the most self time of the request, on any thread
-          longest_op_ps | ps   | its self time | Its time
-    """),
-)
+REQUESTS = TableType("requests", "Requests", shared=CATEGORY_FIELDS).columns("""
+    * host          | text  | host that answered
+    * request       | count | place in the capture, from 0
+      function      | text  | function that was called
+      start_ps      | ps    | start of the call, counted from the earliest event of its host | Start
+    + latency_ps    | ps    | from the start of the call to its end | Latency
+    + before_ps     | ps    | time since the request before ended: input, Python around the call, or nothing to do | Before
+    + ...
+      longest_op    | text  | op with the most self time of the request, on any thread
+      longest_op_ps | ps    | its self time | Its time
+""")
 
-LATENCY = parse_schema("""
+LATENCY = TableType("latency", "Latency").columns("""
     * host     | text  | host that answered
     * function | text  | function that was called
     + requests | count | calls in the capture
@@ -30,7 +27,7 @@ LATENCY = parse_schema("""
       rate     | ratio | calls per second between the first start and the last end | Per second
 """)
 
-HISTOGRAM = parse_schema("""
+HISTOGRAM = TableType("histogram", "Calls by latency").columns("""
     * latency  | text  | range of latencies
     + requests | count | calls in it
 """)

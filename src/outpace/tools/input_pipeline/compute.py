@@ -11,7 +11,7 @@ from outpace._lazy import compile_lazily
 from outpace.metrics.facts.input_pipelines import stage_position
 from outpace.metrics.facts.op_metrics import HOST
 from outpace.metrics.facts.step_breakdown import StepBreakdown
-from outpace.model import Category, Table
+from outpace.model import Category, Row, Table
 from outpace.model.arrays import Values
 from outpace.tools.input_pipeline.schema import CATEGORIES, INPUT_INSTANCES, INPUT_OPS, STATISTICS
 
@@ -40,13 +40,19 @@ def compute_step_statistics(breakdown: StepBreakdown) -> Table:
         values = breakdown.category_ps(category, whole)
         if values.any():
             rows.append(_spread(category.label, values, step))
-    return Table.from_rows("step_statistics", "Step time statistics", STATISTICS, rows)
+    return STATISTICS.build(rows)
 
 
-def _spread(name: str, values: Values, step: Values) -> tuple[object, ...]:
+def _spread(name: str, values: Values, step: Values) -> Row:
     """Return a row of `STATISTICS` for values in ps; `step` is the step time."""
-    deviation = float(values.std(ddof=1)) if len(values) > 1 else 0.0
-    return (name, float(values.mean()), deviation, float(values.min()), float(values.max()), float(values.mean() / step.mean()))
+    return STATISTICS.row(
+        category=name,
+        mean_ps=float(values.mean()),
+        deviation_ps=float(values.std(ddof=1)) if len(values) > 1 else 0.0,
+        min_ps=float(values.min()),
+        max_ps=float(values.max()),
+        fraction=float(values.mean() / step.mean()),
+    )
 
 
 def find_input_category(name: str, op_type: str) -> str | None:
@@ -79,16 +85,16 @@ def compute_input_ops(metrics: Table) -> tuple[Table, Table]:
         ops.setdefault((stage_position(name), kind), []).append((name, numbers))
     whole = sum(numbers["self_ps"] for numbers in sums.values()) or 1
 
-    def row_of(kind: str, each: Sequence[Counter[str]]) -> tuple[object, ...]:
-        count, total, own = (sum(numbers[column] for numbers in each) for column in _SUMS)
-        return count, total, total / whole, own, own / whole, kind
+    def row_of(kind: str, each: Sequence[Counter[str]]) -> Row:
+        sums = {column: sum(numbers[column] for numbers in each) for column in _SUMS}
+        return {**sums, "total_fraction": sums["total_ps"] / whole, "self_fraction": sums["self_ps"] / whole, "category": kind}
 
-    one = [(name, len(each), *row_of(kind, [numbers for _, numbers in each])) for (name, kind), each in ops.items()]
-    all_of = [(name, *row_of(kind, [own])) for (_, kind), each in ops.items() if len(each) > 1 for name, own in each]
-    return (
-        Table.from_rows("input_ops", "Input op statistics", INPUT_OPS, one).sort_by("self_ps"),
-        Table.from_rows("input_instances", "Instances of input ops", INPUT_INSTANCES, all_of).sort_by("self_ps"),
+    one = (
+        INPUT_OPS.row(row_of(kind, [numbers for _, numbers in each]), op=name, instances=len(each))
+        for (name, kind), each in ops.items()
     )
+    all_of = ({"op": name, **row_of(kind, [own])} for (_, kind), each in ops.items() if len(each) > 1 for name, own in each)
+    return INPUT_OPS.build(one).sort_by("self_ps"), INPUT_INSTANCES.build(all_of).sort_by("self_ps")
 
 
 def compute_host_categories(ops: Table, steps: int) -> Table:
@@ -98,5 +104,6 @@ def compute_host_categories(ops: Table, steps: int) -> Table:
     rows = []
     for kind, advice in ADVICE.items():
         value = float(own[ops["category"] == kind].sum())
-        rows.append((kind, value, value / steps if steps else float("nan"), value / whole, advice if value else ""))
-    return Table.from_rows("host_categories", "Input processing on the host", CATEGORIES, rows)
+        per_step, told = value / steps if steps else float("nan"), advice if value else ""
+        rows.append(CATEGORIES.row(category=kind, self_ps=value, per_step_ps=per_step, fraction=value / whole, advice=told))
+    return CATEGORIES.build(rows)

@@ -143,7 +143,6 @@ def _faster(program: Workload) -> str:
     slow.
     """
     return program.select_text(
-        keras="Make the input pipeline faster: num_parallel_calls=tf.data.AUTOTUNE in its maps, and .cache() behind what does not change.",
         tensorflow="Make the input pipeline faster: num_parallel_calls=tf.data.AUTOTUNE in its maps, and .cache() behind what does not "
         "change.",
         jax="Make the threads that prepare batches faster: several of them, or less work for each batch.",

@@ -8,7 +8,7 @@ from outpace.metrics.facts.cpu_saturation import cpu_saturation
 from outpace.metrics.facts.host_offload import host_offloads
 from outpace.metrics.facts.input_pipelines import slowest_segment_share
 from outpace.metrics.facts.op_metrics import op_metrics
-from outpace.metrics.facts.step_breakdown import StepBreakdown, step_breakdown
+from outpace.metrics.facts.step_breakdown import CATEGORY_COLORS, CATEGORY_COLUMNS, StepBreakdown, step_breakdown
 from outpace.metrics.facts.workload import find_workload
 from outpace.metrics.savings.best_case import contention_saving
 from outpace.metrics.savings.budget import profiling_slowdown_ps
@@ -37,7 +37,6 @@ _NONE = Unavailable(
 )
 _CONTENTION = "CPU contention: tf.data threads compete with the model for cores; this is not counted as input wait."
 _OP_COLUMNS = ("op", "instances", "count", "self_ps", "self_fraction", "total_ps", "total_fraction", "category")
-_COLUMNS = tuple(f"{c.value}_ps" for c in Category)
 
 
 def analyse(run: Run) -> Page:
@@ -64,14 +63,9 @@ def analyse(run: Run) -> Page:
         )
     headline = rules.render_headline(breakdown) if steps else "Input ops were recorded, but no step to relate them to."
     back = _given_back(run, breakdown)
-    findings = (
-        tuple(
-            rules.iter_findings(breakdown, saturation, back, find_workload(run), slowest_segment_share(run), host_offloads(run))
-        )
-        if steps
-        else ()
-    )
-    return TOOL.page(headline=headline, sections=tuple(sections), findings=findings)
+    facts = (find_workload(run), slowest_segment_share(run), host_offloads(run))
+    findings = rules.iter_findings(breakdown, saturation, back, *facts) if steps else ()
+    return TOOL.page(headline, sections, findings)
 
 
 def _given_back(run: Run, breakdown: StepBreakdown) -> dict[str, tuple[float, float]]:
@@ -92,9 +86,14 @@ def _waiting(run: Run, breakdown: StepBreakdown) -> tuple[Section, ...]:
     share, moved = max(0.0, rules.judge_input_wait(breakdown)[2] - breakdown.transfer_share), breakdown.transfer_share
     where = "device" if run.has_device else "host (no accelerator)"
     several = len(set(breakdown.steps["host"].tolist())) > 1
-    colors = {c: c.removesuffix("_ps") for c in _COLUMNS}
     chart = Chart(
-        "Step time", ChartKind.STACK_SERIES, breakdown.steps, "step", _COLUMNS, colors, select="host" if several else ""
+        "Step time",
+        ChartKind.STACK_SERIES,
+        breakdown.steps,
+        "step",
+        CATEGORY_COLUMNS,
+        CATEGORY_COLORS,
+        select="host" if several else "",
     )
     return (
         Figures(

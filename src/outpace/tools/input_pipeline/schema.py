@@ -1,8 +1,8 @@
 """Schemas of the input pipeline tables."""
 
-from outpace.model import parse_schema
+from outpace.model import TableType
 
-STATISTICS = parse_schema("""
+STATISTICS = TableType("step_statistics", "Step time statistics").columns("""
     * category     | text     | step time as a whole, or one category of it
       mean_ps      | ps       | mean over the complete steps | Mean
       deviation_ps | ps       | standard deviation over those steps | Std. dev.
@@ -11,7 +11,7 @@ STATISTICS = parse_schema("""
       fraction     | fraction | share of the mean step time | Of step time
 """)
 
-CATEGORIES = parse_schema("""
+CATEGORIES = TableType("host_categories", "Input processing on the host").columns("""
     * category    | text     | kind of input processing on the host
     + self_ps     | ps       | self time of the input ops of this kind in the capture; threads that work at once add up | Self
     + per_step_ps | ps       | the same per step: what all threads together spend on one | Per step, all threads
@@ -19,7 +19,7 @@ CATEGORIES = parse_schema("""
       advice      | text     | what usually helps
 """)
 
-INPUT_OPS = parse_schema("""
+INPUT_OPS = TableType("input_ops", "Input op statistics").columns("""
     * op             | text     | name of the input op, without the numbers of its instances | Input op
     + instances      | count    | how many of it there are: interleave and flat_map make one for every element, repeat for every round
     + count          | count    | executions in the capture
@@ -30,8 +30,7 @@ INPUT_OPS = parse_schema("""
       category       | text     | kind of input processing
 """)
 
-INPUT_INSTANCES = parse_schema(
-    """
+INPUT_INSTANCES = TableType("input_instances", "Instances of input ops", shared=INPUT_OPS.fields).columns("""
     * op | text | name of the instance, with the numbers that tell it from others of the op | Instance
     count
     total_ps
@@ -39,6 +38,4 @@ INPUT_INSTANCES = parse_schema(
     self_ps
     self_fraction
     category
-    """,
-    *INPUT_OPS,
-)
+""")

@@ -18,7 +18,7 @@ from outpace.model.arrays import Codes, Mask, Values
 from outpace.timeline.command_buffers import compute_hlo_op_stat, is_named_after
 from outpace.timeline.gpu_details import KernelDetails
 from outpace.timeline.hlo.modules import load_hlo_ops
-from outpace.tools.kernel_stats.device import Device
+from outpace.tools.kernel_stats.device import Device, sum_by_code
 from outpace.tools.kernel_stats.launches import find_launch_rows, launch_latency
 from outpace.tools.kernel_stats.occupancy import occupancy
 from outpace.tools.kernel_stats.schema import AUTOTUNING, KERNELS, SHARES, TREE
@@ -66,26 +66,19 @@ def compute_kernels(devices: list[Device]) -> Table:
     for rank, row in enumerate(rows, start=1):
         row["rank"] = rank
         row["kernel_fraction"] = row["total_ps"] / whole
-    return Table.build("kernels", "Kernels", KERNELS, {f.name: [r[f.name] for r in rows] for f in KERNELS})
+    return KERNELS.build(rows)
 
 
 def compute_autotuning(devices: list[Device]) -> Table:
     """Return `AUTOTUNING`: what devices ran for the compiler, longest first."""
-    rows = []
-    for device in devices:
-        trace, done = device.trace, device.autotuning_rows
-        names = distinct(trace.name[done])
-        count, total, *_ = aggregate_by_key(
-            np.searchsorted(names, trace.name[done]), len(names), trace.duration[done], trace.duration[done]
+    rows = (
+        AUTOTUNING.row(device.place, kernel=kernel_function_name(device.trace.names[name]), occurrences=count, total_ps=total)
+        for device in devices
+        for name, count, total in sum_by_code(
+            device.trace.name[device.autotuning_rows], device.trace.duration[device.autotuning_rows]
         )
-        named = (kernel_function_name(trace.names[name]) for name in names.tolist())
-        rows += [(*row, *device.device_and_host) for row in zip(named, count.tolist(), total.tolist(), strict=True)]
-    sums: dict[tuple[str, ...], list[int]] = {}
-    for kernel, times, time, *place in rows:
-        known = sums.setdefault((kernel, *place), [0, 0])
-        known[:] = [known[0] + times, known[1] + time]
-    merged = [(kernel, *numbers, *place) for (kernel, *place), numbers in sums.items()]
-    return Table.from_rows("tuning", "What the compiler ran", AUTOTUNING, merged).sort_by("total_ps")
+    )
+    return AUTOTUNING.build(AUTOTUNING.sum_rows(rows)).sort_by("total_ps")
 
 
 def compute_kernel_shares(kernels: Table) -> Table:
@@ -94,19 +87,16 @@ def compute_kernel_shares(kernels: Table) -> Table:
 
     Each grouping has the ten longest items, and the rest as one.
     """
-    times = kernels["total_ps"].tolist()
     ways = {
         BY_FUNCTION: kernels["function"].tolist(),
         "layer": [scope_pattern(op) for op in kernels["op"].tolist()],
         "kernel": kernels["kernel"].tolist(),
     }
-    rows = []
-    for way, names in ways.items():
-        sums: dict[str, int] = {}
-        for name, total in zip(names, times, strict=True):
-            sums[name] = sums.get(name, 0) + total
-        rows += [(way, name, size) for name, size in top_slices(sums)]
-    return Table.from_rows("kernel_slices", "Kernel time", SHARES, rows)
+    return SHARES.build(
+        {"by": way, "kernel": name, "total_ps": size}
+        for way, names in ways.items()
+        for name, size in top_slices(names, kernels["total_ps"].tolist())
+    )
 
 
 def compute_kernel_tree(kernels: Table) -> Table:
@@ -119,7 +109,7 @@ def compute_kernel_tree(kernels: Table) -> Table:
         ((*parse_scopes(op), *([op.rpartition("/")[2]] if op else []), function), total, count)
         for op, function, total, count in rows
     )
-    return build_call_tree("kernel_tree", "Kernel time by scope, op and kernel", TREE, paths)
+    return build_call_tree(TREE, paths)
 
 
 def _device_rows(device: Device) -> Iterator[dict[str, Any]]:
@@ -158,8 +148,7 @@ def _device_rows(device: Device) -> Iterator[dict[str, Any]]:
             "min_ps": int(low[i]),
             "max_ps": int(high[i]),
             "mean_latency_ps": float(latency[i]),
-            "device": device.device_and_host[0],
-            "host": device.device_and_host[1],
+            **device.place,
         }
 
 

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 import numpy as np
 
-from outpace.model import Table
-from outpace.model.arrays import Mask
+from outpace.model import Row, Table
+from outpace.model.arrays import Codes, Indices, Mask
 from outpace.timeline.gpu_details import CopyDetails, copy_direction, parse_copy_details
-from outpace.tools.kernel_stats.device import Device
+from outpace.tools.kernel_stats.device import Device, sum_by_code
 from outpace.tools.kernel_stats.schema import COPIES
 from outpace.trace import dialect
-from outpace.trace.algorithms import aggregate_by_key, distinct, intersect_indices
+from outpace.trace.algorithms import intersect_indices
 
 _MEMSET = "memset"
 _SOURCES = {dialect.MEMCPY_DETAILS: "", dialect.MEMSET_DETAILS: _MEMSET, dialect.MEMALLOC_DETAILS: "allocation"}
@@ -21,58 +23,44 @@ def compute_copies(devices: list[Device]) -> Table:
     """Return `COPIES`: one row per host, device, kind of copy and kinds of memory, longest
     first.
     """
-    sums: dict[tuple[str, ...], list[int]] = {}
-    bandwidth: dict[tuple[str, ...], int] = {}
-    for device in devices:
-        bandwidth[device.device_and_host] = device.memory_bandwidth
-        for stat in _SOURCES:
-            _add(device, stat, sums)
-        _add_bare(device, sums)
-    rows = []
-    for (kind, source, destination, *place), (count, size, time) in sums.items():
-        rate = size * _PS_PER_S / time if size and time else np.nan
-        most = bandwidth[tuple(place)]
-        within = kind == "DToD" and most > 0
-        rows.append((kind, source, destination, count, size, time, rate, 2 * rate / most if within else np.nan, *place))
-    return Table.from_rows("copies", "Copies and memory sets", COPIES, sorted(rows, key=lambda r: (-r[5], r)))
+    rows = COPIES.sum_rows(row for device in devices for row in _rows(device))
+    bandwidth = {tuple(device.place.values()): device.memory_bandwidth for device in devices}
+    for row in rows:
+        rate = row["bytes"] * _PS_PER_S / row["total_ps"] if row["bytes"] and row["total_ps"] else np.nan
+        most = bandwidth[row["device"], row["host"]]
+        row |= {"bandwidth": rate, "memory_fraction": 2 * rate / most if row["kind"] == "DToD" and most > 0 else np.nan}
+    order = ("kind", "source", "destination", "occurrences", "bytes", "device", "host")
+    return COPIES.build(sorted(rows, key=lambda row: (-row["total_ps"], *(row[name] for name in order))))
 
 
-def _add(device: Device, stat_name: str, sums: dict[tuple[str, ...], list[int]]) -> None:
-    """Add a device's events that have a stat with copy details to `sums`.
-
-    sums: [count, bytes, ps] by (kind, source, destination, device, host)
-    """
-    trace, stat = device.trace, device.trace.stat(stat_name)
-    at, place = intersect_indices(device.program_rows, stat.rows)
-    rows = device.program_rows[at]
-    code, texts = stat.encode_texts(place)
-    key = code * len(trace.names) + trace.name[rows]
-    keys = distinct(key)
-    count, total, *_ = aggregate_by_key(np.searchsorted(keys, key), len(keys), trace.duration[rows], trace.duration[rows])
-    for pair, times, length in zip(keys.tolist(), count.tolist(), total.tolist(), strict=True):
-        details = parse_copy_details(texts[pair // len(trace.names)])
-        kind = _SOURCES[stat_name] or copy_direction(trace.names[pair % len(trace.names)], details)
-        known = sums.setdefault((kind, details.source, details.destination, *device.device_and_host), [0, 0, 0])
-        known[0] += times
-        known[1] += times * details.bytes
-        known[2] += length
-
-
-def _add_bare(device: Device, sums: dict[tuple[str, ...], list[int]]) -> None:
-    """Add a device's events without any details but their name to `sums`.
-
-    These are memory sets of current CUPTI versions ("Memset 3"), for example.
-    """
+def _rows(device: Device) -> Iterator[Row]:
+    """Yield rows of `COPIES` for a device's events, without the columns that follow from sums."""
+    names = device.trace.names
+    for stat_name, known in _SOURCES.items():
+        stat = device.trace.stat(stat_name)
+        at, place = intersect_indices(device.program_rows, stat.rows)
+        code, texts = stat.encode_texts(place)
+        for name, text, count, time in _sums(device, device.program_rows[at], code):
+            details = parse_copy_details(texts[text])
+            kind = known or copy_direction(names[name], details)
+            yield _row(device, kind, details, count, time)
     rows = device.program_rows[_bare(device)]
-    name = device.trace.name[rows]
-    names = distinct(name)
-    count, total, *_ = aggregate_by_key(
-        np.searchsorted(names, name), len(names), device.trace.duration[rows], device.trace.duration[rows]
-    )
-    for at, times, length in zip(names.tolist(), count.tolist(), total.tolist(), strict=True):
-        kind = _MEMSET if device.trace.names[at].startswith("Memset") else copy_direction(device.trace.names[at], CopyDetails())
-        known = sums.setdefault((kind, "", "", *device.device_and_host), [0, 0, 0])
-        known[0], known[2] = known[0] + times, known[2] + length
+    for name, _, count, time in _sums(device, rows, np.zeros(len(rows), np.int64)):
+        # Memory sets of current CUPTI versions ("Memset 3") have no details but their name.
+        kind = _MEMSET if names[name].startswith("Memset") else copy_direction(names[name], CopyDetails())
+        yield _row(device, kind, CopyDetails(), count, time)
+
+
+def _row(device: Device, kind: str, details: CopyDetails, count: int, time: int) -> Row:
+    ends = {"kind": kind, "source": details.source, "destination": details.destination}
+    return {**ends, "occurrences": count, "bytes": count * details.bytes, "total_ps": time, **device.place}
+
+
+def _sums(device: Device, rows: Indices, text: Codes) -> Iterator[tuple[int, int, int, int]]:
+    """Yield (name, text, number of events, time) for the events of each name and text."""
+    names = len(device.trace.names)
+    for pair, count, time in sum_by_code(text * names + device.trace.name[rows], device.trace.duration[rows]):
+        yield pair % names, pair // names, count, time
 
 
 def _bare(device: Device) -> Mask:

@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 import numpy as np
 
 from outpace._caching import memoize, once
 from outpace._dataclass import dataclass
 from outpace.metrics.facts.compiler_runs import compiler_run_rows
-from outpace.model.arrays import Codes, Indices
+from outpace.model.arrays import Codes, Indices, Picoseconds
 from outpace.timeline import Timeline
 from outpace.timeline.gpu_details import KernelDetails, parse_kernel_details
 from outpace.trace import Plane, Trace, dialect
-from outpace.trace.algorithms import find_positions, intersect_indices, union_rows
+from outpace.trace.algorithms import aggregate_by_key, distinct, find_positions, intersect_indices, union_rows
 
 DEVICE_STATS = (
     dialect.KERNEL_DETAILS,
@@ -48,9 +50,9 @@ class Device:
         return self.timeline.trace
 
     @property
-    def device_and_host(self) -> tuple[str, str]:
+    def place(self) -> dict[str, str]:
         """(device, host), by name."""
-        return self.plane.name.removeprefix(dialect.DEVICE_PREFIX), self.timeline.host
+        return {"device": self.plane.name.removeprefix(dialect.DEVICE_PREFIX), "host": self.timeline.host}
 
     @once
     def event_rows(self) -> Indices:
@@ -141,6 +143,13 @@ def find_devices(timeline: Timeline) -> tuple[Device, ...]:
     return tuple(
         device for device in every if len(device.kernel_rows) or len(intersect_indices(device.program_rows, copies)[0])
     )
+
+
+def sum_by_code(code: Codes, duration: Picoseconds) -> Iterator[tuple[int, int, int]]:
+    """Yield (code, number of events, sum of their durations) for every code that occurs."""
+    codes = distinct(code)
+    count, total, *_ = aggregate_by_key(np.searchsorted(codes, code), len(codes), duration, duration)
+    return zip(codes.tolist(), count.tolist(), total.tolist(), strict=True)
 
 
 def parse_int(value: object) -> int:

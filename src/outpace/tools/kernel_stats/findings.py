@@ -265,7 +265,6 @@ def _occupancy(kernels: Table, program: Workload) -> Iterator[Finding]:
         f"{'has' if len(low) == 1 else 'have'} low occupancy: {short_kernel_name(top['kernel'])} {top['occupancy']:.0%}.",
         action="For kernels of your own, use fewer registers or less shared memory per block, or another block size. For the framework's: "
         + program.select_text(
-            keras="jit_compile=True, or a larger batch.",
             tensorflow="jit_compile=True, or a larger batch.",
             jax="a larger batch.",
         ),

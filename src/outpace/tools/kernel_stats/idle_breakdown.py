@@ -95,34 +95,34 @@ def compute_devices(gaps_by_device: list[IdleGaps]) -> Table:
     for gaps in gaps_by_device:
         device, (first, last), parts = gaps.device, gaps.span, compute_idle_breakdown(gaps)
         times = device.trace.duration[device.kernel_rows]
-        missing = int(gaps.duration.sum())
-        span = last - first
-        tuned = int(device.trace.duration[device.autotuning_rows].sum())
-        kernels = (int(times.sum()), float(times.mean()), copy_time(device), tuned)
-        numbers = (*kernels, span, span - missing, missing, missing / span)
-        late_in = (parts.late_activity, parts.late_activity_ps, parts.is_late_annotated)
-        idle = (
-            gaps.unlaunched_ps,
-            parts.steady_ps,
-            parts.wait_ps,
-            parts.after_wait_ps,
-            parts.late_launch_ps,
-            parts.unrecorded_ps,
-            parts.input_wait_ps,
+        missing, span = int(gaps.duration.sum()), last - first
+        row = DEVICES.row(
+            device.place,
+            kernels=len(times),
+            kernel_ps=int(times.sum()),
+            mean_kernel_ps=float(times.mean()),
+            copy_ps=copy_time(device),
+            tuning_ps=int(device.trace.duration[device.autotuning_rows].sum()),
+            span_ps=span,
+            busy_ps=span - missing,
+            idle_ps=missing,
+            idle_fraction=missing / span,
+            unlaunched_ps=gaps.unlaunched_ps,
+            judged_ps=parts.steady_ps,
+            waited_ps=parts.wait_ps,
+            after_ps=parts.after_wait_ps,
+            late_ps=parts.late_launch_ps,
+            unrecorded_ps=parts.unrecorded_ps,
+            fed_ps=parts.input_wait_ps,
+            by_waiting_ps=parts.wait_cost_ps,
+            by_launching_ps=parts.launch_cost_ps,
+            waits=parts.longest_wait,
+            late_in=parts.late_activity,
+            late_in_ps=parts.late_activity_ps,
+            late_own=parts.is_late_annotated,
         )
-        rows.append(
-            (
-                len(times),
-                *numbers,
-                *idle,
-                parts.wait_cost_ps,
-                parts.launch_cost_ps,
-                parts.longest_wait,
-                *late_in,
-                *device.device_and_host,
-            )
-        )
-    return Table.from_rows("devices", "Devices", DEVICES, rows)
+        rows.append(row)
+    return DEVICES.build(rows)
 
 
 def compute_idle_breakdown(gaps: IdleGaps) -> IdleBreakdown:

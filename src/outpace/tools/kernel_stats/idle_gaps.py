@@ -15,14 +15,13 @@ from outpace.model.arrays import Indices, Numbers, Picoseconds
 from outpace.timeline import OpKind, Timeline
 from outpace.timeline.event_names import EventFlag
 from outpace.tools.kernel_stats.activity import Activity, find_innermost
-from outpace.tools.kernel_stats.device import Device
+from outpace.tools.kernel_stats.device import Device, sum_by_code
 from outpace.tools.kernel_stats.launches import find_launch_rows
-from outpace.tools.kernel_stats.schema import CAUSES, GAPS
+from outpace.tools.kernel_stats.schema import CAUSES, GAPS, MAX_GAPS
 from outpace.trace import dialect
-from outpace.trace.algorithms import aggregate_by_key, distinct
+from outpace.trace.algorithms import distinct
 
 NO_ACTIVITY, LAUNCHING = "(nothing recorded)", "(launching a kernel)"
-_SHOWN = 50  # maximum number of gaps in the table
 # Flags of names that a framework chose: all but those of Python frames, threads and waits.
 _FRAMEWORKS = ~(EventFlag.PYTHON_FRAME | EventFlag.PYTHON_THREAD | EventFlag.ANY_WAIT)
 # Prefix of the lines on which CUPTI and rocprofiler record launch calls of threads that they know
@@ -163,17 +162,23 @@ def compute_idle_gaps(gaps_by_device: list[IdleGaps]) -> Table:
     rows = []
     for gaps in gaps_by_device:
         trace, timeline, said = gaps.device.trace, gaps.device.timeline, activity_namer(gaps.device)
-        for i in np.argsort(-gaps.duration, kind="stable")[:_SHOWN].tolist():
+        for i in np.argsort(-gaps.duration, kind="stable")[:MAX_GAPS].tolist():
             after, row = int(gaps.next_rows[i]), int(gaps.activity_rows[i])
             step = int(timeline.step_index[after])
             number = float(timeline.steps.number[step]) if step >= 0 else float("nan")
             did, thread = (said(int(trace.name[row])), trace.lines.titles[trace.line[row]]) if row >= 0 else (NO_ACTIVITY, "")
-            when = (int(gaps.start[i]) - timeline.zero_ps, int(gaps.duration[i]))
-            rows.append(
-                (*when, number, kernel_function_name(trace.names[trace.name[after]]), did, thread, *gaps.device.device_and_host)
+            gap = GAPS.row(
+                gaps.device.place,
+                start_ps=int(gaps.start[i]) - timeline.zero_ps,
+                length_ps=int(gaps.duration[i]),
+                step=number,
+                next=kernel_function_name(trace.names[trace.name[after]]),
+                host_activity=did,
+                thread=thread,
             )
-    rows.sort(key=lambda r: -r[1])
-    return Table.from_rows("idle", f"Longest idle gaps (at most {_SHOWN})", GAPS, rows[:_SHOWN])
+            rows.append(gap)
+    rows.sort(key=lambda gap: -gap["length_ps"])
+    return GAPS.build(rows[:MAX_GAPS])
 
 
 def compute_idle_causes(gaps_by_device: list[IdleGaps]) -> Table:
@@ -182,12 +187,10 @@ def compute_idle_causes(gaps_by_device: list[IdleGaps]) -> Table:
     for gaps in gaps_by_device:
         trace, said, whole = gaps.device.trace, activity_namer(gaps.device), int(gaps.duration.sum())
         name = np.where(gaps.activity_rows >= 0, trace.name[np.maximum(gaps.activity_rows, 0)], -1)
-        names = distinct(name)
-        count, total, *_ = aggregate_by_key(np.searchsorted(names, name), len(names), gaps.duration, gaps.duration)
-        sums: dict[str, list[int]] = {}
-        for code, times, length in zip(names.tolist(), count.tolist(), total.tolist(), strict=True):
-            known = sums.setdefault(said(code), [0, 0])
-            known[:] = [known[0] + times, known[1] + length]
-        rows += [(did, times, length, length / whole, *gaps.device.device_and_host) for did, (times, length) in sums.items()]
-    rows.sort(key=lambda r: (-r[2], r[0], r[4]))
-    return Table.from_rows("idle_causes", "What the host did while the device was idle", CAUSES, rows)
+        times = (
+            {"host_activity": said(code), "gaps": count, "idle_ps": time, **gaps.device.place}
+            for code, count, time in sum_by_code(name, gaps.duration)
+        )
+        rows += [CAUSES.row(row, idle_fraction=row["idle_ps"] / whole) for row in CAUSES.sum_rows(times)]
+    rows.sort(key=lambda row: (-row["idle_ps"], row["host_activity"], row["device"]))
+    return CAUSES.build(rows)

@@ -69,8 +69,16 @@ def compute_launches(devices: list[Device]) -> Table:
         latency = launch_latency(device, kernels, calls)[calls >= 0]
         middle, high, longest = quantiles(latency, 0.5, 0.95, 1.0) if len(latency) else (np.nan,) * 3
         matched = len(latency)
-        waits = float(queueing_time(device, kernels, calls).sum()) / matched if matched else np.nan
-        mean = float(latency.mean()) if matched else np.nan
-        numbers = (len(kernels), matched, len(kernels) - matched, middle, high, longest, mean, waits)
-        rows.append((*numbers, *device.device_and_host))
-    return Table.from_rows("launches", "Kernel launches", LAUNCHES, rows)
+        row = LAUNCHES.row(
+            device.place,
+            kernels=len(kernels),
+            matched=matched,
+            unmatched=len(kernels) - matched,
+            median_latency_ps=middle,
+            p95_latency_ps=high,
+            max_latency_ps=longest,
+            mean_latency_ps=float(latency.mean()) if matched else np.nan,
+            mean_queued_ps=float(queueing_time(device, kernels, calls).sum()) / matched if matched else np.nan,
+        )
+        rows.append(row)
+    return LAUNCHES.build(rows)

@@ -87,10 +87,8 @@ def analyse(run: Run) -> Page:
         ),
     )
     bits = category_share(run, Category.DEVICE_COMPUTE_32), category_share(run, Category.DEVICE_COMPUTE_16)
-    advice = tuple(
-        rules.iter_findings(table, by_device, moved, find_workload(run), device_specs(run), bits, has_one_module(run))
-    )
-    return TOOL.page(headline=_headline(part, by_device), sections=sections, findings=advice)
+    findings = rules.iter_findings(table, by_device, moved, find_workload(run), device_specs(run), bits, has_one_module(run))
+    return TOOL.page(_headline(part, by_device), sections, findings)
 
 
 def _figures(table: Table, by_device: Table) -> Figures:

@@ -1,15 +1,14 @@
 """Schemas of the kernel tables."""
 
-from outpace.metrics.call_tree import call_tree_fields
-from outpace.model import parse_schema
+from outpace.metrics.call_tree import call_tree_type
+from outpace.model import TableType, parse_schema
 
 _WHERE = parse_schema("""
     host   | text | host that recorded it
     device | text | device, as its plane is called
 """)
 
-KERNELS = parse_schema(
-    """
+KERNELS = TableType("kernels", "Kernels", shared=_WHERE).columns("""
       rank             | count    | place by total time among all kernel-op pairs
     * kernel           | text     | name of the kernel
       function         | text     | the kernel's own name, without namespaces, types and arguments
@@ -38,12 +37,9 @@ KERNELS = parse_schema(
                                     without a known launch | Mean latency
     * device
     * host
-    """,
-    *_WHERE,
-)
+""")
 
-COPIES = parse_schema(
-    """
+COPIES = TableType("copies", "Copies and memory sets", shared=_WHERE).columns("""
     * kind            | text        | HToD, DToH, DToD (within the device), PToP (between devices), HToH, memset, or allocation
     * source          | text        | kind of memory read; empty where not recorded
     * destination     | text        | kind of memory written; empty where not recorded
@@ -55,12 +51,9 @@ COPIES = parse_schema(
                                       elsewhere | Of memory bandwidth
     * device
     * host
-    """,
-    *_WHERE,
-)
+""")
 
-LAUNCHES = parse_schema(
-    """
+LAUNCHES = TableType("launches", "Kernel launches", shared=_WHERE).columns("""
     + kernels           | count | kernels that ran
     + matched           | count | kernels whose launch call on the host is known, by correlation id
     + unmatched         | count | kernels without a known launch
@@ -71,12 +64,9 @@ LAUNCHES = parse_schema(
       mean_queued_ps    | ps    | of that mean, the part in which the kernel's stream was busy with earlier work | Mean queued
     * device
     * host
-    """,
-    *_WHERE,
-)
+""")
 
-DEVICES = parse_schema(
-    """
+DEVICES = TableType("devices", "Devices", shared=_WHERE).columns("""
     + kernels        | count    | kernels that ran
     + kernel_ps      | ps       | sum of the kernels' times; streams add up | Kernel time
       mean_kernel_ps | ps       | time per kernel
@@ -102,12 +92,10 @@ DEVICES = parse_schema(
       late_own       | bool     | whether that is an annotation of the program's own
     * device
     * host
-    """,
-    *_WHERE,
-)
+""")
 
-GAPS = parse_schema(
-    """
+MAX_GAPS = 50  # maximum number of gaps in the table
+GAPS = TableType("idle", f"Longest idle gaps (at most {MAX_GAPS})", shared=_WHERE).columns("""
     * start_ps      | ps    | start, counted from the earliest event of its host
     + length_ps     | ps    | how long no stream of the device was busy
       step          | count | number of the step that the work after the gap belongs to; missing outside steps
@@ -117,41 +105,35 @@ GAPS = parse_schema(
       thread        | text  | thread of that event
     * device
     * host
-    """,
-    *_WHERE,
-)
+""")
 
-CAUSES = parse_schema(
-    """
+CAUSES = TableType("idle_causes", "What the host did while the device was idle", shared=_WHERE).columns("""
     * host_activity | text     | what the host did in a gap, see the gaps
     + gaps          | count    | gaps with this activity
     + idle_ps       | ps       | their lengths together
     + idle_fraction | fraction | share of the device's idle time | Of idle
     * device
     * host
-    """,
-    *_WHERE,
-)
+""")
 
-AUTOTUNING = parse_schema(
-    """
+AUTOTUNING = TableType("tuning", "What the compiler ran", shared=_WHERE).columns("""
     * kernel      | text  | kernel, copy or memory set
     + occurrences | count | executions in the capture | Count
     + total_ps    | ps    | time on the device, all executions
     * device
     * host
-    """,
-    *_WHERE,
+""")
+
+TREE = call_tree_type(
+    "kernel_tree",
+    "Kernel time by scope, op and kernel",
+    node="name scope, op, or kernel (its own name)",
+    total="time of the kernels in it, on all devices",
+    own="time of the kernel; 0 of a scope or an op",
+    count="executions of these kernels",
 )
 
-TREE = call_tree_fields(
-    "name scope, op, or kernel (its own name)",
-    "time of the kernels in it, on all devices",
-    "time of the kernel; 0 of a scope or an op",
-    "executions of these kernels",
-)
-
-SHARES = parse_schema("""
+SHARES = TableType("kernel_slices", "Kernel time").columns("""
     * by       | text | what is summed up: kernels of one name, of one kind of layer, or with one set of types | Kernel time by
     * kernel   | text | kernel or layer; 'all others' sums up the rest
       total_ps | ps   | time on the device, all executions

@@ -27,8 +27,8 @@ class AllocationGroup:
     """
 
     op: str
-    allocated: int
-    requested: int
+    allocated_bytes: int
+    requested_bytes: int
     occurrences: int
     region: str
     data_type: str
@@ -36,9 +36,9 @@ class AllocationGroup:
     is_synthetic: bool = False
 
     @property
-    def total(self) -> int:
+    def total_bytes(self) -> int:
         """Bytes of all allocations of the group."""
-        return self.allocated * self.occurrences
+        return self.allocated_bytes * self.occurrences
 
 
 def find_peak_allocations(log: MemoryLog) -> list[AllocationGroup]:
@@ -55,11 +55,13 @@ def find_peak_allocations(log: MemoryLog) -> list[AllocationGroup]:
     live = log.find_live(peak)
     live = live[log.xprof_step[live] == log.xprof_step[peak]]
     found = list(merge_allocations(log, live))
-    rest = int(log.heap[peak]) - sum(h.total for h in found)
+    rest = int(log.heap[peak]) - sum(h.total_bytes for h in found)
     for op, size, region in ((BEFORE_PEAK_STEP, rest, ""), (STACK, int(log.stack[peak]), STACK)):
         if size > 0:
             found.append(AllocationGroup(op, size, size, 1, region, "", "", is_synthetic=True))
-    return sorted(found, key=lambda h: (-h.allocated, -h.requested, h.is_synthetic, h.op, h.region, h.data_type, h.shape))
+    return sorted(
+        found, key=lambda h: (-h.allocated_bytes, -h.requested_bytes, h.is_synthetic, h.op, h.region, h.data_type, h.shape)
+    )
 
 
 def merge_allocations(log: MemoryLog, rows: Indices) -> Iterator[AllocationGroup]:
@@ -69,8 +71,8 @@ def merge_allocations(log: MemoryLog, rows: Indices) -> Iterator[AllocationGroup
         first = group[0]
         yield AllocationGroup(
             op=log.op.text_at(first),
-            allocated=max(int(log.allocated[first]), 0),
-            requested=max(int(log.requested[first]), 0),
+            allocated_bytes=max(int(log.allocated[first]), 0),
+            requested_bytes=max(int(log.requested[first]), 0),
             occurrences=len(group),
             region=log.region.text_at(first),
             data_type=log.data_type.text_at(first),

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 
 import numpy as np
 
-from outpace.model import Table
+from outpace.model import Row, Table
 from outpace.model.arrays import Column, Indices, Numbers, Values
 from outpace.timeline import Run
 from outpace.tools.memory_profile.breakdown import AllocationGroup, find_peak_allocations, merge_allocations
@@ -36,10 +37,10 @@ def sort_by_fullness(logs: MemoryLogs) -> list[MemoryLog]:
 
 def compute_memories(run: Run, logs: MemoryLogs) -> Table:
     """Return `MEMORIES`: one row per host and memory, the fullest first."""
-    return Table.from_rows("memories", "Memories", MEMORIES, [_memory(run, log) for log in sort_by_fullness(logs)])
+    return MEMORIES.build([_memory(run, log) for log in sort_by_fullness(logs)])
 
 
-def _memory(run: Run, log: MemoryLog) -> tuple[object, ...]:
+def _memory(run: Run, log: MemoryLog) -> Row:
     """Return the row of `MEMORIES` for one log."""
     at = log.peak_index
     peak, heap = int(log.bytes_in_use[at]), int(log.heap[at])
@@ -51,28 +52,27 @@ def _memory(run: Run, log: MemoryLog) -> tuple[object, ...]:
     orphan = ~log.is_allocation & (log.partner < 0)
     open_ = log.is_allocation & (log.partner < 0)
     phase = int(log.xprof_step[at])
-    return (
-        log.host,
-        log.memory,
-        int(log.is_allocation.sum()),
-        int(count - log.is_allocation.sum()),
-        np.nan if log.capacity is None else log.capacity,
-        int(log.lifetime_peak.max()),
-        peak,
-        np.nan if log.capacity is None else peak / log.capacity,
-        int(log.time[at]) - begin,
-        int(numbers[phase]) if phase < len(numbers) and np.any(log.step >= 0) else None,
-        int(log.stack[at]),
-        heap,
-        int(log.free[at]) if log.capacity is not None else np.nan,
-        float(log.fragmentation[at]),
-        np.nan if log.capacity is None else log.capacity - peak,
-        step,
-        earlier,
-        max(heap - step - earlier, 0),
-        int(np.maximum(log.allocated[orphan], 0).sum()),
-        int((open_ & (log.next_at_address == count)).sum()),
-        int((open_ & (log.next_at_address < count)).sum()),
+    return MEMORIES.row(
+        log,
+        allocations=int(log.is_allocation.sum()),
+        deallocations=int(count - log.is_allocation.sum()),
+        capacity_bytes=np.nan if log.capacity is None else log.capacity,
+        peak_heap_bytes=int(log.lifetime_peak.max()),
+        peak_bytes=peak,
+        peak_share=np.nan if log.capacity is None else peak / log.capacity,
+        peak_time_ps=int(log.time[at]) - begin,
+        peak_step=int(numbers[phase]) if phase < len(numbers) and np.any(log.step >= 0) else None,
+        stack_bytes=int(log.stack[at]),
+        heap_bytes=heap,
+        free_bytes=int(log.free[at]) if log.capacity is not None else np.nan,
+        fragmentation=float(log.fragmentation[at]),
+        headroom_bytes=np.nan if log.capacity is None else log.capacity - peak,
+        step_bytes=step,
+        earlier_bytes=earlier,
+        before_bytes=max(heap - step - earlier, 0),
+        freed_before_bytes=int(np.maximum(log.allocated[orphan], 0).sum()),
+        unfreed=int((open_ & (log.next_at_address == count)).sum()),
+        missing=int((open_ & (log.next_at_address < count)).sum()),
     )
 
 
@@ -88,12 +88,7 @@ def compute_timeline(run: Run, logs: MemoryLogs) -> Table:
     """
     most = min(MAX_POINTS, MAX_POINTS_IN_ALL // max(len(logs), 1))
     parts = [_points(run, log, downsample(log, most)) for log in sort_by_fullness(logs)]
-    columns = (
-        {f.name: np.concatenate([part[f.name] for part in parts]) for f in TIMELINE}
-        if parts
-        else {f.name: () for f in TIMELINE}
-    )
-    return Table.build("timeline", "Memory over time", TIMELINE, columns)
+    return TIMELINE.from_columns(*parts)
 
 
 def downsample(log: MemoryLog, limit: int = MAX_POINTS) -> Indices:
@@ -161,33 +156,33 @@ def compute_breakdown(logs: MemoryLogs) -> Table:
     """Return `BREAKDOWN`: what is live at the peak of every memory, in XProf's rows; see
     `find_peak_allocations`.
     """
-    rows = [row for log in sort_by_fullness(logs) for row in _held(log, find_peak_allocations(log))]
-    return Table.from_rows("breakdown", "Memory breakdown at the peak", BREAKDOWN, rows)
+    return BREAKDOWN.build(row for log in sort_by_fullness(logs) for row in _held(log, find_peak_allocations(log)))
 
 
 def compute_earlier_allocations(logs: MemoryLogs) -> Table:
     """Return the allocations of the capture that are live at the peak but were made before the
     peak's step, as `BREAKDOWN`, largest sum first for each memory.
     """
-    rows: list[tuple[object, ...]] = []
+    rows: list[Row] = []
     for log in sort_by_fullness(logs):
         live = log.find_live(log.peak_index)
         found = merge_allocations(log, live[log.xprof_step[live] != log.xprof_step[log.peak_index]])
-        rows += _held(log, sorted(found, key=lambda h: (-h.total, h.op, h.shape)))
-    return Table.from_rows("earlier", "Live at the peak, from earlier steps of the capture", BREAKDOWN, rows)
+        rows += _held(log, sorted(found, key=lambda h: (-h.total_bytes, h.op, h.shape)))
+    kind = replace(BREAKDOWN, name="earlier", title="Live at the peak, from earlier steps of the capture")
+    return kind.build(rows)
 
 
-def _held(log: MemoryLog, holdings: list[AllocationGroup]) -> Iterator[tuple[object, ...]]:
+def _held(log: MemoryLog, holdings: list[AllocationGroup]) -> Iterator[Row]:
     """Yield rows of `BREAKDOWN`.
 
     The share is missing where the allocations sum up to more than their allocator reports as in
     use.
     """
     peak = int(log.bytes_in_use[log.peak_index])
-    known = peak > 0 and sum(held.total for held in holdings) <= peak
+    known = peak > 0 and sum(held.total_bytes for held in holdings) <= peak
     for held in holdings:
-        described = (held.op, held.allocated, held.requested, held.occurrences, held.region, held.data_type, held.shape)
-        yield (log.host, log.memory, *described, held.total, held.total / peak if known else np.nan)
+        share = held.total_bytes / peak if known else np.nan
+        yield BREAKDOWN.row(held, host=log.host, memory=log.memory, share=share)
 
 
 def compute_headroom(logs: MemoryLogs) -> Table:
@@ -198,12 +193,10 @@ def compute_headroom(logs: MemoryLogs) -> Table:
     is (C - (P - S - U)) / (S + U) if the unknown bytes scale too, else (C - (P - S)) / S. Where no
     memory has a region, all of it may scale: the factor is at least C / P, and has no upper bound.
     """
-    return Table.from_rows(
-        "headroom", "Room for a larger batch (estimate)", HEADROOM, [_room(log) for log in sort_by_fullness(logs)]
-    )
+    return HEADROOM.build([_room(log) for log in sort_by_fullness(logs)])
 
 
-def _room(log: MemoryLog) -> tuple[object, ...]:
+def _room(log: MemoryLog) -> Row:
     """Return the row of `HEADROOM` for one log."""
     peak = int(log.bytes_in_use[log.peak_index])
     live = log.find_live(log.peak_index)
@@ -215,9 +208,17 @@ def _room(log: MemoryLog) -> tuple[object, ...]:
         room = log.capacity - peak
         low = 1 + room / (scaling + unknown if scaling else peak)
         high = 1 + room / scaling if scaling else np.nan
-    known = np.nan if log.capacity is None else log.capacity
-    parts = (known, peak, scaling, unknown, max(peak - scaling - unknown, 0))
-    return (log.host, log.memory, *parts, low, high, _in_words(log, scaling, low, high))
+    return HEADROOM.row(
+        log,
+        capacity_bytes=np.nan if log.capacity is None else log.capacity,
+        peak_bytes=peak,
+        scaling_bytes=scaling,
+        unknown_bytes=unknown,
+        fixed_bytes=max(peak - scaling - unknown, 0),
+        factor_low=low,
+        factor_high=high,
+        estimate=_in_words(log, scaling, low, high),
+    )
 
 
 def _in_words(log: MemoryLog, scaling: int, low: float, high: float) -> str:

@@ -97,8 +97,6 @@ def _fragmented(host: str, program: Workload, rows: list[Row]) -> Iterator[Findi
         sentence=f"{worst['fragmentation']:.0%} of the free memory of {worst['memory']} lies outside its largest chunk at the peak.",
         action=(
             program.select_text(
-                keras="Use equal shapes in every step (pad sequences, drop_remainder=True in batch), so that freed chunks fit again; "
-                "on a GPU try TF_GPU_ALLOCATOR=cuda_malloc_async, which TensorFlow's own out-of-memory message suggests.",
                 tensorflow="Use equal shapes in every step (pad sequences, drop_remainder=True in batch), so that freed chunks fit again; "
                 "on a GPU try TF_GPU_ALLOCATOR=cuda_malloc_async, which TensorFlow's own out-of-memory message suggests.",
                 jax="Use equal shapes in every step (pad sequences, drop the rest of an epoch), so that freed chunks fit again; donate what a "

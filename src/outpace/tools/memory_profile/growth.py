@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import Any
 
 import numpy as np
 
-from outpace.model import Table, Threshold, Unit
+from outpace.model import Row, Table, Threshold, Unit
 from outpace.model.arrays import Values
 from outpace.timeline import Run, Timeline
 from outpace.tools.memory_profile.dictionary_column import group_by_keys
@@ -31,8 +30,7 @@ MIN_GROWTH = Threshold(
 
 def compute_step_ends(run: Run, logs: Sequence[MemoryLog]) -> Table:
     """Return `STEP_ENDS`: the memory in use at the end of every whole step, by host and memory."""
-    rows = [row for log in logs for row in _ends(_timeline(run, log), log)]
-    return Table.from_rows("step_ends", "Memory in use at step ends", STEP_ENDS, rows)
+    return STEP_ENDS.build(row for log in logs for row in _ends(_timeline(run, log), log))
 
 
 def _timeline(run: Run, log: MemoryLog) -> Timeline:
@@ -40,7 +38,7 @@ def _timeline(run: Run, log: MemoryLog) -> Timeline:
     return run.by_host[log.host]
 
 
-def _ends(timeline: Timeline, log: MemoryLog) -> Iterator[tuple[object, ...]]:
+def _ends(timeline: Timeline, log: MemoryLog) -> Iterator[Row]:
     """Yield rows of `STEP_ENDS` for one log."""
     steps, _ = timeline.dispatch_steps
     whole = steps.complete_rows
@@ -58,7 +56,7 @@ def _ends(timeline: Timeline, log: MemoryLog) -> Iterator[tuple[object, ...]]:
     for number, end, least, most in zip(
         numbers.tolist(), log.bytes_in_use[last].tolist(), low.tolist(), high.tolist(), strict=True
     ):
-        yield log.host, log.memory, number, end, least, most
+        yield STEP_ENDS.row(log, step=number, in_use_bytes=end, low_bytes=least, high_bytes=most)
 
 
 def compute_growth(step_ends: Table, logs: Sequence[MemoryLog]) -> Table:
@@ -69,11 +67,11 @@ def compute_growth(step_ends: Table, logs: Sequence[MemoryLog]) -> Table:
     for log in logs:
         used = step_ends.filter_by("host", log.host).filter_by("memory", log.memory)["in_use_bytes"].astype(np.float64)
         if len(used) >= 2:
-            rows.append((log.host, log.memory, *_trend(used, float(log.bytes_in_use[log.peak_index]))))
-    return Table.from_rows("growth", "Growth from step to step", GROWTH, rows).sort_by("per_step_bytes")
+            rows.append({"host": log.host, "memory": log.memory, **_trend(used, float(log.bytes_in_use[log.peak_index]))})
+    return GROWTH.build(rows).sort_by("per_step_bytes")
 
 
-def _trend(used: Values, peak: float) -> tuple[object, ...]:
+def _trend(used: Values, peak: float) -> Row:
     """Return (steps, rising, first, last, grown, slope, leak) of the memory in use at step ends.
 
     used: bytes in use at the end of each step
@@ -91,7 +89,15 @@ def _trend(used: Values, peak: float) -> tuple[object, ...]:
     steady = min(float(up.mean()), float(later.mean())) >= RISING_SHARE.value
     kept = grown >= RETAINED_SHARE.value * float(change[up].sum())
     leak = bool(count >= MIN_STEPS.value and steady and kept and slope > 0 and grown >= MIN_GROWTH.value * max(peak, 1.0))
-    return count, float(up.mean()), int(used[0]), int(used[-1]), int(grown), slope, leak
+    return {
+        "steps": count,
+        "rising": float(up.mean()),
+        "first_bytes": int(used[0]),
+        "last_bytes": int(used[-1]),
+        "grown_bytes": int(grown),
+        "per_step_bytes": slope,
+        "leak": leak,
+    }
 
 
 def compute_unfreed(run: Run, logs: Sequence[MemoryLog]) -> Table:
@@ -100,16 +106,14 @@ def compute_unfreed(run: Run, logs: Sequence[MemoryLog]) -> Table:
 
     Allocations of the last step are left out, since they may be freed right after the capture.
     """
-    rows = sorted((row for log in logs for row in _left(_timeline(run, log), log)), key=_by_size)
-    return Table.from_rows("unfreed", "Allocated in a step and not freed in the capture", UNFREED, rows)
+    rows = sorted(
+        (row for log in logs for row in _left(_timeline(run, log), log)),
+        key=lambda row: (-row["total_bytes"], *(row[name] for name in UNFREED.key)),
+    )
+    return UNFREED.build(rows)
 
 
-def _by_size(row: tuple[Any, ...]) -> tuple[Any, ...]:
-    """Return the sort key of a row of `UNFREED`: its total bytes, descending, then its texts."""
-    return (-row[7], *row[:6])
-
-
-def _left(timeline: Timeline, log: MemoryLog) -> Iterator[tuple[Any, ...]]:
+def _left(timeline: Timeline, log: MemoryLog) -> Iterator[Row]:
     """Yield rows of `UNFREED` for one log."""
     steps, _ = timeline.dispatch_steps
     judged = np.zeros(len(steps) + 1, bool)  # the last item is for events of no step (step -1)
@@ -119,6 +123,7 @@ def _left(timeline: Timeline, log: MemoryLog) -> Iterator[tuple[Any, ...]]:
     whole = int(judged.sum())
     for group in group_by_keys(rows, *(words.codes[rows] for words in (log.op, log.region, log.data_type, log.shape))):
         first, size = group[0], int(np.maximum(log.allocated[group], 0).sum())
-        described = (log.op.text_at(first), log.region.text_at(first), log.data_type.text_at(first), log.shape.text_at(first))
+        described = {name: getattr(log, name).text_at(first) for name in ("op", "region", "data_type", "shape")}
         behind = int(np.count_nonzero(np.bincount(log.step[group])))
-        yield (log.host, log.memory, *described, len(group), size, behind, size / whole)
+        numbers = {"occurrences": len(group), "total_bytes": size, "steps": behind, "per_step_bytes": size / whole}
+        yield {"host": log.host, "memory": log.memory, **described, **numbers}

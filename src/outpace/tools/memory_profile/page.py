@@ -96,7 +96,7 @@ def analyse(run: Run) -> Page:
             remark=_ESTIMATE,
         ),
     )
-    found = tuple(rules.iter_findings(summary, trend, left, find_workload(run)))
+    found = rules.iter_findings(summary, trend, left, find_workload(run))
     return TOOL.page(_headline(run, logs, summary), sections, found, (ends,))
 
 

@@ -1,6 +1,6 @@
 """Schemas of the memory tables."""
 
-from outpace.model import parse_schema
+from outpace.model import TableType, parse_schema
 
 _SHARED = parse_schema("""
     host      | text | host that recorded the memory events
@@ -11,8 +11,7 @@ _SHARED = parse_schema("""
     shape     | text | shape of the tensor
 """)
 
-MEMORIES = parse_schema(
-    """
+MEMORIES = TableType("memories", "Memories", shared=_SHARED).columns("""
     * host
     * memory
     + allocations        | count    | allocations in the capture
@@ -35,12 +34,9 @@ MEMORIES = parse_schema(
     + freed_before_bytes | bytes    | freed in the capture though allocated before it | Freed of before
     + unfreed            | count    | allocations of the capture that were not freed in it
     + missing            | count    | allocations at an address that was still taken: a deallocation was not recorded
-    """,
-    *_SHARED,
-)
+""")
 
-TIMELINE = parse_schema(
-    """
+TIMELINE = TableType("timeline", "Memory over time", shared=_SHARED).columns("""
       host
       memory
       time_ps         | ps       | time of the event, counted from the host's first event | Time
@@ -57,12 +53,9 @@ TIMELINE = parse_schema(
       heap_bytes      | bytes    | memory allocated on the heap after the event | Heap
       free_bytes      | bytes    | free memory after the event | Free
       fragmentation   | fraction | 1 - largest free chunk / free memory that the allocator holds, after the event
-    """,
-    *_SHARED,
-)
+""")
 
-BREAKDOWN = parse_schema(
-    """
+BREAKDOWN = TableType("breakdown", "Memory breakdown at the peak", shared=_SHARED).columns("""
     * host
     * memory
     * op
@@ -74,12 +67,9 @@ BREAKDOWN = parse_schema(
     * shape
     + total_bytes     | bytes    | memory of all of them | Total
     + share           | fraction | memory of all of them as a share of what is in use at the peak; missing where that is less | Of peak
-    """,
-    *_SHARED,
-)
+""")
 
-GROWTH = parse_schema(
-    """
+GROWTH = TableType("growth", "Growth from step to step", shared=_SHARED).columns("""
     * host
     * memory
       steps          | count    | whole steps that were looked at
@@ -89,24 +79,18 @@ GROWTH = parse_schema(
     + grown_bytes    | bytes    | last less first | Grown
     + per_step_bytes | bytes    | slope of a straight line through the memory in use at step ends | Per step
       leak           | bool     | whether it rises in most steps, is not given back, and sums up to something material
-    """,
-    *_SHARED,
-)
+""")
 
-STEP_ENDS = parse_schema(
-    """
+STEP_ENDS = TableType("step_ends", "Memory in use at step ends", shared=_SHARED).columns("""
       host
       memory
       step         | count | number of the step
       in_use_bytes | bytes | stack and heap when the step ends | In use at end
       low_bytes    | bytes | least memory in use since the end of the step before | Low
       high_bytes   | bytes | most memory in use since the end of the step before | High
-    """,
-    *_SHARED,
-)
+""")
 
-UNFREED = parse_schema(
-    """
+UNFREED = TableType("unfreed", "Allocated in a step and not freed in the capture", shared=_SHARED).columns("""
     * host
     * memory
     * op
@@ -118,12 +102,9 @@ UNFREED = parse_schema(
     + total_bytes    | bytes | memory of all of them | Total
       steps          | count | steps that left at least one of them behind
     + per_step_bytes | bytes | memory left behind per whole step before the last one | Per step
-    """,
-    *_SHARED,
-)
+""")
 
-HEADROOM = parse_schema(
-    """
+HEADROOM = TableType("headroom", "Room for a larger batch (estimate)", shared=_SHARED).columns("""
     * host
     * memory
       capacity_bytes | bytes | capacity of the memory | Capacity
@@ -134,6 +115,4 @@ HEADROOM = parse_schema(
       factor_low     | ratio | how many times the batch size should fit, if what is unknown scales too | Batch size × at least
       factor_high    | ratio | how many times the batch size should fit, if what is unknown does not scale | Batch size × at most
       estimate       | text  | how many times the batch size should fit, or why that cannot be measured | Batch size
-    """,
-    *_SHARED,
-)
+""")

@@ -14,7 +14,7 @@ from outpace.metrics.views.misplaced_ops import misplaced_ops
 from outpace.metrics.views.model_parts import model_parts
 from outpace.metrics.views.model_work import model_work
 from outpace.metrics.views.small_ops import small_ops
-from outpace.model import Chart, ChartKind, Page, Section, Table, TableView, select_nonempty
+from outpace.model import Chart, ChartKind, Page, Table, TableView, select_nonempty
 from outpace.timeline import Run
 from outpace.tools.model_time import TOOL, work_summary
 from outpace.tools.model_time import findings as rules
@@ -38,16 +38,13 @@ def _shares(parts: Table) -> Table:
     """Return table `MODEL_SHARES`: the time of the parts on each side, forward and backward
     together and each alone; the largest parts, with the rest as one row.
     """
-    rows: list[tuple[object, ...]] = []
-    sides, names = parts["side"].tolist(), parts["part"].tolist()
-    for side in dict.fromkeys(sides):
-        for way, column in _WAYS.items():
-            sums: dict[str, int] = {}
-            for own, name, size in zip(sides, names, parts[column].tolist(), strict=True):
-                if own == side:
-                    sums[name] = sums.get(name, 0) + int(size)
-            rows += [(side, way, name, size) for name, size in top_slices(sums)]
-    return Table.from_rows("model_shares", "Time of the parts", MODEL_SHARES, rows)
+    sides = {side: parts.filter_by("side", side) for side in dict.fromkeys(parts["side"].tolist())}
+    return MODEL_SHARES.build(
+        {"side": side, "way": way, "part": name, "time_ps": size}
+        for side, mine in sides.items()
+        for way, column in _WAYS.items()
+        for name, size in top_slices(mine["part"].tolist(), mine[column].tolist())
+    )
 
 
 def _headline(largest: ModelPart) -> str:
@@ -68,11 +65,8 @@ def analyse(run: Run) -> Page:
     tables = (*model, best_case_ops(run), core_use(run), lone_ops(run))
     shares = _shares(model[0])
     picture = Chart(shares.title, ChartKind.PIE, shares, "part", ("time_ps",), select="side", then=("way",))
-    sections: list[Section] = [*select_nonempty(picture), *(_rows(table) for table in tables if len(table))]
-    found = tuple(rules.iter_findings(run, known, kind))
-    hidden = tuple(table for table in tables if not len(table))
+    sections = (*select_nonempty(picture), *(_rows(table) for table in tables if len(table)))
+    hidden = (table for table in tables if not len(table))
     largest = [part for t in run.hosts if t.host in known for part in find_parts(run, t.host, kind)[:1]]
-    headline = "The profile does not say which parts of the model take its time."
-    if largest:
-        headline = _headline(largest[0])
-    return TOOL.page(headline, tuple(sections), found, hidden)
+    headline = _headline(largest[0]) if largest else "The profile does not say which parts of the model take its time."
+    return TOOL.page(headline, sections, rules.iter_findings(run, known, kind), hidden)

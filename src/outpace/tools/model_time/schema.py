@@ -1,15 +1,14 @@
 """Columns of the model's tables, as the metrics declare them."""
 
-from outpace.metrics.facts.hlo_instructions import FIELDS as HLO_LINES
-from outpace.metrics.savings.best_case import FIELDS as OWN_BEST
-from outpace.metrics.views.core_use import FIELDS as CORE_USE
-from outpace.metrics.views.core_use import LONE_FIELDS as LONE_OPS
-from outpace.metrics.views.float64_ops import FIELDS as DOUBLE_OPS
-from outpace.metrics.views.misplaced_ops import FIELDS as ODD_OPS
-from outpace.metrics.views.model_parts import FIELDS as MODEL_PARTS
-from outpace.metrics.views.model_work import FIELDS as MODEL_WORK
-from outpace.metrics.views.small_ops import FIELDS as SMALL_OPS
-from outpace.model import parse_schema
+from outpace.metrics.facts.hlo_instructions import HLO_LINES
+from outpace.metrics.savings.best_case import OWN_BEST
+from outpace.metrics.views.core_use import CORE_USE, LONE_OPS
+from outpace.metrics.views.float64_ops import DOUBLE_OPS
+from outpace.metrics.views.misplaced_ops import ODD_OPS
+from outpace.metrics.views.model_parts import MODEL_PARTS
+from outpace.metrics.views.model_work import MODEL_WORK
+from outpace.metrics.views.small_ops import SMALL_OPS
+from outpace.model import TableType
 
 __all__ = [
     "CORE_USE",
@@ -24,7 +23,7 @@ __all__ = [
     "SMALL_OPS",
 ]
 
-MODEL_SHARES = parse_schema("""
+MODEL_SHARES = TableType("model_shares", "Time of the parts").columns("""
     * side    | text | Host (threads) or Device (accelerators)
     * way     | text | forward and backward together, or one of them | Which way
     * part    | text | layer, line of the program or scope; 'all others' sums up the rest

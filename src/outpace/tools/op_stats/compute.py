@@ -7,7 +7,7 @@ import numpy as np
 from outpace.metrics.facts.op_metrics import DEVICE, HOST
 from outpace.metrics.op_scopes import scope_pattern
 from outpace.metrics.slices import top_slices
-from outpace.model import Table
+from outpace.model import Row, Table
 from outpace.model.arrays import Column, Mask, Values
 from outpace.tools.op_stats.schema import OPS, SHARES, TYPES
 
@@ -35,24 +35,16 @@ def compute_ops(metrics: Table) -> Table:
         columns[f"{name.lower()}_fraction"] = share
         columns[f"{name.lower()}_cumulative"] = np.where(mine, np.cumsum(share), 0.0)
         columns["busy_fraction"] += _share(own, mine & ~idle)
-    return Table.build(
-        "ops",
-        "Ops",
-        OPS,
+    columns |= {name: table[name] for name in ("side", "type", "name", "self_ps", "total_ps", "host")}
+    return OPS.from_columns(
         {
             **columns,
-            "side": side,
-            "type": table["type"],
-            "name": table["name"],
             "layer": [scope_pattern(name) for name in table["name"].tolist()],
             "occurrences": table["count"],
-            "self_ps": table["self_ps"],
             "mean_self_ps": own / count,
-            "total_ps": table["total_ps"],
             "mean_ps": table["total_ps"] / count,
             "idle": idle,
-            "host": table["host"],
-        },
+        }
     )
 
 
@@ -63,29 +55,30 @@ def _share(values: Values, mask: Mask) -> Values:
 
 def compute_types(ops: Table) -> Table:
     """Return table `TYPES`: self time by op type and side, without idle time, longest first."""
-    sums: dict[tuple[str, str], list[int]] = {}
+    sums: dict[tuple[str, str], Row] = {}
     for row in ops.records():
         if not row["idle"]:
-            known = sums.setdefault((row["side"], row["type"]), [0, 0, 0])
-            known[0] += 1
-            known[1] += row["occurrences"]
-            known[2] += row["self_ps"]
-    busy = {side: sum(v[2] for (s, _), v in sums.items() if s == side) for side in SIDES}
-    rows = [(side, name, *v, v[2] / busy[side] if busy[side] else 0.0) for (side, name), v in sums.items()]
-    return Table.from_rows("types", "Op types", TYPES, sorted(rows, key=lambda r: -r[4]))
+            known = sums.setdefault((row["side"], row["type"]), {"ops": 0, "occurrences": 0, "self_ps": 0})
+            known["ops"] += 1
+            known["occurrences"] += row["occurrences"]
+            known["self_ps"] += row["self_ps"]
+    busy = {side: sum(own["self_ps"] for (of, _), own in sums.items() if of == side) for side in SIDES}
+    rows = (
+        TYPES.row(sums_of, side=side, type=name, busy_fraction=sums_of["self_ps"] / busy[side] if busy[side] else 0.0)
+        for (side, name), sums_of in sums.items()
+    )
+    return TYPES.build(rows).sort_by("self_ps")
 
 
 def compute_shares(ops: Table) -> Table:
     """Return table `SHARES`: the largest self times of each side by op type, layer and op, with the
     rest as one row; devices first.
     """
-    rows: list[tuple[str, str, str, int]] = []
-    for side in reversed(SIDES):
-        mine = (ops["side"] == side) & ~ops["idle"].astype(bool)
-        own = ops["self_ps"][mine].tolist()
-        for way, column in _WAYS.items():
-            sums: dict[str, int] = {}
-            for label, size in zip(ops[column][mine].tolist(), own, strict=True):
-                sums[label] = sums.get(label, 0) + size
-            rows += [(side, way, label, size) for label, size in top_slices(sums)]
-    return Table.from_rows("shares", "Self time", SHARES, rows)
+    busy = ops.take(~ops["idle"].astype(bool))
+    sides = {side: busy.filter_by("side", side) for side in reversed(SIDES)}
+    return SHARES.build(
+        {"side": side, "by": way, "label": label, "self_ps": size}
+        for side, mine in sides.items()
+        for way, column in _WAYS.items()
+        for label, size in top_slices(mine[column].tolist(), mine["self_ps"].tolist())
+    )

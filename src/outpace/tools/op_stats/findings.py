@@ -64,7 +64,6 @@ def iter_findings(
             severity=Severity.MODERATE,
             sentence=f"{outside:.0%} of the device's op time runs outside the compiled program.",
             action=program.select_text(
-                keras="Replace ops that XLA does not support, or move them to the input pipeline.",
                 tensorflow="Replace ops that XLA does not support, or move them to the input pipeline.",
                 jax="Put what runs outside under the same jax.jit, and transfer data before the step.",
             ),

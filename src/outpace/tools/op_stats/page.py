@@ -42,8 +42,8 @@ def analyse(run: Run) -> Page:
         sections.append(TableView(eager, ("op", "count", "total_ps")))
     line = find_framework_line(run, run.hosts[0].host) if run.hosts else ""
     host = category_share(run, Category.HOST_COMPUTE)
-    found = tuple(rules.iter_findings(metrics, compute_eager_share(eager, run), _between(run), host, find_workload(run), line))
-    return TOOL.page(headline=_headline(by_type, eager["op"].tolist()), sections=tuple(sections), findings=found)
+    findings = rules.iter_findings(metrics, compute_eager_share(eager, run), _between(run), host, find_workload(run), line)
+    return TOOL.page(_headline(by_type, eager["op"].tolist()), sections, findings)
 
 
 def _headline(by_type: Table, eager: list[str]) -> str:

@@ -1,8 +1,8 @@
 """Columns of the op tables."""
 
-from outpace.model import parse_schema
+from outpace.model import TableType
 
-OPS = parse_schema("""
+OPS = TableType("ops", "Ops").columns("""
       rank              | count    | place by self time on its side, idle time behind all ops
     * side              | text     | Host (threads) or Device (accelerators)
     * type              | text     | type of the op; IDLE for time without any op
@@ -22,7 +22,7 @@ OPS = parse_schema("""
     * host              | text     | host that recorded the op
 """)
 
-TYPES = parse_schema("""
+TYPES = TableType("types", "Op types").columns("""
     * side          | text     | Host (threads) or Device (accelerators)
     * type          | text     | type of the op
     + ops           | count    | distinct ops of the type
@@ -31,7 +31,7 @@ TYPES = parse_schema("""
     + busy_fraction | fraction | self time as a share of its side's, idle time left out | Of busy
 """)
 
-SHARES = parse_schema("""
+SHARES = TableType("shares", "Self time").columns("""
     * side    | text | Host (threads) or Device (accelerators)
     * by      | text | what is summed up: ops of one type, ops of one kind of layer, or single ops | Self time by
     * label   | text | the type, layer or op; 'all others' sums up the rest

@@ -4,6 +4,8 @@ computed here, so that they agree.
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from outpace._dataclass import dataclass
 from outpace.metrics.cluster.program_groups import main_program_hosts
 from outpace.metrics.facts.partial_steps import partial_step_reason
@@ -11,7 +13,7 @@ from outpace.metrics.facts.step_breakdown import step_breakdown
 from outpace.metrics.facts.workload import find_workload
 from outpace.metrics.views.host_copies import host_copies
 from outpace.metrics.views.host_time import HostTime, mean_host_time
-from outpace.model import Category, Chart, ChartKind, Table, Unit, humanize
+from outpace.model import Category, Chart, ChartKind, Unit, humanize
 from outpace.timeline import Run
 from outpace.tools.overview.compute import MeanStep
 from outpace.tools.overview.schema import STEADY_STEP
@@ -116,9 +118,9 @@ def build_step_chart(run: Run, mean_step: MeanStep, title: str) -> Chart:
     rows = []
     for row in mean_step.table.records():
         for name, part in divided.get(row["key"], {row["category"]: 1.0}).items():
-            rows.append({**row, "category": name, "mean_ps": row["mean_ps"] * part})
+            rows.append({"category": name, "mean_ps": row["mean_ps"] * part})
     rows.sort(key=lambda row: row["category"] in (HOST_NO_OP, HOST_TRANSFERS))  # keeps the glyph of each category
-    table = Table.from_rows("steady_step", title, STEADY_STEP, [tuple(row[f.name] for f in STEADY_STEP) for row in rows])
+    table = replace(STEADY_STEP, title=title).build(rows)
     return Chart(
         title, ChartKind.STACK_TOTAL, table, "category", ("mean_ps",), {**_COLORS, HOST_OPS: Category.HOST_COMPUTE.value}
     )

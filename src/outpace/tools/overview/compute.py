@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 
 import numpy as np
 
@@ -10,7 +11,7 @@ from outpace._dataclass import dataclass
 from outpace.metrics.cluster.program_groups import main_program_hosts
 from outpace.metrics.facts.capture_setup import device_names, framework_versions
 from outpace.metrics.facts.step_breakdown import StepBreakdown
-from outpace.model import Category, Table, median
+from outpace.model import Category, Row, Table, median
 from outpace.timeline import Run, Timeline
 from outpace.timeline.steady_state import UNEVEN_RATIO
 from outpace.tools.overview.schema import AVERAGE, HOSTS, TOP_OPS
@@ -54,8 +55,9 @@ def compute_mean_step(breakdown: StepBreakdown) -> MeanStep:
         values = breakdown.category_ps(category, whole)
         value = float(values.mean()) if len(values) else 0.0
         spread = float(values.std(ddof=1)) if len(values) > 1 else 0.0
-        rows.append((category.label, category.value, value, spread, value / mean if mean else 0.0))
-    table = Table.from_rows("average_step", "Average step", AVERAGE, rows)
+        named = {"category": category.label, "key": category.value}
+        rows.append(AVERAGE.row(named, mean_ps=value, deviation_ps=spread, fraction=value / mean if mean else 0.0))
+    table = AVERAGE.build(rows)
     deviation = float(duration.std(ddof=1)) if len(duration) > 1 else 0.0
     return MeanStep(len(duration), mean, median(duration) if len(duration) else 0.0, deviation, table)
 
@@ -100,26 +102,26 @@ def compute_precision_shares(breakdown: StepBreakdown) -> tuple[float, float] | 
 def compute_hosts(run: Run, breakdown: StepBreakdown) -> Table:
     """Return table `HOSTS`: the environment of the run, one row per host."""
     whole = breakdown.steady_steps
-    return Table.from_rows("hosts", "Run environment", HOSTS, [_host(run, t, whole) for t in run.hosts])
+    return HOSTS.build([_host(run, t, whole) for t in run.hosts])
 
 
-def _host(run: Run, timeline: Timeline, whole: Table) -> tuple[object, ...]:
+def _host(run: Run, timeline: Timeline, whole: Table) -> Row:
     """Return the row of `HOSTS` for one host. `whole` has the steady steps of all hosts."""
     mine = whole.filter_by("host", timeline.host)["duration_ps"]
     cores = run.core_count(timeline)
     planes = timeline.device_planes
-    return (
-        timeline.host,
-        len(timeline.steps),
-        timeline.steps.source.value,
-        timeline.steps.confidence.value,
-        float(mine.mean()) if len(mine) else float("nan"),
-        len(timeline.trace),
-        timeline.span_ps[1] - timeline.span_ps[0],
-        device_names(timeline) or "none (CPU only)",
-        len(planes),
-        str(cores) if cores else "",
-        ", ".join(f"{name} {version}" for name, version in framework_versions(run, timeline).items()),
+    return HOSTS.row(
+        host=timeline.host,
+        steps=len(timeline.steps),
+        source=timeline.steps.source.value,
+        confidence=timeline.steps.confidence.value,
+        mean_ps=float(mine.mean()) if len(mine) else float("nan"),
+        events=len(timeline.trace),
+        window_ps=timeline.span_ps[1] - timeline.span_ps[0],
+        devices=device_names(timeline) or "none (CPU only)",
+        device_cores=len(planes),
+        cpu_cores=str(cores) if cores else "",
+        framework=", ".join(f"{name} {version}" for name, version in framework_versions(run, timeline).items()),
     )
 
 
@@ -143,4 +145,5 @@ def iter_top_ops(ops: Table, limit: int = 10) -> Iterator[Table]:
             "self_ps": head["self_ps"],
             "occurrences": head["count"],
         }
-        yield Table.build(f"top_{side.lower()}_ops", f"Top {limit} operations on the {side.lower()}", TOP_OPS, data)
+        kind = replace(TOP_OPS, name=f"top_{side.lower()}_ops", title=f"Top {limit} operations on the {side.lower()}")
+        yield kind.from_columns(data)

@@ -17,7 +17,7 @@ from outpace.metrics.facts.missing_steps import explain_missing_steps
 from outpace.metrics.facts.op_metrics import op_metrics
 from outpace.metrics.facts.partial_steps import partial_step_reason
 from outpace.metrics.facts.python_lines import python_share
-from outpace.metrics.facts.step_breakdown import StepBreakdown, step_breakdown
+from outpace.metrics.facts.step_breakdown import CATEGORY_COLORS, CATEGORY_COLUMNS, StepBreakdown, step_breakdown
 from outpace.metrics.facts.step_gaps import step_gaps
 from outpace.metrics.facts.tf_functions import tf_functions
 from outpace.metrics.facts.workload import Workload, find_workload
@@ -57,9 +57,6 @@ from outpace.tools.overview.compute import (
     iter_top_ops,
 )
 
-_SHOWN = tuple(f"{c.value}_ps" for c in Category)
-_COLORS = {f"{c.value}_ps": c.value for c in Category}
-
 
 def analyse(run: Run) -> Page:
     """Build the overview of a run."""
@@ -70,14 +67,13 @@ def analyse(run: Run) -> Page:
     kind = find_workload(run)
     found = (*capture_findings.iter_findings(run, kind), *_advice(run, breakdown, mean, kind))
     if run.events == 0:
-        return TOOL.page(
-            unavailable=explain_missing_steps(run), sections=(TableView(environment, _HOST_COLUMNS),), findings=found
-        )
+        return TOOL.page("", (TableView(environment, _HOST_COLUMNS),), found, unavailable=explain_missing_steps(run))
     if not mean.step_count:
-        sections: tuple[Section, ...] = (*_ops(run), TableView(environment, _HOST_COLUMNS))
         why = explain_missing_steps(run)
         said = f"{why.reason[:1].upper()}{why.reason[1:]}."
-        return TOOL.page(said, (Paragraph("No steps", f"{said} {why.remedy}"), *sections), found)
+        return TOOL.page(
+            said, (Paragraph("No steps", f"{said} {why.remedy}"), *_ops(run), TableView(environment, _HOST_COLUMNS)), found
+        )
     speed = _speed(run, breakdown, mean)
     sections = (
         _summary(run, breakdown, mean, kind, speed),
@@ -172,7 +168,9 @@ def _graph(run: Run, breakdown: StepBreakdown) -> Chart:
     """Return the chart of the steps in order; with several hosts, the reader chooses one."""
     several = len({t.host for t in run.hosts if len(t.steps)}) > 1
     chosen = "host" if several else ""
-    return Chart("Step time", ChartKind.STACK_SERIES, breakdown.steps, "step", _SHOWN, _COLORS, _remark(run), chosen)
+    return Chart(
+        "Step time", ChartKind.STACK_SERIES, breakdown.steps, "step", CATEGORY_COLUMNS, CATEGORY_COLORS, _remark(run), chosen
+    )
 
 
 def _speed(run: Run, breakdown: StepBreakdown, mean: MeanStep) -> tuple[Figure, ...]:

@@ -1,11 +1,11 @@
 """Columns of the overview's tables. (`steps` is the step breakdown's own table.)"""
 
-from outpace.metrics.views.host_time import FIELDS as HOST_TIME
-from outpace.model import parse_schema
+from outpace.metrics.views.host_time import HOST_TIME
+from outpace.model import TableType
 
 __all__ = ["AVERAGE", "HOSTS", "HOST_TIME", "STEADY_STEP", "TOP_OPS"]
 
-AVERAGE = parse_schema("""
+AVERAGE = TableType("average_step", "Average step").columns("""
     * category     | text     | category of the step time
       key          | text     | the category's name in other tables
     + mean_ps      | ps       | mean over the complete steps of all hosts | Mean
@@ -13,12 +13,12 @@ AVERAGE = parse_schema("""
     + fraction     | fraction | share of the mean step time | Of step time
 """)
 
-STEADY_STEP = parse_schema("""
+STEADY_STEP = TableType("steady_step", "Steady step").columns("""
     * category | text | category of the step time, that of the host divided
     + mean_ps  | ps   | mean over the complete steps of all hosts | Mean
 """)
 
-TOP_OPS = parse_schema("""
+TOP_OPS = TableType("top_ops", "Top operations").columns("""
     * rank                | count    | place by self time
       operation           | text     | name of the op
       category            | text     | type of the op
@@ -29,7 +29,7 @@ TOP_OPS = parse_schema("""
     + occurrences         | count    | executions in the capture
 """)
 
-HOSTS = parse_schema("""
+HOSTS = TableType("hosts", "Run environment").columns("""
     * host         | text  | name of the host's profile file
       steps        | count | steps found
       source       | text  | how the steps were found

@@ -8,7 +8,7 @@ import numpy as np
 
 from outpace._dataclass import dataclass
 from outpace.metrics.facts.python_samples import find_slow_step_library, find_slow_step_lines
-from outpace.metrics.facts.step_breakdown import StepBreakdown
+from outpace.metrics.facts.step_breakdown import CATEGORY_COLUMNS, StepBreakdown
 from outpace.metrics.facts.step_function import function_call_rows
 from outpace.metrics.facts.workload import Workload
 from outpace.metrics.savings.budget import build_saving, excess_share
@@ -43,7 +43,6 @@ _STALLS = {
     Category.INPUT: "Find what stalls the input (a buffer that is filled, a slow file)",
     Category.COMPILATION: "Keep shapes, dtypes and Python arguments constant: these steps compile",
 }
-_CATEGORIES = tuple(f"{category.value}_ps" for category in Category)
 _OTHERWISE_KNOWN = (Category.INPUT, Category.COMPILATION)  # other rules name what waits for input, and what is compiled
 
 
@@ -83,7 +82,7 @@ def iter_excluded_steps(breakdown: StepBreakdown) -> Iterator[ExcludedStep]:
     usual = {
         host: _means(others) for host in dict.fromkeys(apart["host"].tolist()) if len(others := whole.filter_by("host", host))
     }
-    times = np.stack([apart[name] for name in ("duration_ps", *_CATEGORIES)], axis=1).astype(np.float64)
+    times = np.stack([apart[name] for name in ("duration_ps", *CATEGORY_COLUMNS)], axis=1).astype(np.float64)
     for host, step, why, mine in zip(
         *(apart[name].tolist() for name in ("host", "step", "aside")), times.tolist(), strict=True
     ):
@@ -97,7 +96,7 @@ def iter_excluded_steps(breakdown: StepBreakdown) -> Iterator[ExcludedStep]:
 
 def _means(steps: Table) -> list[float]:
     """Return the mean duration of steps, and of each category, ps."""
-    return [float(steps[name].mean()) for name in ("duration_ps", *_CATEGORIES)]
+    return [float(steps[name].mean()) for name in ("duration_ps", *CATEGORY_COLUMNS)]
 
 
 def iter_findings(run: Run, breakdown: StepBreakdown, program: Workload) -> Iterator[Finding]:
@@ -276,7 +275,7 @@ def _growing(timeline: Timeline, mine: Table, program: Workload) -> Iterator[Fin
     known, (first, last) = mine.take(mine["complete"].astype(bool)), grown
     share = 1 - first / last
     quarter = len(known) // 4
-    extra = {c: float(known[f"{c.value}_ps"][-quarter:].mean() - known[f"{c.value}_ps"][:quarter].mean()) for c in Category}
+    extra = {c: float(known[c.column][-quarter:].mean() - known[c.column][:quarter].mean()) for c in Category}
     yield Finding(
         id="growing_steps",
         severity=Severity.HIGH if share >= _MUCH.value else Severity.MODERATE,
@@ -396,7 +395,7 @@ def _only_there(timeline: Timeline, slow: Indices, usual: Indices) -> str:
 
 
 def _mean(table: Table, category: Category, rows: Indices) -> float:
-    return float(table[f"{category.value}_ps"][rows].mean()) if len(rows) else 0.0
+    return float(table[category.column][rows].mean()) if len(rows) else 0.0
 
 
 def _spent(cause: Category, extra: Mapping[Category, float]) -> str:

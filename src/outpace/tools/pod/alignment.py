@@ -132,7 +132,15 @@ def _clocks(
     for d in every:
         mine = ends.get(d.host, {})
         offset = median([mine[number] - base[number] for number in shared]) if mine and base else float("nan")
-        bounds = (int(d.step_number[0]), int(d.step_number[-1])) if len(d.step_number) else (float("nan"), float("nan"))
-        clock = apart[d.host].offset_ps if d.host in apart else float("nan")
-        rows.append((d.host, d.span_ps[0] + zero[d.host], d.span_ps[1] - d.span_ps[0], *bounds, len(mine), offset, clock))
-    return Table.from_rows("clocks", "Hosts and their clocks", CLOCKS, rows)
+        row = CLOCKS.row(
+            host=d.host,
+            start_ps=d.span_ps[0] + zero[d.host],
+            window_ps=d.span_ps[1] - d.span_ps[0],
+            first_step=int(d.step_number[0]) if len(d.step_number) else float("nan"),
+            last_step=int(d.step_number[-1]) if len(d.step_number) else float("nan"),
+            shared_steps=len(mine),
+            offset_ps=offset,
+            clock_ps=apart[d.host].offset_ps if d.host in apart else float("nan"),
+        )
+        rows.append(row)
+    return CLOCKS.build(rows)

@@ -9,8 +9,9 @@ from collections.abc import Iterator
 import numpy as np
 
 from outpace.metrics.cluster.program_groups import ProgramGroups
-from outpace.metrics.cluster.workers import STEP_CATEGORY_COLUMNS, Worker
-from outpace.model import Category, Table, leave_one_out_medians
+from outpace.metrics.cluster.workers import Worker
+from outpace.metrics.facts.step_breakdown import CATEGORY_COLUMNS
+from outpace.model import Category, Row, Table, leave_one_out_medians
 from outpace.model.arrays import Column, Values
 from outpace.tools.pod.alignment import Alignment
 from outpace.tools.pod.schema import COLLECTIVES, SUMMARY, WORKERS
@@ -18,8 +19,8 @@ from outpace.tools.pod.straggler_cost import compute_straggler_cost
 from outpace.trace.algorithms import isin
 
 # The categories of a device's own work.
-OWN_COLUMNS = tuple(f"{c.value}_ps" for c in Category if c not in (Category.ALL_OTHERS, Category.DEVICE_COLLECTIVES))
-HOST_OWN_COLUMNS = (*OWN_COLUMNS, f"{Category.ALL_OTHERS.value}_ps")
+OWN_COLUMNS = tuple(c.column for c in Category if c not in (Category.ALL_OTHERS, Category.DEVICE_COLLECTIVES))
+HOST_OWN_COLUMNS = (*OWN_COLUMNS, Category.ALL_OTHERS.column)
 _EXPLAINS = 0.5  # minimum share of the excess that a category must make up to be called its cause
 
 
@@ -27,13 +28,25 @@ def compute_steps(workers: tuple[Worker, ...], alignment: Alignment) -> Table:
     """Return table `WORKERS`: first the average of every worker, then all steps in the order of
     their numbers.
     """
-    means = [("average", w.name, w.host, np.nan, False, np.nan, w.mean_step_ps, *w.mean_category_ps) for w in workers]
-    average, parts = Table.from_rows("workers", "Steps by worker", WORKERS, means), [_steps_of(w, alignment) for w in workers]
+    average, parts = WORKERS.build(map(_mean_row, workers)), [_steps_of(w, alignment) for w in workers]
     number = np.concatenate([alignment.numbers[w.host] for w in workers])
     order = np.lexsort((np.repeat(np.arange(len(workers)), [len(w.number) for w in workers]), number, number < 0))
     single = {name: np.concatenate([part[name] for part in parts])[order] for name in parts[0]}
     data = {name: np.concatenate((average[name], column)) for name, column in single.items()}
-    return Table.build("workers", "Steps by worker", WORKERS, data)
+    return WORKERS.from_columns(data)
+
+
+def _mean_row(worker: Worker) -> Row:
+    return WORKERS.row(
+        dict(zip(CATEGORY_COLUMNS, worker.mean_category_ps, strict=True)),
+        view="average",
+        worker=worker.name,
+        host=worker.host,
+        step=np.nan,
+        shared=False,
+        start_ps=np.nan,
+        duration_ps=worker.mean_step_ps,
+    )
 
 
 def _steps_of(worker: Worker, aligned: Alignment) -> dict[str, Column]:
@@ -49,7 +62,7 @@ def _steps_of(worker: Worker, aligned: Alignment) -> dict[str, Column]:
         "shared": isin(number, np.array(aligned.shared_numbers, np.int64)),
         "start_ps": (worker.start + aligned.zero[worker.host]).astype(np.float64),
         "duration_ps": worker.duration.astype(np.float64),
-        **{name: worker.category_ps[name].astype(np.float64) for name in STEP_CATEGORY_COLUMNS},
+        **{name: worker.category_ps[name].astype(np.float64) for name in CATEGORY_COLUMNS},
     }
 
 
@@ -65,20 +78,25 @@ def compute_summary(programs: tuple[tuple[Worker, ...], ...], alignment: Alignme
     """Return table `SUMMARY`: each worker compared with the median of the other workers of its
     program, without the time that it waits in collectives.
     """
-    rows = [(number, *row) for number, program in enumerate(programs, 1) for row in _compared(program, alignment)]
-    return Table.from_rows("summary", "Workers compared", SUMMARY, rows)
+    return SUMMARY.build(
+        {"program": number, **row} for number, program in enumerate(programs, 1) for row in _compared(program, alignment)
+    )
 
 
-def _compared(found: tuple[Worker, ...], aligned: Alignment) -> Iterator[tuple[object, ...]]:
+def _compared(found: tuple[Worker, ...], aligned: Alignment) -> Iterator[Row]:
     """Yield the rows of `SUMMARY`, without the number of the program, for the workers of one
     program.
     """
     total, own, lead = (
         np.array(column) for column in ([w.mean_step_ps for w in found], _own(found), [w.mean_lead_ps for w in found])
     )
+    means_of = [
+        {"worker": w.name, "steps": len(w.steady_rows), "duration_ps": total[i], "own_ps": own[i], "before_ps": lead[i]}
+        for i, w in enumerate(found)
+    ]
     if len(found) < 2:
-        for i, w in enumerate(found):
-            yield w.name, len(w.steady_rows), total[i], own[i], lead[i], np.nan, np.nan, "", np.nan, np.nan
+        numbers = dict.fromkeys(("excess_ps", "excess_fraction", "cause_ps", "repair_ps"), np.nan)
+        yield from ({**row, **numbers, "cause": ""} for row in means_of)
         return
     leads = not np.isnan(lead).any()
     base = leave_one_out_medians(lead if leads else own)
@@ -88,15 +106,20 @@ def _compared(found: tuple[Worker, ...], aligned: Alignment) -> Iterator[tuple[o
     saved = compute_straggler_cost(found, excess, aligned) if leads else np.maximum(excess, 0.0)
     for i, w in enumerate(found):
         mine = np.where(
-            [name in (HOST_OWN_COLUMNS if w.is_device or leads else OWN_COLUMNS) for name in STEP_CATEGORY_COLUMNS],
+            [name in (HOST_OWN_COLUMNS if w.is_device or leads else OWN_COLUMNS) for name in CATEGORY_COLUMNS],
             apart[i],
             0.0,
         )
         at = int(np.argmax(mine if excess[i] >= 0 else -mine))
         explains = abs(mine[at]) >= _EXPLAINS * abs(excess[i]) > 0
-        cause, differs = (tuple(Category)[at].label, float(mine[at])) if explains else ("", np.nan)
-        share = float(excess[i] / base[i]) if base[i] else 0.0
-        yield w.name, len(w.steady_rows), total[i], own[i], lead[i], float(excess[i]), share, cause, differs, float(saved[i])
+        yield {
+            **means_of[i],
+            "excess_ps": float(excess[i]),
+            "excess_fraction": float(excess[i] / base[i]) if base[i] else 0.0,
+            "cause": tuple(Category)[at].label if explains else "",
+            "cause_ps": float(mine[at]) if explains else np.nan,
+            "repair_ps": float(saved[i]),
+        }
 
 
 def _own(found: tuple[Worker, ...]) -> Values:
@@ -108,9 +131,7 @@ def _own(found: tuple[Worker, ...]) -> Values:
     """
     spent = np.array([float(w.collective_ps[w.steady_rows].mean()) for w in found])
     total = np.array([w.mean_step_ps for w in found])
-    busy = np.array([w.mean_category_ps for w in found])[:, [STEP_CATEGORY_COLUMNS.index(name) for name in OWN_COLUMNS]].sum(
-        axis=1
-    )
+    busy = np.array([w.mean_category_ps for w in found])[:, [CATEGORY_COLUMNS.index(name) for name in OWN_COLUMNS]].sum(axis=1)
     return np.asarray(np.where([w.is_device for w in found], busy, total - np.minimum(spent - spent.min(), total)))
 
 
@@ -118,14 +139,15 @@ def compute_collectives(programs: tuple[tuple[Worker, ...], ...]) -> Table:
     """Return table `COLLECTIVES`: time of every type of collective operation on every worker,
     compared with the other workers of its program.
     """
-    rows = [row for program in programs for row in _collectives_of(program)]
-    return Table.from_rows("collectives", "Collective operations", COLLECTIVES, sorted(rows, key=lambda r: -r[3]))
+    return COLLECTIVES.build(row for program in programs for row in _collectives_of(program)).sort_by("total_ps")
 
 
-def _collectives_of(found: tuple[Worker, ...]) -> list[tuple[str, str, int, int, float, float]]:
+def _collectives_of(found: tuple[Worker, ...]) -> Iterator[Row]:
     sums = {(w.name, name): known for w in found for name, known in w.collectives.items()}
     used = {w.name: max(len(w.number), 1) for w in found}
     least: dict[str, float] = {}
     for name in {collective for _, collective in sums}:
         least[name] = min(sums.get((w, name), (0, 0))[1] / used[w] for w in used)
-    return [(w, name, n, total, total / used[w], total / used[w] - least[name]) for (w, name), (n, total) in sums.items()]
+    for (worker, name), (count, total) in sums.items():
+        known = {"worker": worker, "collective": name, "occurrences": count, "total_ps": total}
+        yield COLLECTIVES.row(known, per_step_ps=total / used[worker], imbalance_ps=total / used[worker] - least[name])

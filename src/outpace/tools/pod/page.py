@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 from outpace.metrics.cluster.host_summary import host_summaries
 from outpace.metrics.cluster.program_groups import group_hosts_by_program
-from outpace.metrics.cluster.workers import STEP_CATEGORY_COLUMNS, Worker
+from outpace.metrics.cluster.workers import Worker
 from outpace.metrics.facts.missing_steps import explain_missing_steps
+from outpace.metrics.facts.step_breakdown import CATEGORY_COLORS, CATEGORY_COLUMNS
 from outpace.model import (
     Category,
     Chart,
@@ -28,7 +31,6 @@ from outpace.tools.pod.alignment import align_steps
 from outpace.tools.pod.compute import compute_collectives, compute_steps, compute_summary, group_workers
 from outpace.tools.pod.slow_groups import is_slow_group
 
-_COLORS = {f"{c.value}_ps": c.value for c in Category}
 _SHOWN = ("worker", "steps", "duration_ps", "own_ps", "excess_ps", "excess_fraction", "cause", "repair_ps")
 _ALONE = Unavailable(
     "the profile holds one worker, so there is nothing to compare",
@@ -51,7 +53,7 @@ def analyse(run: Run) -> Page:
     waits = compute_collectives(programs)
     compared = compute_summary(programs, aligned)
     sections: list[Section] = [
-        Chart("Step time by worker", ChartKind.STACK_SERIES, table, "worker", STEP_CATEGORY_COLUMNS, _COLORS, select="view"),
+        Chart("Step time by worker", ChartKind.STACK_SERIES, table, "worker", CATEGORY_COLUMNS, CATEGORY_COLORS, select="view"),
         TableView(compared, _SHOWN if len(programs) == 1 else ("program", *_SHOWN)),
     ]
     if same.reason:
@@ -59,23 +61,21 @@ def analyse(run: Run) -> Page:
     sections += select_nonempty(
         TableView(waits, remark="A worker that comes early waits in the collective for the one that comes last.")
     )
-    hidden: tuple[Table, ...] = (aligned.clocks,)
     if len(hosts) > 1:
         sections.append(Paragraph("Steps of different hosts", f"{aligned.description[:1].upper()}{aligned.description[1:]}."))
         sections.append(TableView(aligned.clocks))
-        hidden = ()
+    hidden = (aligned.clocks,) if len(hosts) == 1 else ()
     headline = _headline(found, compared) if len(programs) == 1 else _unrelated(programs, compared)
-    return TOOL.page(headline, tuple(sections), _findings(programs, compared), hidden)
+    return TOOL.page(headline, sections, _findings(programs, compared), hidden)
 
 
-def _findings(programs: tuple[tuple[Worker, ...], ...], compared: Table) -> tuple[Finding, ...]:
-    """Return the findings on each program that has several workers. Workers of unrelated programs
+def _findings(programs: tuple[tuple[Worker, ...], ...], compared: Table) -> Iterator[Finding]:
+    """Yield the findings on each program that has several workers. Workers of unrelated programs
     are not compared.
     """
-    several = [(number, program) for number, program in enumerate(programs, 1) if len(program) > 1]
-    return tuple(
-        f for number, program in several for f in rules.iter_findings(program, compared.take(compared["program"] == number))
-    )
+    for number, program in enumerate(programs, 1):
+        if len(program) > 1:
+            yield from rules.iter_findings(program, compared.take(compared["program"] == number))
 
 
 def _unrelated(programs: tuple[tuple[Worker, ...], ...], compared: Table) -> str:
@@ -97,9 +97,7 @@ def _headline(found: tuple[Worker, ...], compared: Table) -> str:
     idle = [
         w.name
         for w in found
-        if not any(
-            w.category_ps[name].any() for name in STEP_CATEGORY_COLUMNS if not name.startswith(Category.ALL_OTHERS.value)
-        )
+        if not any(w.category_ps[name].any() for name in CATEGORY_COLUMNS if not name.startswith(Category.ALL_OTHERS.value))
     ]
     slowest = max(rows, key=lambda row: float(row["excess_ps"]))
     if idle and len(idle) < len(found):

@@ -1,24 +1,21 @@
 """Columns of the pod viewer's tables."""
 
-from outpace.model import Category, Field, Unit, parse_schema
+from outpace.metrics.facts.step_breakdown import CATEGORY_FIELDS
+from outpace.model import TableType
 
-_CATEGORIES = tuple(Field(f"{c.value}_ps", Unit.PS, c.meaning, c.label) for c in Category)
+WORKERS = TableType("workers", "Steps by worker", shared=CATEGORY_FIELDS).columns("""
+    * view        | text  | 'average' over a worker's complete steps, or the number of a step | Step
+    * worker      | text  | host (name of its profile file); host and device where a host has several devices
+      host        | text  | host that the step ran on
+      step        | count | step number as the program counts it; missing for the average | Number
+      shared      | bool  | whether every worker recorded this step
+    * start_ps    | ps    | start of the step on the hosts' clocks, counted from the earliest event of the run; missing for the \
+                            average
+      duration_ps | ps    | length of the step | Step time
+      ...
+""")
 
-WORKERS = (
-    *parse_schema("""
-        * view        | text  | 'average' over a worker's complete steps, or the number of a step | Step
-        * worker      | text  | host (name of its profile file); host and device where a host has several devices
-          host        | text  | host that the step ran on
-          step        | count | step number as the program counts it; missing for the average | Number
-          shared      | bool  | whether every worker recorded this step
-        * start_ps    | ps    | start of the step on the hosts' clocks, counted from the earliest event of the run; missing for the \
-                                average
-          duration_ps | ps    | length of the step | Step time
-    """),
-    *_CATEGORIES,
-)
-
-SUMMARY = parse_schema("""
+SUMMARY = TableType("summary", "Workers compared").columns("""
       program         | count    | workers of one number execute the same program, and are compared with each other only
     * worker          | text     | host, or host and device
       steps           | count    | complete steps that the averages are made of
@@ -36,7 +33,7 @@ SUMMARY = parse_schema("""
                                    first | Repairing saves
 """)
 
-CLOCKS = parse_schema("""
+CLOCKS = TableType("clocks", "Hosts and their clocks").columns("""
     * host         | text  | host that the profile names
       start_ps     | ps    | first recorded event on the host's own clock, counted from the earliest host's | First event
       window_ps    | ps    | length of the capture on this host | Window
@@ -49,7 +46,7 @@ CLOCKS = parse_schema("""
                              without evidence | Clock ahead
 """)
 
-COLLECTIVES = parse_schema("""
+COLLECTIVES = TableType("collectives", "Collective operations").columns("""
     * worker       | text  | host, or host and device
     * collective   | text  | type of the collective operation
     + occurrences  | count | executions in the capture | Count

@@ -56,7 +56,7 @@ def analyse(run: Run) -> Page:
         TableView(lines, _COLUMNS, limit=15, remark=remark, pick=("host",), by=_BY),
         *select_nonempty(TableView(threads, ("thread", "source", "function", "cores", "looks"))),
     )
-    return TOOL.page(headline=_headline(lines), sections=sections, findings=found)
+    return TOOL.page(_headline(lines), sections, found)
 
 
 _LITTLE = 0.01  # minimum share of the step in untraced Python for the headline to name it

@@ -36,8 +36,8 @@ class ScopeTotals:
 
     self_ps: int = 0
     total_ps: int = 0
-    count: int = 0
-    op_count: int = 0
+    occurrences: int = 0
+    ops: int = 0
     allocated_bytes: int = 0
     op_types: dict[str, tuple[int, int, int]] = field(default_factory=dict)
 
@@ -61,8 +61,8 @@ def build_scope_tree(run: Run, max_depth: int = MAX_DEPTH) -> ScopeTree:
         for depth in range(len(path) + 1):
             node = found[row["side"], path[:depth]]
             node.total_ps += row["self_ps"]
-            node.count += row["count"]
-            node.op_count += 1
+            node.occurrences += row["count"]
+            node.ops += 1
             node.allocated_bytes += size
         node = found[row["side"], path]
         node.self_ps += row["self_ps"]
@@ -113,10 +113,21 @@ def compute_scopes(tree: ScopeTree, places: Collection[OpLocator] = ()) -> Table
         parent = _id(side, path[:-1]) if len(path) > 1 else ""
         share = node.total_ps / whole[side] if whole[side] else 0.0
         memory = float(node.allocated_bytes) if remembered else float("nan")
-        numbers = (node.total_ps, share, node.self_ps, node.count, node.op_count, memory)
-        owner = next((known for each in places if any(known := each.find_owner("/".join(path)))), ("", ""))
-        rows.append((_id(side, path), parent, path[-1], *owner, side, len(path) - 1, *numbers))
-    return Table.from_rows("scopes", "Scopes", SCOPES, rows)
+        keras, source = next((known for each in places if any(known := each.find_owner("/".join(path)))), ("", ""))
+        row = SCOPES.row(
+            node,
+            id=_id(side, path),
+            parent=parent,
+            scope=path[-1],
+            keras=keras,
+            source=source,
+            side=side,
+            depth=len(path) - 1,
+            fraction=share,
+            allocated_bytes=memory,
+        )
+        rows.append(row)
+    return SCOPES.build(rows)
 
 
 def _by_branch(found: ScopeTree) -> Iterator[ScopeKey]:
@@ -142,9 +153,10 @@ def _id(side: str, path: tuple[str, ...]) -> str:
 def compute_scope_ops(tree: ScopeTree) -> Table:
     """Return table `OPS`: a row per scope and op type, longest first."""
     remembered = any(node.allocated_bytes for node in tree.values())
-    rows = [
-        ("/".join(path), side, name, count, own, float(memory) if remembered else float("nan"))
-        for (side, path), node in tree.items()
-        for name, (count, own, memory) in node.op_types.items()
-    ]
-    return Table.from_rows("scope_ops", "Ops by scope", OPS, rows).sort_by("self_ps")
+    rows = []
+    for (side, path), node in tree.items():
+        for name, (count, own, memory) in node.op_types.items():
+            named = {"scope": "/".join(path), "side": side, "type": name}
+            allocated = float(memory) if remembered else float("nan")
+            rows.append(OPS.row(named, occurrences=count, self_ps=own, allocated_bytes=allocated))
+    return OPS.build(rows).sort_by("self_ps")

@@ -90,11 +90,22 @@ def compute_layers(model: Any, run: Run | None, max_depth: int = MAX_DEPTH) -> T
     for item in found:
         forward, backward = times.get(item.path[-1], (0, 0)) if run is not None else (_NAN, _NAN)
         share = (forward + backward) / inner if inner else _NAN
-        named = ("/".join(item.path), "/".join(item.path[:-1]), item.path[-1], type(item.keras_layer).__name__)
-        sizes = (int(item.keras_layer.count_params()), _trainable(item.keras_layer), estimate_flops(item.keras_layer))
-        times_of = (forward, backward, min(share, 1.0) if share == share else _NAN)
-        rows.append((*named, len(item.path) - 1, _output(item.keras_layer), *sizes, *times_of))
-    return Table.from_rows("layers", "Layers", LAYERS, rows)
+        row = LAYERS.row(
+            id="/".join(item.path),
+            parent="/".join(item.path[:-1]),
+            layer=item.path[-1],
+            type=type(item.keras_layer).__name__,
+            depth=len(item.path) - 1,
+            output=_output(item.keras_layer),
+            parameters=int(item.keras_layer.count_params()),
+            trainable=_trainable(item.keras_layer),
+            flops=estimate_flops(item.keras_layer),
+            forward_ps=forward,
+            backward_ps=backward,
+            share=min(share, 1.0) if share == share else _NAN,
+        )
+        rows.append(row)
+    return LAYERS.build(rows)
 
 
 def _headline(table: Table) -> str:

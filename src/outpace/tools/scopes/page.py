@@ -61,7 +61,7 @@ def analyse(run: Run, *, model: Any = None, max_depth: int = MAX_DEPTH, show_tra
             compute_scope_ops(found), _OF_TYPES, limit=10, pick=("side",), by=("scope", "type", "side"), sums=("self_ps",)
         )
     )
-    return TOOL.page(_headline(found, table, code), tuple(sections))
+    return TOOL.page(_headline(found, table, code), sections)
 
 
 def _numbered(table: Table) -> str:

@@ -1,8 +1,8 @@
 """Columns of the scope tables."""
 
-from outpace.model import parse_schema
+from outpace.model import TableType
 
-SCOPES = parse_schema("""
+SCOPES = TableType("scopes", "Scopes").columns("""
     * id              | text     | side and full name of the scope; '/' separates levels | Scope
       parent          | text     | id of the scope around it; empty at the top
       scope           | text     | last part of the name | Last part
@@ -20,7 +20,7 @@ SCOPES = parse_schema("""
                                    recorded | Allocated
 """)
 
-OPS = parse_schema("""
+OPS = TableType("scope_ops", "Ops by scope").columns("""
     * scope           | text  | full name of the scope
     * side            | text  | Host or Device
     * type            | text  | type of op
@@ -29,7 +29,7 @@ OPS = parse_schema("""
     + allocated_bytes | bytes | bytes that these ops allocated in the capture; missing when none were recorded | Allocated
 """)
 
-LINES = parse_schema("""
+LINES = TableType("lines", "Time by source line").columns("""
     * source      | text  | source line, or Python function with the line where it begins
     * what        | text  | ops of a device or of the CPU that were compiled from the line, or calls of the Python function
     + occurrences | count | executions in the capture | Count
@@ -37,7 +37,7 @@ LINES = parse_schema("""
     + self_ps     | ps    | time in themselves | Self
 """)
 
-LAYERS = parse_schema("""
+LAYERS = TableType("layers", "Layers").columns("""
     * id          | text     | path of the layer in the model
       parent      | text     | path of the layer around it; empty for the model
       layer       | text     | name of the layer

@@ -10,14 +10,13 @@ from outpace._dataclass import dataclass
 from outpace.metrics.facts.input_iterators import IteratorGraph, iterator_graphs
 from outpace.metrics.facts.input_pipelines import FUNCTION, Pipeline, pipelines
 from outpace.metrics.stage_labels import stage_source
-from outpace.model import Table
+from outpace.model import Row, Table
 from outpace.model.arrays import Codes, Column, Indices
 from outpace.timeline import Run
 from outpace.tools.tf_data.graph import compute_graph, select_calls
 from outpace.tools.tf_data.schema import EXECUTIONS, PIPELINES, SEGMENTS, STAGES
 from outpace.trace.algorithms import distinct
 
-Row = tuple[object, ...]
 SLOW_CALL_PS = 50_000_000  # length from which the guide counts a call as slow, ps: 50 µs
 
 
@@ -61,15 +60,16 @@ def compute_tables(run: Run) -> PipelineTables:
     for host, graph in graphs.items():
         for i, root in enumerate(_device_roots(graph)):
             slowest = _ranked(graph, root)
-            rows["pipelines"].append((*_latency(host, f"Device:{i}", graph, root, slowest, len(slowest)), "", ""))
+            latency = _latency(host, f"Device:{i}", graph, root, slowest, len(slowest))
+            rows["pipelines"].append({**latency, "guide_bottleneck": "", "bottleneck": ""})
             executions.append(_executions(host, f"Device:{i}", graph, slowest, guides[host][slowest]))
-    stages = Table.from_rows("stages", "Stages", STAGES, rows["stages"])
-    segments = Table.from_rows("segments", "Segments", SEGMENTS, rows["segments"])
+    stages = STAGES.build(rows["stages"])
+    segments = SEGMENTS.build(rows["segments"])
     return PipelineTables(
-        Table.from_rows("pipelines", "Input pipelines", PIPELINES, rows["pipelines"]),
+        PIPELINES.build(rows["pipelines"]),
         stages,
         segments,
-        _joined(executions),
+        EXECUTIONS.from_columns(*executions),
         compute_graph(stages, segments, ranked),
         named,
     )
@@ -105,32 +105,29 @@ def find_guide_bottlenecks(graph: IteratorGraph) -> Codes:
     return found
 
 
-def _pipeline_row(name: str, pipeline: Pipeline, graph: IteratorGraph, ranked: Indices, guide: int) -> tuple[object, ...]:
+def _pipeline_row(name: str, pipeline: Pipeline, graph: IteratorGraph, ranked: Indices, guide: int) -> Row:
     bottleneck = pipeline.bottleneck
-    return (
-        *_latency(pipeline.host, name, graph, pipeline.root, ranked, pipeline.root_calls),
-        graph.types[guide],
-        bottleneck.type if bottleneck else "",
-    )
+    latency = _latency(pipeline.host, name, graph, pipeline.root, ranked, pipeline.root_calls)
+    return {**latency, "guide_bottleneck": graph.types[guide], "bottleneck": bottleneck.type if bottleneck else ""}
 
 
-def _latency(host: str, name: str, graph: IteratorGraph, root: int, ranked: Indices, steady: int) -> tuple[object, ...]:
+def _latency(host: str, name: str, graph: IteratorGraph, root: int, ranked: Indices, steady: int) -> Row:
     """Return the columns of `PIPELINES` up to the longest call, for one pipeline. `ranked` are its
     root calls, `steady` is the number of those in steady steps.
     """
     duration = graph.trace.duration[graph.rows[graph.roots[ranked]]]
     slow = int((duration > SLOW_CALL_PS).sum())
-    return (
-        host,
-        name,
-        str(graph.ids[root]),
-        len(ranked),
-        steady,
-        slow,
-        float(duration.mean()),
-        int(duration.min()),
-        int(duration.max()),
-    )
+    return {
+        "host": host,
+        "pipeline": name,
+        "id": str(graph.ids[root]),
+        "calls": len(ranked),
+        "steady_calls": steady,
+        "slow_calls": slow,
+        "mean_ps": float(duration.mean()),
+        "min_ps": int(duration.min()),
+        "max_ps": int(duration.max()),
+    }
 
 
 def _device_roots(graph: IteratorGraph) -> list[int]:
@@ -151,30 +148,30 @@ def _stage_rows(name: str, pipeline: Pipeline, graph: IteratorGraph, run: Run, g
         critical = bool(graph.is_critical[mine].any())
         segment, busy, threads = _busy(pipeline, at)
         is_bottleneck = pipeline.bottleneck is stage
-        yield (
-            stage.type,
-            stage_source(stage.label, record),
-            _depth(pipeline, at),
-            int(every.count[mine].sum()),
-            busy,
-            stage.work_ps,
-            stage.work_ps / max(pipeline.root_calls, 1),
-            threads,
-            int(every.total_ps[mine].sum()),
-            int(every.self_ps[mine].sum()),
-            int(every.start[mine].min()),
-            stage.is_async,
-            critical,
-            segment,
-            "bottleneck" if is_bottleneck else "critical" if critical else "other",
-            guide in stage.iterators,
-            stage.runs_python,
-            stage.top_op,
-            f"{pipeline.host}/{name}/{at}",
-            f"{pipeline.host}/{name}/{stage.parent}" if stage.parent >= 0 else "",
-            pipeline.host,
-            name,
-            stage.position,
+        yield STAGES.row(
+            stage=stage.type,
+            source=stage_source(stage.label, record),
+            depth=_depth(pipeline, at),
+            calls=int(every.count[mine].sum()),
+            busy_per_batch_ps=busy,
+            work_ps=stage.work_ps,
+            work_per_batch_ps=stage.work_ps / max(pipeline.root_calls, 1),
+            threads=threads,
+            total_ps=int(every.total_ps[mine].sum()),
+            self_ps=int(every.self_ps[mine].sum()),
+            start_ps=int(every.start[mine].min()),
+            asynchronous=stage.is_async,
+            critical=critical,
+            segment=segment,
+            role="bottleneck" if is_bottleneck else "critical" if critical else "other",
+            guide_bottleneck=guide in stage.iterators,
+            python=stage.runs_python,
+            top_op=stage.top_op,
+            node=f"{pipeline.host}/{name}/{at}",
+            parent=f"{pipeline.host}/{name}/{stage.parent}" if stage.parent >= 0 else "",
+            host=pipeline.host,
+            pipeline=name,
+            long_name=stage.position,
         )
 
 
@@ -204,7 +201,15 @@ def _segment_rows(name: str, pipeline: Pipeline) -> Iterator[Row]:
     for rank, segment in enumerate(pipeline.segments):
         members = ", ".join(pipeline.stages[at].type for at in segment.stages)
         dominant = pipeline.stages[segment.dominant].type
-        yield pipeline.host, name, rank, segment.kind, members, segment.work_ps, segment.threads, segment.busy_ps, dominant
+        yield SEGMENTS.row(
+            segment,
+            host=pipeline.host,
+            pipeline=name,
+            segment=rank,
+            stages=members,
+            busy_per_batch_ps=segment.busy_ps,
+            dominant=dominant,
+        )
 
 
 def _executions(host: str, name: str, graph: IteratorGraph, ranked: Indices, guides: Codes) -> dict[str, Column]:
@@ -231,8 +236,3 @@ def _executions(host: str, name: str, graph: IteratorGraph, ranked: Indices, gui
         "critical": calls.blocking[at],
         "bottleneck": iterator == guides[rank],
     }
-
-
-def _joined(parts: list[dict[str, Column]]) -> Table:
-    columns = {f.name: np.concatenate([part[f.name] for part in parts]) if parts else () for f in EXECUTIONS}
-    return Table.build("executions", "Executions", EXECUTIONS, columns)

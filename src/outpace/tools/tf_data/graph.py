@@ -10,12 +10,12 @@ import numpy as np
 
 from outpace.metrics.facts.input_iterators import IteratorGraph
 from outpace.metrics.facts.input_pipelines import Pipeline
-from outpace.model import Table, Unit, humanize
+from outpace.model import Row, Table, Unit, humanize
 from outpace.model.arrays import Codes, Indices
 from outpace.tools.tf_data.schema import GRAPH
 from outpace.trace.algorithms import isin
 
-Row = tuple[object, ...]
+_NOT_CALLED: Row = {"start_ps": None, "total_ps": 0.0, "self_ps": 0.0, "calls": 0.0, "role": "other"}
 CallsByPipeline = Mapping[tuple[str, str], tuple[int, list[tuple[str, int, list[Row | None]]]]]
 """By (host, pipeline): (number of calls, [(name of a call, its rank, the row of each stage in
 it)]).
@@ -58,8 +58,8 @@ def _of_call(pipeline: Pipeline, graph: IteratorGraph, call: int, guide: int) ->
             found.append(None)
             continue
         role = "bottleneck" if guide in stage.iterators else "critical" if calls.blocking[at].any() else "other"
-        sums = (int(those.sum()) for those in (calls.total_ps[at], calls.self_ps[at], calls.count[at]))
-        found.append((int(calls.start[at].min()), *sums, role))
+        total, own, count = (int(those.sum()) for those in (calls.total_ps[at], calls.self_ps[at], calls.count[at]))
+        found.append({"start_ps": int(calls.start[at].min()), "total_ps": total, "self_ps": own, "calls": count, "role": role})
     return found
 
 
@@ -69,7 +69,7 @@ def compute_graph(stages: Table, segments: Table, ranked_calls: CallsByPipeline)
     """
     busy = {(s["host"], s["pipeline"]): -float(s["busy_per_batch_ps"]) for s in segments.records() if s["segment"] == 0}
     rows: list[Row] = []
-    by_pipeline: dict[tuple[str, str], list[dict[str, object]]] = {}
+    by_pipeline: dict[tuple[str, str], list[Row]] = {}
     for stage in stages.records():
         by_pipeline.setdefault((stage["host"], stage["pipeline"]), []).append(stage)
     for key in sorted(ranked_calls, key=lambda key: busy.get(key, 0.0)):
@@ -78,18 +78,15 @@ def compute_graph(stages: Table, segments: Table, ranked_calls: CallsByPipeline)
         rows += _rows(mine, f"all {count:,} calls: mean", None, _means(mine, count))
         for name, rank, numbers in calls:
             rows += _rows(mine, name, rank, numbers)
-    return Table.from_rows("graph", "Graph of the input pipelines", GRAPH, rows)
+    return GRAPH.build(rows)
 
 
-def _means(stages: Iterable[Mapping[str, object]], count: int) -> Iterator[Row]:
+def _means(stages: Iterable[Row], count: int) -> Iterator[Row]:
     for stage in stages:
-        total, own, calls = (float(str(stage[name])) / max(count, 1) for name in ("total_ps", "self_ps", "calls"))
-        yield stage["start_ps"], total, own, calls, stage["role"], stage["busy_per_batch_ps"]
+        means = {name: stage[name] / max(count, 1) for name in ("total_ps", "self_ps", "calls")}
+        yield {**means, **{name: stage[name] for name in ("start_ps", "role", "busy_per_batch_ps")}}
 
 
-def _rows(stages: Iterable[Mapping[str, object]], name: str, rank: int | None, numbers: Iterable[Row | None]) -> Iterator[Row]:
+def _rows(stages: Iterable[Row], name: str, rank: int | None, numbers: Iterable[Row | None]) -> Iterator[Row]:
     for stage, known in zip(stages, numbers, strict=True):
-        start, total, own, calls, role, busy = (*known, None)[:6] if known else (None, 0.0, 0.0, 0.0, "other", None)
-        described = (stage["stage"], stage["source"], role, stage["asynchronous"])
-        place = (stage["node"], stage["parent"], stage["host"], stage["pipeline"], name, rank)
-        yield (*described, busy, own, total, calls, start, *place)
+        yield GRAPH.row(stage, **{"busy_per_batch_ps": None, **(known or _NOT_CALLED)}, call=name, rank=rank)

@@ -53,12 +53,8 @@ def analyse(run: Run) -> Page:
             pick=("host",),
         ),
     ]
-    return TOOL.page(
-        headline=_headline(analysis),
-        sections=tuple(sections),
-        findings=tuple(rules.iter_findings(run, analysis, step_breakdown(run))),
-        hidden_tables=(analysis.executions,),
-    )
+    findings = rules.iter_findings(run, analysis, step_breakdown(run))
+    return TOOL.page(_headline(analysis), sections, findings, (analysis.executions,))
 
 
 _NODE = ("parent", "stage", "role", "source", "asynchronous", "busy_per_batch_ps", "self_ps", "total_ps", "calls")

@@ -1,8 +1,8 @@
 """Columns of the tf.data tables."""
 
-from outpace.model import parse_schema
+from outpace.model import TableType
 
-PIPELINES = parse_schema("""
+PIPELINES = TableType("pipelines", "Input pipelines").columns("""
     * host             | text  | host that ran the pipeline
     * pipeline         | text  | Host:n for a pipeline on the host, Device:n for one that feeds a device from it
       id               | text  | id of the root iterator (unsigned 64-bit)
@@ -16,7 +16,7 @@ PIPELINES = parse_schema("""
       bottleneck       | text  | stage with most work in the slowest segment (Outpace's verdict)
 """)
 
-STAGES = parse_schema("""
+STAGES = TableType("stages", "Stages").columns("""
       stage             | text  | what TensorFlow executed, which may differ from what was written
       source            | text  | source line that built the stage, or the name that the user gave it; empty when unknown
       depth             | count | how far below the root
@@ -46,7 +46,7 @@ STAGES = parse_schema("""
       long_name         | text  | TensorFlow's full name of the iterator
 """)
 
-GRAPH = parse_schema("""
+GRAPH = TableType("graph", "Graph of the input pipelines").columns("""
       stage             | text  | what TensorFlow executed
       source            | text  | source line that built the stage, or the name that the user gave it; empty when unknown
       role              | text  | bottleneck, critical (on the critical path) or other; the bottleneck of all calls is the stage \
@@ -68,7 +68,7 @@ GRAPH = parse_schema("""
       rank              | count | rank of the single call, slowest first; missing for all calls | Rank of call
 """)
 
-SEGMENTS = parse_schema("""
+SEGMENTS = TableType("segments", "Segments").columns("""
     * host              | text  | host that ran the pipeline
     * pipeline          | text  | pipeline that the segment belongs to
     * segment           | count | rank, slowest first
@@ -81,7 +81,7 @@ SEGMENTS = parse_schema("""
       dominant          | text  | stage with most work in it | Dominant stage
 """)
 
-EXECUTIONS = parse_schema("""
+EXECUTIONS = TableType("executions", "Executions").columns("""
     * host       | text  | host that ran the pipeline
     * pipeline   | text  | pipeline that was called
     * rank       | count | rank of the call among the pipeline's calls, slowest first

@@ -11,25 +11,19 @@ from collections import defaultdict
 from outpace.metrics.facts.python_lines import wilson_interval
 from outpace.metrics.facts.python_samples import OUTPACE, YOURS, attribute_stacks
 from outpace.metrics.source_line import format_source_line
-from outpace.model import Field, Table, Unit
+from outpace.model import Table, TableType
 from outpace.store.record import PythonSamples
 from outpace.tune.loop.loop import Loop
 
-LINES = (
-    Field("line", Unit.TEXT, "line of your own code: the innermost one of the training thread's stack", key=True),
-    Field("function", Unit.TEXT, "function that holds it", key=True),
-    Field("text", Unit.TEXT, "its source", "Code"),
-    Field(
-        "share",
-        Unit.FRACTION,
-        "the line's share of the step time, with what libraries do below it; what is computed while Python goes on is the time of the line "
-        "that waits for it, and of the step itself where none does",
-        "Of step",
-        additive=True,
-    ),
-    Field("low", Unit.FRACTION, "lower end of the share's 95% CI", "From"),
-    Field("high", Unit.FRACTION, "upper end of it", "To"),
-)
+LINES = TableType("lines", "Where a step's time goes").columns("""
+    * line     | text     | line of your own code: the innermost one of the training thread's stack
+    * function | text     | function that holds it
+      text     | text     | its source | Code
+    + share    | fraction | the line's share of the step time, with what libraries do below it; what is computed while Python goes on is \
+                            the time of the line that waits for it, and of the step itself where none does | Of step
+      low      | fraction | lower end of the share's 95% CI | From
+      high     | fraction | upper end of it | To
+""")
 _LEAST_SHARE = 0.01
 
 
@@ -54,9 +48,10 @@ def lines_of(samples: PythonSamples, loop: Loop) -> Table | None:
         total, met = total + weight, met + 1
         if owner == YOURS:
             weights[file, line, name] += weight
-    rows = [
-        (format_source_line(file, line), name, linecache.getline(file, line).strip(), share, *wilson_interval(share, met))
-        for (file, line, name), weight in weights.items()
-        if (share := weight / total) >= _LEAST_SHARE
-    ]
-    return Table.from_rows("lines", "Where a step's time goes", LINES, sorted(rows, key=lambda row: -row[3])) if rows else None
+    rows = []
+    for (file, line, name), weight in weights.items():
+        if (share := weight / total) >= _LEAST_SHARE:
+            place = {"line": format_source_line(file, line), "text": linecache.getline(file, line).strip(), "function": name}
+            low, high = wilson_interval(share, met)
+            rows.append(LINES.row(place, share=share, low=low, high=high))
+    return LINES.build(rows).sort_by("share") if rows else None

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from outpace.model import Page, Paragraph, Section, Table, TableView
+from dataclasses import replace
+
+from outpace.model import Page, Paragraph, Section, TableView
 from outpace.model.units import format_count
 from outpace.tune.climb.environment import EnvironmentOutcome
 from outpace.tune.pages.tried import TRIED, row_of, why_of
@@ -21,7 +23,7 @@ def page_of(outcome: EnvironmentOutcome, secrets: bool = False) -> Page:
     tried = sorted(outcome.tried, key=lambda each: (each.title not in outcome.kept, each.ratio is None))
     rows = [row_of(each, "kept" if each.title in outcome.kept else each.decision) for each in tried]
     sections: list[Section] = [
-        TableView(Table.from_rows(ID, TABLE, TRIED, rows), _SHOWN, limit=30),
+        TableView(replace(TRIED, name=ID, title=TABLE).build(rows), _SHOWN, limit=30),
         Paragraph("Why", "\n".join(map(why_of, tried))),
     ]
     if outcome.variables:

@@ -18,10 +18,12 @@ from outpace.model import (
     Page,
     Paragraph,
     Report,
+    Row,
     Saving,
     Section,
     Severity,
     Table,
+    TableType,
     TableView,
     Unit,
 )
@@ -33,6 +35,16 @@ from outpace.tune.trial.verdict import spreads
 ID = "race"
 _PS = 1e12
 _NAN = float("nan")
+_NOTHING: Row = dict.fromkeys(("ratio", "low", "high"), _NAN)
+VARIANTS = TableType("race_variants", "Variants").columns("""
+    * variant      | text  | The variant's name.
+      step         | text  | What one step is.
+      first_ps     | ps    | From the start of its preparation to the end of its first step; not part of the rate. | First step after
+    + warmup_steps | count | Untimed steps after that.
+    + instances    | count | Processes of it, whose differences are in the interval. | Processes
+    + blocks       | count | Timed blocks, in the search and in the confirmation.
+      break_even   | count | Steps after which a longer first step has paid for itself. | Break-even steps
+""")
 
 
 def page_of(experiment: Experiment) -> Page:
@@ -115,15 +127,15 @@ def _standing(experiment: Experiment) -> Table:
     for trial, verdict in _rows(experiment):
         if verdict is None:
             rate = _base_rate(experiment)
-            ratio = (1.0, _NAN, _NAN) if rate is not None else (_NAN, _NAN, _NAN)
+            ratio = {**_NOTHING, "ratio": 1.0} if rate is not None else _NOTHING
             said = "failed" if trial.failure else "baseline"
         else:
             rate, said = verdict.rate, verdict.decision.value
-            found = verdict.estimate
-            ratio = (found.ratio, found.low, found.high) if found is not None else (_NAN, _NAN, _NAN)
+            ratio = _ratio(verdict.estimate)
         reason = verdict.reason if verdict is not None else trial.failure or ""
-        rows.append((trial.arm, rate if rate is not None else _NAN, 1 / rate * _PS if rate else _NAN, *ratio, said, reason))
-    unit = Unit.COUNT if max((row[1] for row in rows if row[1] == row[1]), default=0.0) >= 1000 else Unit.RATIO
+        times = {"rate": rate if rate is not None else _NAN, "time_ps": 1 / rate * _PS if rate else _NAN}
+        rows.append({"variant": trial.arm, **times, **ratio, "verdict": said, "reason": reason})
+    unit = Unit.COUNT if max((row["rate"] for row in rows if row["rate"] == row["rate"]), default=0.0) >= 1000 else Unit.RATIO
     fields = (
         Field("variant", Unit.TEXT, "The variant's name.", key=True),
         Field(
@@ -136,7 +148,7 @@ def _standing(experiment: Experiment) -> Table:
         Field("verdict", Unit.TEXT, "What the race says; only confirmed differences are called faster or slower."),
         Field("reason", Unit.TEXT, "Why, in a sentence."),
     )
-    return Table.from_rows("race", "Standing", fields, rows)
+    return TableType("race", "Standing", fields).build(rows)
 
 
 def _base_rate(experiment: Experiment) -> float | None:
@@ -174,32 +186,17 @@ def _variants(experiment: Experiment) -> Table:
     for trial, verdict in _rows(experiment):
         steps = verdict.break_even_steps if verdict is not None else None
         first = trial.first_seconds
-        rows.append(
-            (
-                trial.arm,
-                trial.step if first is not None else "",
-                first * _PS if first is not None else _NAN,
-                trial.warmup_steps,
-                len(experiment.processes(trial.arm)),
-                sum(s.arm in experiment.instances(trial.arm) for s in experiment.samples),
-                float(steps) if steps is not None else _NAN,
-            )
+        row = VARIANTS.row(
+            variant=trial.arm,
+            step=trial.step if first is not None else "",
+            first_ps=first * _PS if first is not None else _NAN,
+            warmup_steps=trial.warmup_steps,
+            instances=len(experiment.processes(trial.arm)),
+            blocks=sum(s.arm in experiment.instances(trial.arm) for s in experiment.samples),
+            break_even=float(steps) if steps is not None else _NAN,
         )
-    fields = (
-        Field("variant", Unit.TEXT, "The variant's name.", key=True),
-        Field("step", Unit.TEXT, "What one step is."),
-        Field(
-            "first_ps",
-            Unit.PS,
-            "From the start of its preparation to the end of its first step; not part of the rate.",
-            "First step after",
-        ),
-        Field("warmup_steps", Unit.COUNT, "Untimed steps after that.", additive=True),
-        Field("instances", Unit.COUNT, "Processes of it, whose differences are in the interval.", "Processes", additive=True),
-        Field("blocks", Unit.COUNT, "Timed blocks, in the search and in the confirmation.", additive=True),
-        Field("break_even", Unit.COUNT, "Steps after which a longer first step has paid for itself.", "Break-even steps"),
-    )
-    return Table.from_rows("race_variants", "Variants", fields, rows)
+        rows.append(row)
+    return VARIANTS.build(rows)
 
 
 def _how(experiment: Experiment) -> Figures:
@@ -246,7 +243,6 @@ def _interval(estimate: Estimate | None) -> str:
 
 
 REPLAY = "replay"
-_NOTHING = (_NAN, _NAN, _NAN)
 
 
 def replay_page_of(before: Experiment, after: Experiment, judged: bool = False) -> Page:
@@ -261,7 +257,7 @@ def replay_page_of(before: Experiment, after: Experiment, judged: bool = False) 
         *_fields("now", "in the repetition"),
         Field("agree", Unit.TEXT, "Same verdict, and ratios that differ by no more than their intervals allow.", "Agree"),
     )
-    table = Table.from_rows("replay", "Before and now", fields, rows)
+    table = TableType("replay", "Before and now", fields).build(rows)
     shown = ("variant", "before_verdict", "before_ratio", "now_verdict", "now_ratio", "agree")
     headline = _headline("Judging the samples again" if judged else "The repetition", [old.arm for old, _ in pairs], differing)
     changed = _changes(before.environment, after.environment)
@@ -302,14 +298,21 @@ def _fields(when: str, where: str) -> tuple[Field, ...]:
     )
 
 
-def _row(old: Verdict, new: Verdict | None) -> tuple[object, ...]:
+def _row(old: Verdict, new: Verdict | None) -> Row:
     agree = agreement(old, new) if new is not None else "missing"
-    return (old.arm, *_cells(old), *(_cells(new) if new is not None else ("missing", *_NOTHING)), agree)
+    cells = {f"{when}_{name}": value for when, side in (("before", old), ("now", new)) for name, value in _cells(side).items()}
+    return {"variant": old.arm, **cells, "agree": agree}
 
 
-def _cells(verdict: Verdict) -> tuple[object, ...]:
-    found = verdict.estimate
-    return (verdict.decision.value, *((found.ratio, found.low, found.high) if found is not None else _NOTHING))
+def _cells(verdict: Verdict | None) -> Row:
+    if verdict is None:
+        return {"verdict": "missing", **_NOTHING}
+    return {"verdict": verdict.decision.value, **_ratio(verdict.estimate)}
+
+
+def _ratio(estimate: Estimate | None) -> Row:
+    """Return the columns of a ratio and its interval."""
+    return {name: getattr(estimate, name) for name in _NOTHING} if estimate is not None else _NOTHING
 
 
 def _changes(before: Environment, after: Environment) -> str:

@@ -4,36 +4,35 @@ from __future__ import annotations
 
 import math
 
-from outpace.model import Field, Unit
+from outpace.model import Row, TableType
 from outpace.tune.climb.outcome import Tried
 
 _NAN = math.nan
-TRIED = (
-    Field("practice", Unit.TEXT, "what was tried", "Optimisation", key=True),
-    Field(
-        "outcome",
-        Unit.TEXT,
-        "kept; not proven; the race's verdict; not applicable; explained, advice: it is left to you; opt-in: it seems faster, and is kept "
-        "only where you allow what it changes",
-    ),
-    Field("ratio", Unit.RATIO, "rate with it / rate without it, in the race where it was tried"),
-    Field("low", Unit.RATIO, "lower end of the 95% CI", "From"),
-    Field("high", Unit.RATIO, "upper end of it", "To"),
-    Field("why", Unit.TEXT, "why it may help here, or why it was not tried"),
-    Field("verdict", Unit.TEXT, "what the race says"),
-    Field("id", Unit.TEXT, "what programs call it; two that are for the same may have one name", key=True),
-)
+TRIED = TableType("tried", "What was tried").columns("""
+    * practice | text  | what was tried | Optimisation
+      outcome  | text  | kept; not proven; the race's verdict; not applicable; explained, advice: it is left to you; opt-in: it seems \
+                         faster, and is kept only where you allow what it changes
+      ratio    | ratio | rate with it / rate without it, in the race where it was tried
+      low      | ratio | lower end of the 95% CI | From
+      high     | ratio | upper end of it | To
+      why      | text  | why it may help here, or why it was not tried
+      verdict  | text  | what the race says
+    * id       | text  | what programs call it; two that are for the same may have one name
+""")
 
 
-def row_of(tried: Tried, outcome: str) -> tuple[object, ...]:
+def row_of(tried: Tried, outcome: str) -> Row:
     """An optimisation in the columns `TRIED`."""
-    return (
-        tried.title,
-        outcome,
-        *(tried.ratio or (_NAN, _NAN, _NAN)),
-        tried.why or tried.reason,
-        tried.reason if tried.why else "",
-        tried.id,
+    ratio, low, high = tried.ratio or (_NAN, _NAN, _NAN)
+    return TRIED.row(
+        practice=tried.title,
+        outcome=outcome,
+        ratio=ratio,
+        low=low,
+        high=high,
+        why=tried.why or tried.reason,
+        verdict=tried.reason if tried.why else "",
+        id=tried.id,
     )
 
 

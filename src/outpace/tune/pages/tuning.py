@@ -11,15 +11,16 @@ from typing import Any
 
 from outpace.model import (
     Evidence,
-    Field,
     Figure,
     Figures,
     Finding,
     Page,
     Paragraph,
+    Row,
     Section,
     Severity,
     Table,
+    TableType,
     TableView,
     Unit,
 )
@@ -42,24 +43,17 @@ from outpace.tune.trial.statistics import Estimate
 
 ID, TITLE, DETAILS = "tune", "Tuning", "tune_details"
 QUESTION = "How fast could this training be, what makes it faster, and what is that known from?"
-KEPT = (
-    Field("changes", Unit.TEXT, "what is kept", key=True),
-    Field(
-        "standing",
-        Unit.TEXT,
-        "what that is known from: the whole training was compared, or some of its passes, or it is another program that was allowed",
-    ),
-    Field("speed_up", Unit.RATIO, "rate of the edited script / rate of the script as it is"),
-    Field("low", Unit.RATIO, "lower end of the 95% CI", "From"),
-    Field("high", Unit.RATIO, "upper end of it", "To"),
-    Field(
-        "passes_compared",
-        Unit.COUNT,
-        "passes of the training's loop, or batches of its fit, that both scripts made and that were compared",
-    ),
-    Field("passes", Unit.COUNT, "those of the whole training; nothing where nobody knows"),
-    Field("share", Unit.FRACTION, "the first of the second"),
-)
+KEPT = TableType("kept", "What is kept").columns("""
+    * changes         | text     | what is kept
+      standing        | text     | what that is known from: the whole training was compared, or some of its passes, or it is another \
+                                   program that was allowed
+      speed_up        | ratio    | rate of the edited script / rate of the script as it is
+      low             | ratio    | lower end of the 95% CI | From
+      high            | ratio    | upper end of it | To
+      passes_compared | count    | passes of the training's loop, or batches of its fit, that both scripts made and that were compared
+      passes          | count    | those of the whole training; nothing where nobody knows
+      share           | fraction | the first of the second
+""")
 PARTS = ("part", "source", "share", "forward_ps", "backward_ps", "top_op")
 LINES = ("line", "text", "share", "low", "high")
 SAMPLED = "each sample of the training thread is the time of your innermost line, which calls or waits"
@@ -81,7 +75,7 @@ def report_of(plan: Mapping[str, Any], searched: Searched, proof: Proof | None, 
     sections: list[Section] = [Paragraph("What was compared", _proof(searched, proof))] if proof is not None else []
     sections += _limits(climbed)
     ordered = _sorted(climbed, kept)
-    table = Table.from_rows("tried", "What was tried", TRIED, [_row(each, kept, searched) for each in ordered])
+    table = TRIED.build(_row(each, kept, searched) for each in ordered)
     shown = sum(each.ratio is not None or each.id in {change.id for change in kept} for each in ordered)
     sections.append(
         TableView(table, ("practice", "outcome", "ratio", "low", "high"), limit=min(max(1, shown), _MOST_SHOWN), remark=_WHY)
@@ -100,7 +94,7 @@ def _details(climbed: Climbed, kept: Sequence[Any], proof: Proof | None) -> Page
     """The reasons, the places and how it was measured."""
     shown = [each for each in _sorted(climbed, kept) if each.decision != NotApplicable.word]
     sections: list[Section] = (
-        [TableView(_known(proof), tuple(field.name for field in KEPT))] if kept and proof is not None else []
+        [TableView(_known(proof), tuple(field.name for field in KEPT.fields))] if kept and proof is not None else []
     )
     sections += [Paragraph("Why", "\n".join(map(why_of, shown)))] if shown else []
     sections += _not_applicable(climbed)
@@ -128,9 +122,16 @@ def _known(proof: Proof) -> Table:
     assert proof.stack is not None and proof.gain is not None and proof.standing is not None
     judged, found = proof.judgement, proof.gain
     share = judged.share if proof.standing is not Standing.ALLOWED else None
-    passes = (judged.made or math.nan, judged.length or math.nan, math.nan if share is None else share)
-    row = (", ".join(proof.stack.titles), proof.standing.value, found.ratio, found.low, found.high, *passes)
-    return Table.from_rows("kept", "What is kept", KEPT, [row])
+    row = KEPT.row(
+        found,
+        changes=", ".join(proof.stack.titles),
+        standing=proof.standing.value,
+        speed_up=found.ratio,
+        passes_compared=judged.made or math.nan,
+        passes=judged.length or math.nan,
+        share=math.nan if share is None else share,
+    )
+    return KEPT.build([row])
 
 
 def headline(searched: Searched, proof: Proof | None) -> str:
@@ -283,7 +284,7 @@ def _times(estimate: Estimate | None) -> str:
     return f"; {estimate.low:.2f} to {estimate.high:.2f} times today's" if estimate is not None else ""
 
 
-def _row(tried: Tried, kept: Sequence[Any], searched: Searched) -> tuple[object, ...]:
+def _row(tried: Tried, kept: Sequence[Any], searched: Searched) -> Row:
     seemed = searched.stack is not None and any(each.id == tried.id for each in searched.stack.changes)
     outcome = "kept" if any(each.id == tried.id for each in kept) else NOT_PROVEN if seemed else tried.decision
     return row_of(tried, outcome)
@@ -355,19 +356,17 @@ def _again(plan: Mapping[str, Any], options: Sequence[str], what: str) -> Comman
     return Command(shlex.join(["outpace", "tune", *options, *fit, *module, plan["script"], *given]), what)
 
 
-ADVICE_FIELDS = (
-    Field("practice", Unit.TEXT, "what the guides recommend", "Optimisation", key=True),
-    Field("here", Unit.TEXT, "what it would mean for this program", "For this program"),
-    Field("reason", Unit.TEXT, "why it is advice, and was not tried", "Why it was not tried"),
-    Field("source", Unit.TEXT, "the text that recommends it"),
-)
+ADVICE = TableType("advice", "Advice, not tried").columns("""
+    * practice | text | what the guides recommend | Optimisation
+      here     | text | what it would mean for this program | For this program
+      reason   | text | why it is advice, and was not tried | Why it was not tried
+      source   | text | the text that recommends it
+""")
 
 
 def advice_section(advice: Sequence[Advice]) -> TableView | None:
     """A table with a row for each; None for none."""
     if not advice:
         return None
-    rows = [(one.title, one.sentence, one.reason, one.source) for one in advice]
-    return TableView(
-        Table.from_rows("advice", "Advice, not tried", ADVICE_FIELDS, rows), ("practice", "here", "reason"), limit=20
-    )
+    rows = (ADVICE.row(one, practice=one.title, here=one.sentence) for one in advice)
+    return TableView(ADVICE.build(rows), ("practice", "here", "reason"), limit=20)

@@ -62,7 +62,7 @@ def test_a_pipeline_that_is_ready_long_before_is_not_waited_for(share: float, wo
 def test_moved_work_finds_only_idle_cores(
     gone: float, work: float, others: float, busy: float, cores: int, share: float
 ) -> None:
-    rows = table("saturation", cpu_saturation.FIELDS, {"saturation": busy})
+    rows = table("saturation", cpu_saturation.SATURATION, {"saturation": busy})
     of = run({cpu_saturation.cpu_saturation: rows}, {"cpu_count": cores})
     assert background_bound(of, HOST, gone, work, others) == pytest.approx(share)
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from outpace.metrics.facts.step_breakdown import step_breakdown
-from outpace.metrics.views.host_copies import FIELDS, host_copies
+from outpace.metrics.views.host_copies import HOST_COPIES, host_copies
 from outpace.testing import SpaceBuilder, training_run
 from outpace.timeline import Run
 from outpace.tools.overview.compute import compute_mean_step
@@ -26,7 +26,7 @@ MS = 1_000_000_000
 def test_the_headline_tells_copies_from_computation(copied: float, said: str) -> None:
     """Steps of half a millisecond of input and five of ops."""
     trace = read_trace(training_run(input_ps=MS // 2).to_bytes(), "vm")
-    of = run({host_copies: table("host_copies", FIELDS, {"share": copied})}, None, trace)
+    of = run({host_copies: table("host_copies", HOST_COPIES, {"share": copied})}, None, trace)
     assert render_headline(of, compute_mean_step(step_breakdown(of))).startswith(said)
 
 
