@@ -16,12 +16,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from outpace._cpus import available_cpus
-from outpace.advice import build_headline, drop_unsupported_findings, rank_findings, suggest_commands
+from outpace.advice import Ranking, build_headline, drop_unsupported_findings, rank_findings, suggest_commands
 from outpace.hosts.host_reader import format_trace_warnings
 from outpace.hosts.missing import missing_device_warnings
 from outpace.hosts.open import MAX_FULL_HOSTS, open_run
 from outpace.metrics.savings.budget import budgets
-from outpace.model import Finding, Page, Report, Severity, ToolFailure, UsageError
+from outpace.model import Page, Report, ToolFailure, UsageError
 from outpace.model.text import clean
 from outpace.store.logdir import find_profiles
 from outpace.store.profile_source import ProfileSource
@@ -140,18 +140,16 @@ class Profile(ToolMethods):
         finding: a report of one tool and a report of all tools state the same.
         """
         wanted = [require_tool(tool).id for tool in tools or ()]
-        every = drop_unsupported_findings(self.pages(), budgets(self.run))
-        findings, struck = rank_findings(every, budgets(self.run))
-        commands = suggest_commands(self.run, every, findings)
-        pages = _paid(every, findings)
+        ranking = self._rank(self.pages())
+        pages, findings, struck = ranking.pages(), ranking.findings, ranking.struck
+        commands = suggest_commands(self.run, pages, findings)
         if wanted:
+            stated = {f.key for page in ranking.stated if page.id in wanted for f in page.findings}
+            struck = tuple(f for f in struck if f.key in stated)
             pages = tuple(page for tool in wanted for page in pages if page.id == tool)
-            own = {_place(finding): finding for page in pages for finding in page.findings}
-            ranked = {_place(f): f for f in findings if _place(f) in own}
+            own = {f.key: f for page in pages for f in page.findings}
             # Findings that the ranking left out as symptoms of others follow the ranked ones
-            findings = tuple((ranked | {place: f for place, f in own.items() if place not in ranked}).values())
-            asked = {_place(f) for page in every if page.id in wanted for f in page.findings}
-            struck = tuple(f for f in struck if _place(f) in asked)
+            findings = tuple(({f.key: f for f in findings if f.key in own} | own).values())
         return Report(
             self.run.source, build_headline(self.run, pages, findings), self.warnings, findings, pages, struck, commands
         )
@@ -167,17 +165,10 @@ class Profile(ToolMethods):
 
     def report_of(self, page: Page) -> Report:
         """Return a report that holds only `page`, with its findings ranked."""
-        (page,) = drop_unsupported_findings((page,), budgets(self.run))
-        findings, struck = rank_findings((page,), budgets(self.run))
-        return Report(
-            self.run.source,
-            page.headline,
-            self.warnings,
-            findings,
-            (page,),
-            struck,
-            suggest_commands(self.run, (page,), findings),
-        )
+        ranking = self._rank((page,))
+        pages, findings = ranking.stated, ranking.findings
+        commands = suggest_commands(self.run, pages, findings)
+        return Report(self.run.source, page.headline, self.warnings, findings, pages, ranking.struck, commands)
 
     def html(self, path: str | os.PathLike[str], tools: Sequence[str] | None = None) -> Path:
         """Write the report of the named tools (all by default) as one offline HTML file; return the
@@ -186,6 +177,10 @@ class Profile(ToolMethods):
         from outpace.report import html
 
         return html.write(self.report(tools), Path(path))
+
+    def _rank(self, pages: Sequence[Page]) -> Ranking:
+        known = budgets(self.run)
+        return rank_findings(drop_unsupported_findings(pages, known), known)
 
     def _page_or_failure(self, tool: Tool) -> Page:
         try:
@@ -288,29 +283,6 @@ def load(tools: Sequence[str] | None, renderer: str) -> None:
 def tools() -> tuple[Tool, ...]:
     """Return all analysis tools."""
     return discover_tools()
-
-
-def _paid(pages: Sequence[Page], findings: Sequence[Finding]) -> tuple[Page, ...]:
-    """Return the pages with the report's version of their findings, whose savings the ledger has
-    limited. Struck findings are left out: only the report lists them.
-    """
-    known = {_place(f): f for f in findings}
-    place = {key: at for at, key in enumerate(known)}
-
-    def ranked(page: Page) -> tuple[Finding, ...]:
-        """Return the findings of a page in the order of the report. Symptoms, which the ranking
-        replaces by their causes, follow the ranked findings; findings of severity INFO are last.
-        """
-        own = {_place(f): f for f in page.findings if not f.struck}
-        order = sorted(own, key=lambda key: (own[key].severity is Severity.INFO, place.get(key, len(place))))
-        return tuple(known.get(key, own[key]) for key in order)
-
-    return tuple(replace(page, findings=ranked(page)) for page in pages)
-
-
-def _place(finding: Finding) -> tuple[str, str, str, str]:
-    """Return what identifies a finding."""
-    return finding.id, finding.location, finding.host, finding.sentence
 
 
 def _on_all_cores(page: Callable[[Tool], Page], tools: Sequence[Tool]) -> tuple[Page, ...]:

@@ -10,13 +10,13 @@ from dataclasses import replace
 
 import pytest
 
-from outpace.advice import rank_findings
 from outpace.metrics.savings.budget import Budget
 from outpace.model import OUTSIDE_STEPS, Category, Evidence, Finding, Page, Saving, Severity, Unit
 from tests.advice_cases import CASES
 from tests.advice_cases.build import HOST, budget
 from tests.contract.test_advice import SLACK, within
 from tests.contract.test_advice_cases import TOOLS, rules
+from tests.unit.advice.advice_samples import rank_pages
 
 Chosen = tuple[tuple[str, str], ...]
 
@@ -38,7 +38,7 @@ def report(known: Mapping[str, Budget], *chosen: tuple[str, str]) -> tuple[list[
     """(ids in their order, findings by id, ids that were struck); whatever they are, they promise
     no more than there is.
     """
-    shown, struck = rank_findings(pages(chosen), known)
+    shown, struck = rank_pages(pages(chosen), known)
     within(savings(shown), known[HOST].category_shares)
     assert sum(saving.high for saving in savings(shown) if saving.takes_from != (OUTSIDE_STEPS,)) <= 1 + SLACK
     return [f.id for f in shown], {f.id: f for f in shown}, [f.id for f in struck]
@@ -103,7 +103,7 @@ def test_two_ways_to_save_one_wait_at_two_lines_say_that_they_do_not_add_up() ->
         return Finding(f"rule_{line}", Severity.HIGH, "So.", "Do.", evidence, saving=saving, location=f"train.py:{line}")
 
     page = Page("a", "Page", "What?", "So.", findings=(finding(1), finding(2)))
-    (first, second), _ = rank_findings([page], budget({Category.INPUT: 0.3, Category.DEVICE_COMPUTE_32: 0.7}))
+    (first, second), _ = rank_pages([page], budget({Category.INPUT: 0.3, Category.DEVICE_COMPUTE_32: 0.7}))
     assert high(first) == pytest.approx(0.3) and second.saving is None
     assert any("do not add up" in note for note in second.counter_evidence)
 
@@ -120,7 +120,7 @@ def test_a_line_is_one_finding_with_the_sum_of_its_savings() -> None:
         return Finding(f"rule_{at}", Severity.HIGH, f"So {at}.", f"Do {at}.", evidence, saving=saving, location=location)
 
     def ranked(*found: Finding) -> tuple[Finding, ...]:
-        return rank_findings([Page("a", "Page", "What?", "So.", findings=found)], budget(dict(parts)))[0]
+        return rank_pages([Page("a", "Page", "What?", "So.", findings=found)], budget(dict(parts)))[0]
 
     (only,) = ranked(finding(0), finding(1))
     assert (only.id, only.action) == ("rule_0", "Do 0. Also: Do 1.") and high(only) == pytest.approx(1.0)
@@ -192,7 +192,7 @@ def test_a_cause_without_a_number_is_given_none_of_its_symptom() -> None:
         Finding(name, Severity.HIGH, "So.", "Do.", (Evidence("x", 1.0, Unit.COUNT, "t"),)) for name in ("wait", "stage")
     )
     found = [replace(symptom, saving=saving), replace(cause, explains=("wait",))]
-    (only,), _ = rank_findings([Page("a", "Page", "What?", "So.", findings=tuple(found))], budget({Category.INPUT: 0.5}))
+    (only,), _ = rank_pages([Page("a", "Page", "What?", "So.", findings=tuple(found))], budget({Category.INPUT: 0.5}))
     assert (only.id, only.saving, only.symptom) == ("stage", None, "So.")
 
 
@@ -246,7 +246,7 @@ def test_a_saving_is_of_the_time_from_step_to_step_where_much_lies_between() -> 
         known = {host: replace(each, gap_share=between) for host, each in budget({Category.HOST_COMPUTE: 0.9}).items()}
         saving = Saving(0.0, 0.8, (Category.HOST_COMPUTE.value,), "if it was gone")
         found = Finding("calls", Severity.HIGH, "So.", "Do.", (Evidence("x", 1.0, Unit.COUNT, "t"),), saving=saving)
-        (only,), _ = rank_findings([Page("a", "Page", "What?", "So.", findings=(found,))], known)
+        (only,), _ = rank_pages([Page("a", "Page", "What?", "So.", findings=(found,))], known)
         assert only.saving is not None
         return only.saving.high, only.saving.high * only.saving.step, only.saving.base
 
@@ -263,7 +263,7 @@ def test_a_worker_that_all_others_wait_for_comes_first() -> None:
         return replace(found, delays=delays)
 
     found = (finding("exchange_cost", 0.4), finding("straggler", 0.1, delays=True), finding("other", 0.3))
-    shown, _ = rank_findings([Page("a", "Page", "What?", "So.", findings=found)], budget({Category.HOST_COMPUTE: 0.9}))
+    shown, _ = rank_pages([Page("a", "Page", "What?", "So.", findings=found)], budget({Category.HOST_COMPUTE: 0.9}))
     assert [f.id for f in shown] == ["straggler", "exchange_cost", "other"]
 
 
@@ -336,7 +336,7 @@ def test_what_is_a_part_of_all_that_a_line_takes_adds_nothing_to_it(takes: tuple
     shares = budget({Category.HOST_COMPUTE: 0.6, Category.DEVICE_COMPUTE_32: 0.2, Category.ALL_OTHERS: 0.2})
     for order in ((whole, part), (part, whole)):
         page = Page("a", "Page", "What?", "So.", findings=tuple(finding(at, each) for at, each in enumerate(order)))
-        (only,), _ = rank_findings([page], shares)
+        (only,), _ = rank_pages([page], shares)
         assert high(only) == pytest.approx(expected)
 
 
@@ -354,5 +354,5 @@ def test_a_part_of_a_line_adds_nothing_behind_what_is_elsewhere_either() -> None
         for at, saving in enumerate(savings)
     )
     shares = budget({Category.ALL_OTHERS: 0.65, Category.INPUT: 0.35})
-    (only,), _ = rank_findings([Page("a", "Page", "What?", "So.", findings=findings)], shares)
+    (only,), _ = rank_pages([Page("a", "Page", "What?", "So.", findings=findings)], shares)
     assert high(only) == pytest.approx(0.65)

@@ -4,6 +4,6 @@ next.
 
 from outpace.advice.headline import build_headline
 from outpace.advice.next_commands import suggest_commands
-from outpace.advice.ranking import drop_unsupported_findings, rank_findings
+from outpace.advice.ranking import Ranking, drop_unsupported_findings, rank_findings
 
-__all__ = ["build_headline", "drop_unsupported_findings", "rank_findings", "suggest_commands"]
+__all__ = ["Ranking", "build_headline", "drop_unsupported_findings", "rank_findings", "suggest_commands"]

@@ -13,9 +13,10 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import reduce
 
+from outpace._dataclass import dataclass
 from outpace.advice.ledger import SHARED_SAVING, Ledger
 from outpace.metrics.savings.budget import Budget
-from outpace.model import CAPTURE_PREFIX, OUTSIDE_STEPS, Certainty, Effort, Finding, Page, Saving, Severity
+from outpace.model import CAPTURE_PREFIX, OUTSIDE_STEPS, Certainty, Effort, Finding, FindingKey, Page, Saving, Severity
 
 _ORDER = {severity: i for i, severity in enumerate(Severity)}
 _EFFORT = {effort: i for i, effort in enumerate(Effort)}
@@ -29,21 +30,51 @@ _EXPLAINED = 0.5  # minimum share of a symptom's saving that its causes must exp
 _GRAIN = 0.01  # resolution of savings, as a share of the step: smaller differences count as equal, and effort decides
 
 
-def rank_findings(
-    pages: Iterable[Page], budgets: Mapping[str, Budget] | None = None
-) -> tuple[tuple[Finding, ...], tuple[Finding, ...]]:
-    """Return (findings of all pages, most important first; findings that were struck, with the
-    reason).
+@dataclass(frozen=True)
+class Ranking:
+    """The findings of several pages as a report states them.
 
-    Findings with equal id, location and host become one, with the evidence of both. `budgets`
-    limits the savings by host; with None, savings stay as the rules computed them.
+    stated: the pages with the findings that their tools stated.
+    findings: most important first, each key once, with the savings that the budgets allow.
+    struck: findings that were withdrawn, with the reason.
+    merged: for the key of each of `findings`, the keys of the findings on the same line that were
+        merged into it.
     """
-    merged: dict[tuple[str, ...], Finding] = {}
-    for page in pages:
-        for finding in page.findings:
-            key = (finding.id, finding.location, finding.host, "" if finding.location else finding.sentence)
-            merged[key] = _merge(merged[key], finding) if key in merged else finding
-    valid = [f for f in merged.values() if not f.struck]
+
+    stated: tuple[Page, ...]
+    findings: tuple[Finding, ...]
+    struck: tuple[Finding, ...]
+    merged: Mapping[FindingKey, tuple[FindingKey, ...]]
+
+    def pages(self) -> tuple[Page, ...]:
+        """Return the pages with the report's version of their findings, in its order. Findings that
+        are not ranked (symptoms, which their causes replace) follow those that are; findings of
+        severity INFO are last, and struck ones are left out.
+        """
+        known = {f.key: f for f in self.findings}
+        rank = {key: at for at, key in enumerate(known)}
+
+        def order(finding: Finding) -> tuple[bool, int]:
+            return finding.severity is Severity.INFO, rank.get(finding.key, len(rank))
+
+        def ranked(page: Page) -> tuple[Finding, ...]:
+            own = sorted({f.key: f for f in page.findings if not f.struck}.values(), key=order)
+            return tuple(known.get(f.key, f) for f in own)
+
+        return tuple(replace(page, findings=ranked(page)) for page in self.stated)
+
+
+def rank_findings(pages: Iterable[Page], budgets: Mapping[str, Budget] | None = None) -> Ranking:
+    """Return the findings of all pages, ranked, merged and with the savings that they are granted.
+
+    Findings with equal keys become one, with the evidence of both. `budgets` limits the savings by
+    host; with None, savings stay as the rules computed them.
+    """
+    pages = tuple(pages)
+    stated: dict[FindingKey, Finding] = {}
+    for finding in (finding for page in pages for finding in page.findings):
+        stated[finding.key] = _merge(stated[finding.key], finding) if finding.key in stated else finding
+    valid = [f for f in stated.values() if not f.struck]
 
     def order(finding: Finding) -> tuple[bool, bool, bool, float, int, bool]:
         return _key(finding, _inside(budgets, finding) if budgets else 1.0)
@@ -52,10 +83,12 @@ def rank_findings(
     if budgets is not None:
         ledger = Ledger(budgets)
         ordered = sorted((ledger.cap_saving(f) for f in ordered), key=order)
-    ordered = sorted(_one_per_place(ordered), key=order)
+    lines = _group_by_line(ordered)
+    ordered = sorted(map(_merge_line, lines), key=order)
     if budgets:
         ordered = [ledger.rescale_saving(f) for f in ordered]
-    return tuple(ordered), tuple(f for f in merged.values() if f.struck)
+    merged = {first.key: tuple(f.key for f in others) for first, *others in lines}
+    return Ranking(pages, tuple(ordered), tuple(f for f in stated.values() if f.struck), merged)
 
 
 def drop_unsupported_findings(pages: Iterable[Page], budgets: Mapping[str, Budget]) -> tuple[Page, ...]:
@@ -78,16 +111,23 @@ def _merge(first: Finding, second: Finding) -> Finding:
     )
 
 
-def _one_per_place(findings: Iterable[Finding]) -> list[Finding]:
-    """Merge the findings on each line of the program into one: the first finding, with the actions
-    and evidence of the others and the sum of the savings. A reader who mends a line mends all of
-    it, and two shares of one line would read as two problems.
+def _group_by_line(findings: Iterable[Finding]) -> list[list[Finding]]:
+    """Return the findings on each line of the program together. A finding without a line, or of
+    severity INFO, is alone.
     """
     lines: defaultdict[tuple[str, ...], list[Finding]] = defaultdict(list)
     for at, finding in enumerate(findings):
         informs = finding.severity is Severity.INFO or not finding.location
         lines[(str(at),) if informs else (finding.host, finding.location)].append(finding)
-    return [replace(reduce(_joined, several), saving=_sum([each.saving for each in several])) for several in lines.values()]
+    return list(lines.values())
+
+
+def _merge_line(findings: Sequence[Finding]) -> Finding:
+    """Merge the findings on one line of the program: the first finding, with the actions and
+    evidence of the others and the sum of the savings. A reader who mends a line mends all of it,
+    and two shares of one line would read as two problems.
+    """
+    return replace(reduce(_joined, findings), saving=_sum([finding.saving for finding in findings]))
 
 
 def _joined(first: Finding, second: Finding) -> Finding:

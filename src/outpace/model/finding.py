@@ -7,6 +7,8 @@ from enum import Enum
 from outpace._dataclass import dataclass
 from outpace.model.units import Unit, humanize
 
+FindingKey = tuple[str, str, str, str]  # identity of a finding in a report (see `Finding.key`)
+
 CAPTURE_PREFIX = "capture."
 """Prefix of rules which state that the capture itself must be repeated, before anything else can be
 trusted.
@@ -154,3 +156,11 @@ class Finding:
     def __post_init__(self) -> None:
         if not self.evidence:
             raise ValueError(f"finding {self.id} has no evidence")
+
+    @property
+    def key(self) -> FindingKey:
+        """What identifies the finding among all findings of a report: its rule, source line, host
+        and subject. The subject is "" where the line is known; otherwise it is the sentence, since
+        a rule may state the same of several pipelines of one host. Ranking never changes a key.
+        """
+        return self.id, self.location, self.host, "" if self.location else self.sentence

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Mapping
 from typing import Any
 
+from outpace.advice import rank_findings
 from outpace.metrics.savings.budget import ALL_HOSTS, Budget
 from outpace.model import OUTSIDE_STEPS, Category, Evidence, Finding, Page, Saving, Severity, Unit
 
@@ -38,3 +40,11 @@ def budget(*hosts: str, **shares: float) -> Budget:
 def one_host(**shares: float) -> dict[str, Budget]:
     """The budgets of a run of one host."""
     return {"vm": budget("vm", **shares), ALL_HOSTS: budget("vm", **shares)}
+
+
+def rank_pages(
+    pages: Iterable[Page], budgets: Mapping[str, Budget] | None = None
+) -> tuple[tuple[Finding, ...], tuple[Finding, ...]]:
+    """The findings of a ranking, and those that were struck."""
+    ranking = rank_findings(pages, budgets)
+    return ranking.findings, ranking.struck

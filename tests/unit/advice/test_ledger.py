@@ -11,11 +11,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from outpace.advice import drop_unsupported_findings, rank_findings
+from outpace.advice import drop_unsupported_findings
 from outpace.advice.ledger import Ledger
 from outpace.metrics.savings.budget import ALL_HOSTS, Budget
 from outpace.model import OUTSIDE_STEPS, Category, Finding, Severity
-from tests.unit.advice.advice_samples import PS, budget, finding, one_host, page
+from tests.unit.advice.advice_samples import PS, budget, finding, one_host, page, rank_pages
 
 KEYS = (*(c.value for c in Category), OUTSIDE_STEPS)
 SMALL = 1e-9
@@ -85,8 +85,8 @@ def test_where_no_step_is_known_nothing_is_promised() -> None:
         "of the one with steps"
     )
     stated = page(asked)
-    assert rank_findings([stated], {})[0] == (replace(stated.findings[0], saving=None),)
-    assert rank_findings([stated], None)[0] == stated.findings, "nobody keeps a ledger"
+    assert rank_pages([stated], {})[0] == (replace(stated.findings[0], saving=None),)
+    assert rank_pages([stated], None)[0] == stated.findings, "nobody keeps a ledger"
 
 
 def test_where_no_step_is_known_the_capture_alone_is_to_be_changed() -> None:
@@ -165,7 +165,7 @@ def test_no_report_promises_more_than_there_is(budgets: dict[str, Budget], findi
     """Per host with all that names no host: not more than the step, than the categories that each
     takes from, or than any rule asked.
     """
-    shown, struck = rank_findings([page(*findings)], budgets)
+    shown, struck = rank_pages([page(*findings)], budgets)
     names = [host for host in budgets if host != ALL_HOSTS]
     sums: dict[tuple[str, tuple[str, ...]], float] = defaultdict(float)
     for found in shown:
@@ -201,7 +201,7 @@ def test_hosts_and_their_mean_are_one_ledger(budgets: dict[str, Budget], finding
     """
     names = [host for host in budgets if host != ALL_HOSTS]
     total: dict[bool, float] = defaultdict(float)
-    for found in rank_findings([page(*findings)], budgets)[0]:
+    for found in rank_pages([page(*findings)], budgets)[0]:
         if found.saving is not None:
             total[found.saving.takes_from == (OUTSIDE_STEPS,)] += found.saving.high / (len(names) if found.host in names else 1)
     assert total[False] <= 1 + 1e-6

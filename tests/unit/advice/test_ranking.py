@@ -10,10 +10,9 @@ from typing import Any
 
 import pytest
 
-from outpace.advice import rank_findings
 from outpace.advice.ranking import score_finding
 from outpace.model import Certainty, Effort, Finding, Severity
-from tests.unit.advice.advice_samples import finding, one_host, page
+from tests.unit.advice.advice_samples import finding, one_host, page, rank_pages
 
 
 def order(*findings: Finding, **shares: float) -> list[str]:
@@ -21,15 +20,14 @@ def order(*findings: Finding, **shares: float) -> list[str]:
     give them.
     """
     found = {
-        tuple(f.id for f in rank_findings([page(*p)], one_host(**shares) if shares else None)[0])
-        for p in permutations(findings)
+        tuple(f.id for f in rank_pages([page(*p)], one_host(**shares) if shares else None)[0]) for p in permutations(findings)
     }
     assert len(found) == 1, f"the order depends on the order of the tools: {found}"
     return list(found.pop())
 
 
 def only(*findings: Finding, **shares: float) -> Finding:
-    (left,) = rank_findings([page(*findings)], one_host(**shares) if shares else None)[0]
+    (left,) = rank_pages([page(*findings)], one_host(**shares) if shares else None)[0]
     return left
 
 
@@ -100,7 +98,7 @@ def test_a_cause_keeps_its_own_number() -> None:
 
 def test_a_symptom_that_causes_explain_by_less_than_half_keeps_the_remainder() -> None:
     symptom, cause = finding("input_bound", 0.4, low=0.2), finding("map", 0.1, explains=("input_bound",))
-    rest, named = rank_findings([page(symptom, cause)], one_host(input=0.4))[0]
+    rest, named = rank_pages([page(symptom, cause)], one_host(input=0.4))[0]
     assert rest.saving is not None and named.saving is not None
     assert (rest.id, named.id, named.symptom) == ("input_bound", "map", symptom.sentence)
     assert (rest.saving.low, rest.saving.high, named.saving.high) == pytest.approx((0.1, 0.3, 0.1))
@@ -128,13 +126,13 @@ def test_of_a_chain_of_causes_the_first_is_shown() -> None:
 
 
 def test_circles_of_causes_end() -> None:
-    assert len(rank_findings([page(finding("a", 0.3, explains=("b",)), finding("b", 0.3, explains=("a",)))])[0]) == 1
+    assert len(rank_pages([page(finding("a", 0.3, explains=("b",)), finding("b", 0.3, explains=("a",)))])[0]) == 1
     assert order(finding("a", explains=("a",))) == ["a"]
 
 
 def test_the_struck_are_told_apart_and_explain_nothing() -> None:
     done = finding("threads", 0.4, struck="it is set already", explains=("launches",))
-    shown, struck = rank_findings([page(done, finding("launches", 0.4))])
+    shown, struck = rank_pages([page(done, finding("launches", 0.4))])
     assert [f.id for f in shown] == ["launches"]
     assert [(f.id, f.struck) for f in struck] == [("threads", "it is set already")]
 
@@ -151,10 +149,10 @@ def test_the_same_of_the_same_place_is_said_once_with_all_evidence() -> None:
 
 
 def test_two_pipelines_of_one_host_stay_two() -> None:
-    shown, _ = rank_findings([page(*(finding("slow", host="vm", sentence=f"The pipeline {name} is slow.") for name in "ab"))])
+    shown, _ = rank_pages([page(*(finding("slow", host="vm", sentence=f"The pipeline {name} is slow.") for name in "ab"))])
     assert len(shown) == 2
     places = [finding("slow", host="vm", sentence="The map is slow.", location=f"train.py:{line}") for line in (4, 5)]
-    assert len(rank_findings([page(*places)])[0]) == 2
+    assert len(rank_pages([page(*places)])[0]) == 2
 
 
 def test_the_work_of_ranking_grows_with_the_findings_of_a_pod() -> None:
@@ -179,7 +177,7 @@ def test_the_work_of_ranking_grows_with_the_findings_of_a_pod() -> None:
         before = sys.gettrace()
         sys.settrace(count)
         try:
-            rank_findings([page(*found)])
+            rank_pages([page(*found)])
         finally:
             sys.settrace(before)
         return done
@@ -190,7 +188,7 @@ def test_the_work_of_ranking_grows_with_the_findings_of_a_pod() -> None:
 def test_circles_of_causes_are_ranked_too() -> None:
     circle = [finding("a", 0.3, explains=("b",)), finding("b", 0.2, explains=("a",)), finding("c", 0.1, explains=("c",))]
     for given in permutations(circle):
-        assert {"c"} < {found.id for found in rank_findings([page(*given)])[0]}
+        assert {"c"} < {found.id for found in rank_pages([page(*given)])[0]}
 
 
 def test_a_saving_of_the_steady_steps_counts_for_the_time_that_they_are() -> None:
