@@ -16,10 +16,11 @@ from typing import NamedTuple
 
 from outpace._dataclass import dataclass
 from outpace.compare.machine_model import MIN_PART_SHARE, TAIL_FREEDOM, Factor, PartRow
-from outpace.compare.means import Mean, benjamini_hochberg, combine_means, two_sided_p_value
 from outpace.compare.sampled_lines import SampledLine, group_by_line
 from outpace.compare.side import STEP_SIDE, PartKey, Side
-from outpace.tune.trial.statistics import LEVEL, student
+from outpace.stats.discoveries import benjamini_hochberg, two_sided_p_value
+from outpace.stats.intervals import LEVEL, student
+from outpace.stats.means import Mean, combine_means
 
 FALSE_DISCOVERY_RATE = 0.05  # false discovery rate: share of the parts reported as changed that did not change
 MIN_CHANGE, MIN_CHANGE_FEW_CAPTURES = 0.005, 0.01  # minimum change of a part, as a share of a step

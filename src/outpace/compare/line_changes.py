@@ -12,10 +12,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from outpace.compare.changes import Change, ChangeKind, compute_change, mark_significant
-from outpace.compare.means import Mean, combine_means
 from outpace.compare.sampled_lines import SampledLine, group_by_line
 from outpace.compare.side import PYTHON, STEP_SIDE
 from outpace.compare.verdict import Comparison
+from outpace.stats.means import Mean, combine_means
 
 PYTHON_LOCATION = "Python"
 _MOST = 0.5  # minimum share of a part's change that a line must make to be named in place of the part

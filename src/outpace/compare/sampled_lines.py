@@ -12,9 +12,8 @@ from outpace.metrics.cluster.program_groups import main_program_hosts
 from outpace.metrics.facts.python_lines import python_lines
 from outpace.metrics.facts.python_samples import OUTPACE
 from outpace.metrics.source_line import format_source_line
+from outpace.model.interval import NORMAL_95
 from outpace.timeline import Run
-
-_Z = 1.96  # standard errors in half of a 95% interval, which the share of a line comes with
 
 
 @dataclass(frozen=True)
@@ -74,7 +73,7 @@ def compute_sampled_lines(run: Run) -> tuple[SampledLine, ...]:
         names.setdefault(key, (name, row["text"]))
         step = row["self_ps"] / row["share"]
         # the standard error of a count grows with its square root
-        error = (row["high"] - row["low"]) / (2 * _Z) * math.sqrt(row["python_share"] / row["share"])
+        error = (row["high"] - row["low"]) / (2 * NORMAL_95) * math.sqrt(row["python_share"] / row["share"])
         told[key].append((row["python_share"] * step / len(hosts), error * step / len(hosts)))
     return tuple(
         SampledLine(

@@ -37,18 +37,18 @@ from outpace.compare.changes import (
 from outpace.compare.evidence import MachineEvidence, compare_machines
 from outpace.compare.facts import FactDifference, find_differences, find_program_difference
 from outpace.compare.machine_model import CLASS_LOG_SD, MIN_PARTS_OWN_FACTOR, Factor, PartRow, fit_machine_model
-from outpace.compare.means import Mean, log_ratio_half_width
 from outpace.compare.pairs import pair_parts
 from outpace.compare.side import PartKey, Side, classify_part
 from outpace.model import Category, UsageError
-from outpace.tune.trial.statistics import LEVEL, student
+from outpace.model.interval import NORMAL_95
+from outpace.stats.intervals import LEVEL, student
+from outpace.stats.means import Mean, log_ratio_half_width
 
 MIN_EFFECT = 0.05  # maximum change, as a share of a step, for the verdict "no difference"
 # minimum share of the log of the step's ratio that all work has in common, for the step to follow
 # the machine
 _FOLLOWS = 0.5
 _AGAINST = math.log(1.05)  # log of the step's ratio that may contradict a verdict where the machine is unknown
-_HALF = 1.96  # standard errors in half of a 95% interval of a normal number
 
 
 class Verdict(str, Enum):
@@ -426,7 +426,7 @@ def _every(changes: Sequence[Change], factors: Mapping[str, Factor], step: float
     parts = compute_share_bounds(changes, step)
     known = {work: factor for work, factor in factors.items() if factor.part_count >= MIN_PARTS_OWN_FACTOR}
     logs = [outside, *(factor.log_factor for factor in known.values())]
-    least, most = min(logs) + _HALF * CLASS_LOG_SD, max(logs) - _HALF * CLASS_LOG_SD
+    least, most = min(logs) + NORMAL_95 * CLASS_LOG_SD, max(logs) - NORMAL_95 * CLASS_LOG_SD
     low = high = 0.0
     for work, factor in known.items():
         before = math.fsum(each.before.value for each in changes if each.work_class == work) / step
