@@ -136,22 +136,11 @@ def build_page(comparison: Comparison, gate: Gate | None = None) -> Page:
         sections.append(TableView(_changes(comparison, own, "own_changes", "What the program changed"), _SHOWN, limit=15))
     sampled = compute_line_changes(comparison)
     sections.append(build_flame_graph(comparison, sampled))
-    sections.append(
-        TableView(
-            _changes(comparison, comparison.changes, "changes", "All parts"),
-            _SHOWN,
-            limit=10,
-            folded=True,
-            by=("work", "became", "type"),
-            sums=("delta_ps",),
-        )
-    )
+    parts = _changes(comparison, comparison.changes, "changes", "All parts")
+    sections.append(TableView(parts, _SHOWN, limit=10, folded=True, by=("work", "became", "type"), sums=("delta_ps",)))
     if sampled:
-        sections.append(
-            TableView(
-                _changes(comparison, sampled, "lines", "Lines of Python", LINE_COLUMNS), _SHOWN, limit=10, remark=_SAMPLED
-            )
-        )
+        lines = _changes(comparison, sampled, "lines", "Lines of Python", LINE_COLUMNS)
+        sections.append(TableView(lines, _SHOWN, limit=10, remark=_SAMPLED))
     in_turns = comparison.basis is VerdictBasis.IN_TURNS
     sections.append(TableView(_classes(comparison), remark=_IN_TURNS if in_turns else _CLASSES))
     if comparison.evidence.available:
@@ -159,7 +148,8 @@ def build_page(comparison: Comparison, gate: Gate | None = None) -> Page:
     if comparison.host_comparisons:
         sections.append(TableView(_hosts(comparison), remark=_HOSTS))
     if comparison.differences:
-        sections.append(TableView(_differs(comparison), ("what", "before", "after", "means")))
+        differs = Table.from_rows("differs", "What the runs do not share", DIFFERENCE_COLUMNS, list(comparison.differences))
+        sections.append(TableView(differs, ("what", "before", "after", "means")))
     undecided = comparison.verdict is Verdict.OPEN if gate is None else gate.outcome is GateOutcome.OPEN
     if comparison.is_comparable and undecided:
         sections.append(Paragraph("What would decide", render_remedy(comparison)))
@@ -238,21 +228,9 @@ def _hosts(found: Comparison) -> Table:
     for host in found.host_comparisons:
         part = find_slowed_part(host)
         times = host.step_before.value, host.step_after.value, host.ratio
-        rows.append(
-            (
-                host.after.name,
-                *times,
-                host.program_share.value,
-                host.verdict.value,
-                part.label if part else "",
-                part.delta_ps if part else 0.0,
-            )
-        )
+        slowed = (part.label, part.delta_ps) if part else ("", 0.0)
+        rows.append((host.after.name, *times, host.program_share.value, host.verdict.value, *slowed))
     return Table.from_rows("hosts", "Host by host", HOST_COLUMNS, rows)
-
-
-def _differs(found: Comparison) -> Table:
-    return Table.from_rows("differs", "What the runs do not share", DIFFERENCE_COLUMNS, list(found.differences))
 
 
 def _machine(found: Comparison) -> Table:
