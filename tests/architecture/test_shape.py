@@ -39,7 +39,7 @@ OWN_JSON = {
     "tune/hosted.py": "a plan",
     "tune/same/plan.py": "a plan",
     "tune/starts/server.py": "a plan, and requests of the parent",
-    "tune/trial/child.py": "a plan",
+    "tune/trial/plan.py": "a plan",
 }
 
 

@@ -385,15 +385,11 @@ class Original:
         return found
 
     def _continuation(self, known: Sequence[Record], any_order: bool) -> Continuation:
+        reads = sorted({(each.read, each.function) for record in known for each in record.kept})
         places = set[str]().union(*(record.keeps for record in known))
-        return Continuation(
-            sorted({(each.read, each.function) for record in known for each in record.kept}),
-            {place: min(record.keeps.get(place, 0) for record in known) for place in places},
-            any_order,
-            LEAST_LASTING,
-            LASTING / max(record.pace for record in known),
-            self._passes(),
-        )
+        keeps = {place: min(record.keeps.get(place, 0) for record in known) for place in places}
+        enough = LASTING / max(record.pace for record in known)
+        return Continuation(reads, keeps, any_order, LEAST_LASTING, enough, self._passes())
 
     def _finished(self, folder: Path, over: threading.Event) -> Record:
         """over: set when nobody waits for it any more."""
