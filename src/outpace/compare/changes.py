@@ -176,8 +176,10 @@ def _of_row(row: PartRow, one: Mean, two: Mean, factor: Factor) -> Change:
     error = math.hypot(row.error, steps)
     half = student(LEVEL, int(row.freedom)) * error
     delta, low, high = (expected * math.expm1(row.log_ratio + at * half) for at in (0, -1, 1))
-    chance = two_sided_p_value(row.log_ratio / error, row.freedom)
-    return Change(row.part, row.part_after[2], row.work_class, one, two, expected, ChangeKind.CHANGED, delta, low, high, chance)
+    p_value = two_sided_p_value(row.log_ratio / error, row.freedom)
+    return Change(
+        row.part, row.part_after[2], row.work_class, one, two, expected, ChangeKind.CHANGED, delta, low, high, p_value
+    )
 
 
 def compute_change(part: PartKey, name_after: str, work: str, before: Mean, after: Mean, factor: Factor) -> Change:
@@ -193,8 +195,8 @@ def compute_change(part: PartKey, name_after: str, work: str, before: Mean, afte
     # no machine makes a part appear or disappear entirely, so that the spread of classes does not
     # apply
     unlike = error if kind is ChangeKind.CHANGED else apart
-    chance = two_sided_p_value(delta / unlike, freedom) if unlike else 1.0
-    return Change(part, name_after, work, before, after, expected, kind, delta, delta - half, delta + half, chance)
+    p_value = two_sided_p_value(delta / unlike, freedom) if unlike else 1.0
+    return Change(part, name_after, work, before, after, expected, kind, delta, delta - half, delta + half, p_value)
 
 
 def mark_significant(changes: Sequence[Change], step: float, min_change: float = MIN_CHANGE) -> list[Change]:

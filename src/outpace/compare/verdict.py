@@ -92,7 +92,7 @@ class Measure:
     supported: bool
 
 
-def choose_measure(parts: ShareEstimate, step: ShareEstimate, bound: ShareEstimate) -> Measure:
+def _choose_measure(parts: ShareEstimate, step: ShareEstimate, bound: ShareEstimate) -> Measure:
     """Return the measure for two sides that can be compared by their parts.
 
     parts: time that the changed parts add, as a share of a step
@@ -325,7 +325,7 @@ def compare(before: Side, after: Side, min_effect: float = MIN_EFFECT, *, in_tur
         measure = Measure(VerdictBasis.IN_TURNS if ruled_out else VerdictBasis.FEW_SHARED, whole, whole, True)
     else:
         parts = compute_share([each for each in changes if each.kind is not ChangeKind.MACHINE], step)
-        measure = choose_measure(parts, whole, _every(changes, explanation.factors, step, known.log_shift))
+        measure = _choose_measure(parts, whole, _every(changes, explanation.factors, step, known.log_shift))
     changes.sort(key=lambda each: -abs(each.delta_ps))
     categories = {each: (before.category_mean(each), after.category_mean(each)) for each in Category}
     return Comparison(
