@@ -18,8 +18,9 @@ import math
 import random
 from statistics import median
 
-from outpace.tune.trial.instances import Spread, compare_instances, spread_of
-from outpace.tune.trial.statistics import compare
+from outpace.stats.instances import compare_instances, spread_of
+from outpace.stats.random_effects import Spread
+from outpace.stats.ratios import compare_rounds
 from tests.unit.tune.simulated import NOISE, exact, processes
 
 
@@ -43,7 +44,7 @@ def cell(
         base, other, *more = tuning(source, texts, count, rounds, tau, rho, hits)
         known: list[Spread] = [each for each in map(spread_of, more) if each is not None]
         reference = {at: math.sqrt(base[0][at] * base[1][at]) for at in base[0]}
-        for at, found in enumerate((compare(reference, other[0]), compare_instances(base, other, known))):
+        for at, found in enumerate((compare_rounds(reference, other[0]), compare_instances(base, other, known))):
             assert found is not None
             held[at] += found.contains(1.0)
             widths[at].append(200 * found.half)

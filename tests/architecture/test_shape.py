@@ -37,9 +37,9 @@ OWN_JSON = {
     "model/files.py": "the one that reads what comes from elsewhere",
     "tune/edited.py": "a plan",
     "tune/hosted.py": "a plan",
-    "tune/same/child.py": "a plan",
+    "tune/same/plan.py": "a plan",
     "tune/starts/server.py": "a plan, and requests of the parent",
-    "tune/trial/child.py": "a plan",
+    "tune/trial/plan.py": "a plan",
 }
 
 

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from itertools import groupby
 from pathlib import Path
 from typing import Any
@@ -82,10 +82,10 @@ def _lines(side: Side) -> Iterator[str]:
                 "steps": counts(each.step_ps),
                 "categories": {key.value: counts(times) for key, times in each.category_ps.items()},
                 "short": sorted(each.short_parts),
-                "hosts": _runs(each.hosts),
+                "hosts": [(host, len(list(steps))) for host, steps in groupby(each.hosts)],
                 "machine": {
                     "loops": {loop: round(ns) for loop, ns in each.machine.loop_ns.items()},
-                    "others": _known(each.machine.others_share),
+                    "others": None if math.isnan(each.machine.others_share) else round(each.machine.others_share, 4),
                 },
                 "lines": [
                     [line.function, line.code, line.name, round(line.time_ps), round(line.error_ps)] for line in each.lines
@@ -137,18 +137,6 @@ def _captures(document: Mapping[str, Any]) -> Iterator[CaptureTimes]:
         yield CaptureTimes(
             times, steps, categories, tuple(map(_line, capture["lines"])), short, _machine(capture.get("machine")), named
         )
-
-
-def _runs(hosts: Sequence[str]) -> list[tuple[str, int]]:
-    """Return the hosts of consecutive steps run-length encoded: (host, number of
-    successive steps).
-    """
-    return [(host, len(list(steps))) for host, steps in groupby(hosts)]
-
-
-def _known(share: float) -> float | None:
-    """Return a share as a JSON number; None where it is unknown (NaN)."""
-    return None if math.isnan(share) else round(share, 4)
 
 
 def _machine(value: Any) -> Machine:

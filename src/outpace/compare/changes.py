@@ -9,17 +9,19 @@ from another part of the same class has moved.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from enum import Enum
+from itertools import combinations
 from typing import NamedTuple
 
 from outpace._dataclass import dataclass
 from outpace.compare.machine_model import MIN_PART_SHARE, TAIL_FREEDOM, Factor, PartRow
-from outpace.compare.means import Mean, benjamini_hochberg, combine_means, two_sided_p_value
-from outpace.compare.sampled_lines import SampledLine, group_by_line
+from outpace.compare.sampled_lines import group_by_line, line_mean
 from outpace.compare.side import STEP_SIDE, PartKey, Side
-from outpace.tune.trial.statistics import LEVEL, student
+from outpace.stats.discoveries import benjamini_hochberg, two_sided_p_value
+from outpace.stats.intervals import LEVEL, student
+from outpace.stats.means import Mean
 
 FALSE_DISCOVERY_RATE = 0.05  # false discovery rate: share of the parts reported as changed that did not change
 MIN_CHANGE, MIN_CHANGE_FEW_CAPTURES = 0.005, 0.01  # minimum change of a part, as a share of a step
@@ -57,6 +59,7 @@ class Change:
     kind: classification of the change
     delta_ps: time per step beyond what the class's factor predicts, ps
     low_ps, high_ps: 95% interval of `delta_ps`, ps
+    p_value: probability of such a difference by chance
     """
 
     part: PartKey
@@ -69,6 +72,7 @@ class Change:
     delta_ps: float
     low_ps: float
     high_ps: float
+    p_value: float
 
     @property
     def label(self) -> str:
@@ -154,33 +158,33 @@ def compute_changes(
     rows: Sequence[PartRow], factors: Mapping[str, Factor], before: Side, after: Side, step: float
 ) -> list[Change]:
     """Return the change of each part. `step` is the time of the faster side's step, ps."""
-    found = []
+    changes = []
     lines = _new_lines(before, after)
     for row in rows:
-        one, two = before.part_mean(row.part), after.part_mean(row.part_after)
+        one, two, factor = before.part_mean(row.part), after.part_mean(row.part_after), factors[row.work_class]
         if row.error:
-            found.append(_with_lines(_of_row(row, one, two, factors[row.work_class]), lines))
+            changes.append(_with_lines(_of_row(row, one, two, factor), lines))
         else:  # a part too small to contribute to its class's factor
-            found.append(compute_change(row.part, row.part_after[2], row.work_class, one, two, factors[row.work_class]))
-    return _moved(mark_significant(found, step, compute_min_change(before, after)))
+            changes.append(compute_change(row.part, row.part_after[2], row.work_class, one, two, factor))
+    return _moved(mark_significant(changes, step, compute_min_change(before, after)))
 
 
-def _of_row(row: PartRow, one: Mean, two: Mean, factor: Factor) -> tuple[Change, float]:
-    """Return the change of a part whose error was fitted with its class, and its p-value."""
+def _of_row(row: PartRow, one: Mean, two: Mean, factor: Factor) -> Change:
+    """Return the change of a part whose error was fitted with its class."""
     expected = one.value * math.exp(factor.log_factor)
     steps = math.hypot(one.sampling_error / one.value, two.sampling_error / two.value) if row.sampled else 0.0
     error = math.hypot(row.error, steps)
     half = student(LEVEL, int(row.freedom)) * error
     delta, low, high = (expected * math.expm1(row.log_ratio + at * half) for at in (0, -1, 1))
-    chance = two_sided_p_value(row.log_ratio / error, row.freedom)
-    return Change(row.part, row.part_after[2], row.work_class, one, two, expected, ChangeKind.CHANGED, delta, low, high), chance
+    p_value = two_sided_p_value(row.log_ratio / error, row.freedom)
+    return Change(
+        row.part, row.part_after[2], row.work_class, one, two, expected, ChangeKind.CHANGED, delta, low, high, p_value
+    )
 
 
-def compute_change(
-    part: PartKey, name_after: str, work: str, before: Mean, after: Mean, factor: Factor
-) -> tuple[Change, float]:
+def compute_change(part: PartKey, name_after: str, work: str, before: Mean, after: Mean, factor: Factor) -> Change:
     """Return the change of a part that did not contribute to its class's factor, for example one
-    that exists on one side only, and its p-value.
+    that exists on one side only.
     """
     expected = before.value * math.exp(factor.log_factor)
     kind = ChangeKind.NEW if before.value == 0 else ChangeKind.GONE if after.value == 0 else ChangeKind.CHANGED
@@ -191,56 +195,53 @@ def compute_change(
     # no machine makes a part appear or disappear entirely, so that the spread of classes does not
     # apply
     unlike = error if kind is ChangeKind.CHANGED else apart
-    chance = two_sided_p_value(delta / unlike, freedom) if unlike else 1.0
-    return Change(part, name_after, work, before, after, expected, kind, delta, delta - half, delta + half), chance
+    p_value = two_sided_p_value(delta / unlike, freedom) if unlike else 1.0
+    return Change(part, name_after, work, before, after, expected, kind, delta, delta - half, delta + half, p_value)
 
 
-def mark_significant(changes: Sequence[tuple[Change, float]], step: float, min_change: float = MIN_CHANGE) -> list[Change]:
-    """Return the changes of (change, p-value) pairs. Changes that may be due to chance or the
-    machine, or are too small to matter, are classified as the machine's.
+def mark_significant(changes: Sequence[Change], step: float, min_change: float = MIN_CHANGE) -> list[Change]:
+    """Return the changes, of which those that may be due to chance or the machine, or are too small
+    to matter, are classified as the machine's.
     """
-    heavy = [at for at, (each, _) in enumerate(changes) if max(each.before.value, each.after.value) >= MIN_PART_SHARE * step]
-    are_sure = benjamini_hochberg([changes[at][1] for at in heavy], FALSE_DISCOVERY_RATE)
-    sure = {
-        at for at, is_sure in zip(heavy, are_sure, strict=True) if is_sure and abs(changes[at][0].delta_ps) >= min_change * step
+    heavy = [each for each in changes if max(each.before.value, each.after.value) >= MIN_PART_SHARE * step]
+    significant = benjamini_hochberg([each.p_value for each in heavy], FALSE_DISCOVERY_RATE)
+    own = {
+        id(each)
+        for each, is_sure in zip(heavy, significant, strict=True)
+        if is_sure and abs(each.delta_ps) >= min_change * step
     }
-    return [each if at in sure else replace(each, kind=ChangeKind.MACHINE) for at, (each, _) in enumerate(changes)]
+    return [each if id(each) in own else replace(each, kind=ChangeKind.MACHINE) for each in changes]
 
 
 def _new_lines(before: Side, after: Side) -> Mean | None:
     """Return the time of the lines of Python that exist on one side only, ps per step: positive
     where they are new. None where a side has no samples.
     """
-    one, two = (group_by_line(side.captures) for side in (before, after))
+    one, two = (group_by_line(capture.lines for capture in side.captures) for side in (before, after))
     if not one or not two:
         return None
-    new = [combine_means(_times(two[key]), after.capture_log_sd) for key in two.keys() - one.keys()]
-    gone = [combine_means(_times(one[key]), before.capture_log_sd) for key in one.keys() - two.keys()]
+    new = [line_mean(two[key], after.capture_log_sd) for key in two.keys() - one.keys()]
+    gone = [line_mean(one[key], before.capture_log_sd) for key in one.keys() - two.keys()]
     value = math.fsum(each.value for each in new) - math.fsum(each.value for each in gone)
     errors = [each.error for each in (*new, *gone)]
     return Mean(value, math.hypot(*errors), math.hypot(*errors), min((each.freedom for each in (*new, *gone)), default=1))
 
 
-def _times(told: Sequence[SampledLine | None]) -> list[tuple[float, float]]:
-    return [(line.time_ps, line.error_ps) if line is not None else (0.0, 0.0) for line in told]
-
-
-def _with_lines(found: tuple[Change, float], lines: Mean | None) -> tuple[Change, float]:
+def _with_lines(change: Change, lines: Mean | None) -> Change:
     """Return the change of the time in which no op runs, attributed to new lines of Python where
     they explain most of it. No machine adds a line of source, so the samples of these lines
     measure the change, and the spread of work classes does not apply.
     """
-    change, chance = found
     if lines is None or change.part[0] != STEP_SIDE or not lines.error or lines.value * change.delta_ps <= 0:
-        return found
+        return change
     if not _EXPLAINS <= lines.value / change.delta_ps <= 1 / _EXPLAINS:
-        return found
+        return change
     error = math.hypot(lines.error, change.delta_ps - lines.value)
     half = student(LEVEL, lines.freedom) * error
     if 2 * half >= change.high_ps - change.low_ps:
-        return found
-    less = two_sided_p_value(change.delta_ps / error, lines.freedom)
-    return replace(change, low_ps=change.delta_ps - half, high_ps=change.delta_ps + half), min(chance, less)
+        return change
+    p_value = min(change.p_value, two_sided_p_value(change.delta_ps / error, lines.freedom))
+    return replace(change, low_ps=change.delta_ps - half, high_ps=change.delta_ps + half, p_value=p_value)
 
 
 def _moved(changes: list[Change]) -> list[Change]:
@@ -248,19 +249,10 @@ def _moved(changes: list[Change]) -> list[Change]:
     has a counterpart in the same class that appears with about the same time.
     """
     own = sorted((each for each in changes if each.kind is not ChangeKind.MACHINE), key=lambda each: -abs(each.delta_ps))
-    partner: dict[PartKey, PartKey] = {}
-    for one, two in _opposite(own):
-        if one.part not in partner and two.part not in partner:
-            partner[one.part], partner[two.part] = two.part, one.part
-    return [replace(each, kind=ChangeKind.MOVED) if each.part in partner else each for each in changes]
-
-
-def _opposite(own: Sequence[Change]) -> Iterator[tuple[Change, Change]]:
-    """Yield pairs of changes in one class of which one grows by about as much as the
-    other shrinks.
-    """
-    for one in own:
-        for two in own:
-            left, larger = abs(one.delta_ps + two.delta_ps), max(abs(one.delta_ps), abs(two.delta_ps))
-            if one.work_class == two.work_class and one.delta_ps * two.delta_ps < 0 and left <= _CANCELS * larger:
-                yield one, two
+    moved: set[PartKey] = set()
+    for one, two in combinations(own, 2):
+        remainder, larger = abs(one.delta_ps + two.delta_ps), max(abs(one.delta_ps), abs(two.delta_ps))
+        opposite = one.work_class == two.work_class and one.delta_ps * two.delta_ps < 0 and remainder <= _CANCELS * larger
+        if opposite and not moved & {one.part, two.part}:
+            moved |= {one.part, two.part}
+    return [replace(each, kind=ChangeKind.MOVED) if each.part in moved else each for each in changes]

@@ -137,8 +137,14 @@ def find_differences(one: Mapping[str, str], two: Mapping[str, str]) -> tuple[Fa
     """Return the facts that differ between two sides, in the order of `FACT_MEANINGS`; a fact that
     one side does not know forbids nothing.
     """
-    told = [(name, one.get(name, ""), two.get(name, "")) for name in dict.fromkeys((*FACT_MEANINGS, *one, *two))]
-    return tuple(_difference(name, here, there) for name, here, there in told if here != there)
+    differences = []
+    for name in dict.fromkeys((*FACT_MEANINGS, *one, *two)):
+        here, there = one.get(name, ""), two.get(name, "")
+        blocks = name in BLOCKING_FACTS and bool(here and there)
+        meaning = FACT_MEANINGS.get(name, "") if blocks or name not in BLOCKING_FACTS else _UNKNOWN
+        if here != there:
+            differences.append(FactDifference(name, here, there, meaning, blocks))
+    return tuple(differences)
 
 
 def find_program_difference(
@@ -155,19 +161,5 @@ def find_program_difference(
     names = scripts if all(scripts) else kinds
     if names[0] == names[1] or not all(names):
         return ()
-    return (
-        FactDifference(
-            PROGRAMS_FACT,
-            names[0],
-            names[1],
-            f"Not comparable: they share {shared_fraction:.0%} of the faster one's time.",
-            True,
-        ),
-    )
-
-
-def _difference(name: str, here: str, there: str) -> FactDifference:
-    forbids = name in BLOCKING_FACTS and bool(here and there)
-    return FactDifference(
-        name, here, there, FACT_MEANINGS.get(name, "") if forbids or name not in BLOCKING_FACTS else _UNKNOWN, forbids
-    )
+    meaning = f"Not comparable: they share {shared_fraction:.0%} of the faster one's time."
+    return (FactDifference(PROGRAMS_FACT, names[0], names[1], meaning, True),)

@@ -14,7 +14,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import field
 
 from outpace._dataclass import dataclass
-from outpace.compare.changes import Change, ChangeKind, sum_changes
+from outpace.compare.changes import PROGRAM_KINDS, Change, ChangeKind, sum_changes
 from outpace.compare.side import INPUT, STEP_SIDE
 from outpace.compare.verdict import Comparison
 from outpace.metrics.facts.op_metrics import DEVICE, HOST
@@ -161,6 +161,6 @@ def _became(place: _Place) -> str:
         return _MOVED
     if not place.before or not place.after:
         return _GONE if place.before else _NEW
-    own = sum(each.delta_ps for each in place.held if each.kind in (ChangeKind.CHANGED, ChangeKind.NEW, ChangeKind.GONE))
+    own = sum(each.delta_ps for each in place.held if each.kind in PROGRAM_KINDS)
     share = own / sum(each.expected_ps for each in place.held)
     return next(word for word, least in _LEAST.items() if share >= least)

@@ -54,41 +54,34 @@ class Gate:
 
 def evaluate_gate(comparison: Comparison, tolerance: float) -> Gate:
     """Return the gate of a comparison for a tolerance (share of a step)."""
+    return Gate(tolerance, *_decide(comparison, tolerance))
+
+
+def _decide(comparison: Comparison, tolerance: float) -> tuple[GateOutcome, str]:
+    """Return the outcome of a gate and its reason."""
+    evidence, bound, rest = comparison.evidence, comparison.bound_share, comparison.unexplained_share
     if comparison.basis is VerdictBasis.IDENTICAL:
-        return Gate(tolerance, GateOutcome.OPEN, "both sides are the same run, so that nothing is compared")
+        return GateOutcome.OPEN, "both sides are the same run, so that nothing is compared"
     if not comparison.is_comparable:
-        what = ", ".join(name for name, *_, forbids in comparison.differences if forbids)
-        return Gate(tolerance, GateOutcome.OPEN, f"the runs cannot be compared, because they differ in {what}")
-    if comparison.basis is VerdictBasis.FEW_SHARED and not comparison.evidence.loop_ratios:
-        return Gate(tolerance, GateOutcome.OPEN, "too few ops are known on both sides to tell the program from the machine")
+        return GateOutcome.OPEN, f"the runs cannot be compared, because they differ in {', '.join(comparison.blocking_facts)}"
+    if comparison.basis is VerdictBasis.FEW_SHARED and not evidence.loop_ratios:
+        return GateOutcome.OPEN, "too few ops are known on both sides to tell the program from the machine"
+    measured = f"the program {format_program_share(comparison)}"
     if comparison.verdict is Verdict.SLOWER and comparison.program_share.low > tolerance:
-        return Gate(tolerance, GateOutcome.FAILED, f"the program {format_program_share(comparison)}")
-    at_most = (
-        "the program "
-        f"{format_program_share(comparison) if comparison.verdict in (Verdict.FASTER, Verdict.SLOWER) else _at_most(comparison)}"
-    )
-    if comparison.bound_share.high > tolerance:
-        beyond = f", and all that is not sure together up to {comparison.bound_share.high:.1%}" if "CI" in at_most else ""
-        return Gate(tolerance, GateOutcome.OPEN, f"{at_most}{beyond}; more captures would tell")
-    rest, limit = math.log1p(comparison.unexplained_share), math.log1p(tolerance)
-    if min(rest, math.log(comparison.ratio)) <= limit + min(comparison.evidence.high_log, 0.0):
-        return Gate(tolerance, GateOutcome.PASSED, at_most)
-    if comparison.machine_may_explain and (
-        comparison.verdict is Verdict.FASTER or rest <= limit + comparison.evidence.expected_log
-    ):
-        return Gate(tolerance, GateOutcome.PASSED, f"{at_most}; what the step takes beyond that is the machine's")
-    takes = (
-        f"{comparison.unexplained_share:.1%} longer"
-        if comparison.unexplained_share >= 0
-        else f"{-comparison.unexplained_share:.1%} less"
-    )
-    slower = "nothing says that the machine is slower" + " by as much" * comparison.evidence.available
-    faster = f"the machine is faster by more: it should take {-math.expm1(comparison.evidence.expected_log):.0%} less"
-    return Gate(
-        tolerance,
-        GateOutcome.OPEN,
-        f"{at_most}, but the step takes {takes} and {slower if comparison.unexplained_share > tolerance else faster}",
-    )
+        return GateOutcome.FAILED, measured
+    is_measured = comparison.verdict in (Verdict.FASTER, Verdict.SLOWER)
+    at_most = measured if is_measured else f"the program adds at most {max(bound.high, 0.0):.1%} of a step"
+    if bound.high > tolerance:
+        beyond = f", and all that is not sure together up to {bound.high:.1%}" if is_measured else ""
+        return GateOutcome.OPEN, f"{at_most}{beyond}; more captures would tell"
+    log_rest, limit = math.log1p(rest), math.log1p(tolerance)
+    if min(log_rest, math.log(comparison.ratio)) <= limit + min(evidence.high_log, 0.0):
+        return GateOutcome.PASSED, at_most
+    if comparison.machine_may_explain and (comparison.verdict is Verdict.FASTER or log_rest <= limit + evidence.expected_log):
+        return GateOutcome.PASSED, f"{at_most}; what the step takes beyond that is the machine's"
+    slower = "nothing says that the machine is slower" + " by as much" * evidence.available
+    faster = f"the machine is faster by more: it should take {-math.expm1(evidence.expected_log):.0%} less"
+    return GateOutcome.OPEN, f"{at_most}, but the step takes {format_growth(rest)} and {slower if rest > tolerance else faster}"
 
 
 def format_program_share(comparison: Comparison) -> str:
@@ -99,5 +92,6 @@ def format_program_share(comparison: Comparison) -> str:
     return f"saves {-value:.1%} of a step (95% CI {-high:.1%} to {-low:.1%})"
 
 
-def _at_most(found: Comparison) -> str:
-    return f"adds at most {max(found.bound_share.high, 0.0):.1%} of a step"
+def format_growth(share: float) -> str:
+    """Format how much longer a step takes, as a share of it."""
+    return f"{share:.1%} longer" if share >= 0 else f"{-share:.1%} less"

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 
 from outpace.compare.changes import MIN_CAPTURES, Change, ChangeKind
 from outpace.compare.facts import EXAMPLES_FACT
+from outpace.compare.gate import format_growth
 from outpace.compare.line_changes import compute_line_changes, find_main_line, find_suspect
 from outpace.compare.machine_model import MIN_PARTS
 from outpace.compare.side import is_waiting
@@ -53,7 +54,7 @@ def _identical(found: Comparison) -> str:
 
 
 def _apart(found: Comparison) -> str:
-    what = ", ".join(name for name, *_, forbids in found.differences if forbids)
+    what = ", ".join(found.blocking_facts)
     return f"Not to be compared by the step: the runs differ in {what}. The step takes {_longer(found.ratio)}{_per_example(found)}."
 
 
@@ -61,7 +62,7 @@ def _per_example(found: Comparison) -> str:
     """Return the sentence on the time per example, where the sides have different numbers of
     examples per step and nothing else forbids the comparison.
     """
-    if [name for name, *_, forbids in found.differences if forbids] != [EXAMPLES_FACT]:
+    if found.blocking_facts != [EXAMPLES_FACT]:
         return ""
     one, two = (int(side.facts[EXAMPLES_FACT]) for side in (found.before, found.after))
     return f", an example {_longer(found.ratio * one / two)}"
@@ -70,9 +71,10 @@ def _per_example(found: Comparison) -> str:
 def _changed(found: Comparison) -> str:
     if found.basis in (VerdictBasis.IN_TURNS, VerdictBasis.FEW_SHARED):
         by = f"{abs(found.program_share.value):.1%}"
+        interval = f"95% CI of the step's ratio {found.ratio_low:.2f} to {found.ratio_high:.2f}"
         shift = found.evidence.log_shift
         machine = f" where the machine alone makes {math.exp(shift):.2f}" if shift else ""
-        return f"{found.after.name} is {by} {found.verdict.value} ({_interval(found)}{machine}); {_as_a_whole(found)}."
+        return f"{found.after.name} is {by} {found.verdict.value} ({interval}{machine}); {_as_a_whole(found)}."
     time = humanize(abs(found.program_share.value) * found.step_expected_ps, Unit.PS)
     share = f"{abs(found.program_share.value):.1%} of a step {'more' if found.program_share.value > 0 else 'less'} ({time})"
     return f"{found.after.name} is {found.verdict.value}: {share}; {_parts(found)}.{_straggler(found)}{_rest(found)}"
@@ -106,7 +108,8 @@ def _straggler(found: Comparison) -> str:
         return ""
     host, change = max(late, key=lambda each: each[1].delta_ps)
     others = [other for other, _ in told if other is not host]
-    if any(2 * _more(other, change) > change.delta_ps for other in others):
+    growths = [next((each.delta_ps for each in other.changes if each.part == change.part), 0.0) for other in others]
+    if any(2 * growth > change.delta_ps for growth in growths):
         return ""
     return (
         f" On {host.after.name} {change.label} {format_change(change)}, "
@@ -119,15 +122,6 @@ def find_slowed_part(host: Comparison) -> Change | None:
     where there is none.
     """
     return max((each for each in host.changes if not is_waiting(each.part)), key=lambda each: each.delta_ps, default=None)
-
-
-def _more(host: Comparison, change: Change) -> float:
-    """Return the growth of the same part on another host, ps."""
-    return next((each.delta_ps for each in host.changes if each.part == change.part), 0.0)
-
-
-def _interval(found: Comparison) -> str:
-    return f"95% CI of the step's ratio {found.ratio_low:.2f} to {found.ratio_high:.2f}"
 
 
 def _beside(found: Comparison) -> str:
@@ -223,4 +217,4 @@ def _listed(texts: Sequence[str]) -> str:
 
 
 def _longer(ratio: float) -> str:
-    return f"{ratio - 1:.1%} longer" if ratio >= 1 else f"{1 - ratio:.1%} less"
+    return format_growth(ratio - 1)

@@ -12,8 +12,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from outpace.compare.changes import Change, ChangeKind, compute_change, mark_significant
-from outpace.compare.means import Mean, combine_means
-from outpace.compare.sampled_lines import SampledLine, group_by_line
+from outpace.compare.sampled_lines import SampledLine, group_by_line, line_mean
 from outpace.compare.side import PYTHON, STEP_SIDE
 from outpace.compare.verdict import Comparison
 
@@ -24,13 +23,13 @@ _MOST = 0.5  # minimum share of a part's change that a line must make to be name
 def compute_line_changes(comparison: Comparison) -> tuple[Change, ...]:
     """Return the change of each line, the largest first; empty where a side has no samples."""
     factor = comparison.factors.get(PYTHON)
-    one, two = (group_by_line(side.captures) for side in (comparison.before, comparison.after))
+    one, two = (group_by_line(capture.lines for capture in side.captures) for side in (comparison.before, comparison.after))
     if not one or not two or factor is None:
         return ()
     changes = []
     for key in dict.fromkeys((*one, *two)):
         here, there = one.get(key) or two[key], two.get(key) or one[key]
-        before, after = (_mean(side.get(key, (None,)), comparison.before.capture_log_sd) for side in (one, two))
+        before, after = (line_mean(side.get(key, (None,)), comparison.before.capture_log_sd) for side in (one, two))
         changes.append(compute_change((PYTHON_LOCATION, key[1], _name(here)), _name(there), PYTHON, before, after, factor))
     return tuple(sorted(mark_significant(changes, comparison.step_before.value), key=lambda each: -abs(each.delta_ps)))
 
@@ -47,10 +46,6 @@ def find_main_line(change: Change, lines: Sequence[Change]) -> Change | None:
 
 def _name(told: Sequence[SampledLine | None]) -> str:
     return next(line.name for line in told if line is not None)
-
-
-def _mean(told: Sequence[SampledLine | None], between: float) -> Mean:
-    return combine_means([(line.time_ps, line.error_ps) if line is not None else (0.0, 0.0) for line in told], between)
 
 
 def find_suspect(comparison: Comparison, growth_ps: float) -> tuple[Change | None, Change | None]:

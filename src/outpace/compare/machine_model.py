@@ -28,9 +28,9 @@ import numpy as np
 
 from outpace._dataclass import dataclass
 from outpace.compare.facts import MIN_SHARED_TIME
-from outpace.compare.means import PRIOR_WEIGHT
 from outpace.compare.side import ON_DEVICE, PartKey
 from outpace.model.arrays import Values
+from outpace.stats.means import PRIOR_WEIGHT
 
 MIN_PART_SHARE = 0.002  # minimum share of a step for a part to contribute to the factor of its class
 # prior sd of log ratios within a class, by whether devices run: on a host's cores, on devices

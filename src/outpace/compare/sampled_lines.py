@@ -4,17 +4,16 @@ from __future__ import annotations
 
 import math
 from collections import defaultdict
-from collections.abc import Sequence
-from typing import Protocol
+from collections.abc import Iterable, Sequence
 
 from outpace._dataclass import dataclass
 from outpace.metrics.cluster.program_groups import main_program_hosts
 from outpace.metrics.facts.python_lines import python_lines
 from outpace.metrics.facts.python_samples import OUTPACE
 from outpace.metrics.source_line import format_source_line
+from outpace.model.interval import NORMAL_95
+from outpace.stats.means import Mean, combine_means
 from outpace.timeline import Run
-
-_Z = 1.96  # standard errors in half of a 95% interval, which the share of a line comes with
 
 
 @dataclass(frozen=True)
@@ -34,27 +33,19 @@ class SampledLine:
     error_ps: float
 
 
-class HasLines(Protocol):
-    """A capture with its lines of Python, which are empty where it was not sampled."""
-
-    @property
-    def lines(self) -> tuple[SampledLine, ...]:
-        """Return the sampled lines."""
-
-
-def group_by_line(captures: Sequence[HasLines]) -> dict[tuple[str, str], list[SampledLine | None]]:
-    """Return each line, by (function, code), with its times in the captures that were sampled; None
-    where a capture has no sample of it.
+def group_by_line(captures: Iterable[Sequence[SampledLine]]) -> dict[tuple[str, str], list[SampledLine | None]]:
+    """Return each line, by (function, code), as it is in each capture that was sampled; None where
+    a capture has no sample of it. `captures` are the lines of each.
     """
-    known = [{(line.function, line.code): line for line in capture.lines} for capture in captures if capture.lines]
+    known = [{(line.function, line.code): line for line in lines} for lines in captures if lines]
     return {key: [lines.get(key) for lines in known] for key in dict.fromkeys(key for lines in known for key in lines)}
 
 
-def _whole(time: float, error: float) -> tuple[float, float]:
-    """Round a time and its error to the precision of baselines, so that a capture equals its copy
-    in a baseline.
+def line_mean(lines: Sequence[SampledLine | None], log_sd: float) -> Mean:
+    """Return the mean time of one line over captures, ps per step; None is a capture without a
+    sample of it.
     """
-    return float(round(time)), float(round(error))
+    return combine_means([(line.time_ps, line.error_ps) if line is not None else (0.0, 0.0) for line in lines], log_sd)
 
 
 def compute_sampled_lines(run: Run) -> tuple[SampledLine, ...]:
@@ -63,25 +54,22 @@ def compute_sampled_lines(run: Run) -> tuple[SampledLine, ...]:
     """
     table = python_lines(run)
     hosts = [host for host in main_program_hosts(run) if len(table.filter_by("host", host))]
-    names: dict[tuple[str, str], tuple[str, str]] = {}
-    told: dict[tuple[str, str], list[tuple[float, float]]] = defaultdict(list)
+    names: dict[tuple[str, str], str] = {}
+    estimates: dict[tuple[str, str], list[tuple[float, float]]] = defaultdict(list)
     for row in table.filter_by("host", *hosts).records():
         if row["python_share"] <= 0:
             continue
         place = format_source_line(row["file"], row["line"])
         key = row["function"], row["text"] or place
-        name = "the capture itself" if row["who"] == OUTPACE else f"{place} {row['function']}"
-        names.setdefault(key, (name, row["text"]))
+        names.setdefault(key, "the capture itself" if row["who"] == OUTPACE else f"{place} {row['function']}")
         step = row["self_ps"] / row["share"]
         # the standard error of a count grows with its square root
-        error = (row["high"] - row["low"]) / (2 * _Z) * math.sqrt(row["python_share"] / row["share"])
-        told[key].append((row["python_share"] * step / len(hosts), error * step / len(hosts)))
+        error = (row["high"] - row["low"]) / (2 * NORMAL_95) * math.sqrt(row["python_share"] / row["share"])
+        estimates[key].append((row["python_share"] * step / len(hosts), error * step / len(hosts)))
+    # times and errors have the precision of baselines, so that a capture equals its copy in one
     return tuple(
         SampledLine(
-            key[0],
-            key[1],
-            names[key][0],
-            *_whole(math.fsum(time for time, _ in parts), math.hypot(*(error for _, error in parts))),
+            *key, names[key], float(round(math.fsum(time for time, _ in parts))), float(round(math.hypot(*(error for _, error in parts)))),
         )
-        for key, parts in told.items()
-    )
+        for key, parts in estimates.items()
+    )  # fmt: skip

@@ -15,7 +15,6 @@ from outpace._dataclass import dataclass
 from outpace._lazy import compile_lazily
 from outpace.compare.evidence import Machine, compute_machine
 from outpace.compare.facts import compute_facts, find_conflicts, find_program_difference, merge_facts
-from outpace.compare.means import CAPTURE_LOG_SD, Mean, combine_means, mean_with_error
 from outpace.compare.pairs import PartKey as PartKey
 from outpace.compare.pairs import pair_parts
 from outpace.compare.sampled_lines import SampledLine, compute_sampled_lines
@@ -30,6 +29,7 @@ from outpace.metrics.views.host_time import WAITING, time_without_ops
 from outpace.model import Category, UsageError
 from outpace.model.arrays import Values
 from outpace.model.units import format_count
+from outpace.stats.means import CAPTURE_LOG_SD, Mean, combine_means, mean_with_error
 from outpace.timeline import Run
 
 PYTHON, DENSE, ELEMENTWISE = "Python and gaps", "dense ops", "other ops"

@@ -3,7 +3,7 @@
 Two measures show what the program adds to a step. The *parts* measure the time of the parts that
 leave their class of work (`changes.py`); the *step* measures how much longer it takes as a whole,
 which is the program's as far as it is not the machine's. Which measure is used depends on what is
-known: `BASES` is the table, and the first row that applies is the comparison's basis.
+known: the first `VerdictBasis` that applies is the comparison's.
 
 Three rules hold for every basis. A verdict never contradicts the step's own ratio, unless the
 machine is known to be slower, or faster, by as much. Time that nothing explains is attributed
@@ -15,7 +15,7 @@ adds: the headline and the gate read the same one.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from enum import Enum
 
@@ -37,18 +37,18 @@ from outpace.compare.changes import (
 from outpace.compare.evidence import MachineEvidence, compare_machines
 from outpace.compare.facts import FactDifference, find_differences, find_program_difference
 from outpace.compare.machine_model import CLASS_LOG_SD, MIN_PARTS_OWN_FACTOR, Factor, PartRow, fit_machine_model
-from outpace.compare.means import Mean, log_ratio_half_width
 from outpace.compare.pairs import pair_parts
 from outpace.compare.side import PartKey, Side, classify_part
 from outpace.model import Category, UsageError
-from outpace.tune.trial.statistics import LEVEL, student
+from outpace.model.interval import NORMAL_95
+from outpace.stats.intervals import LEVEL, student
+from outpace.stats.means import Mean, log_ratio_half_width
 
 MIN_EFFECT = 0.05  # maximum change, as a share of a step, for the verdict "no difference"
 # minimum share of the log of the step's ratio that all work has in common, for the step to follow
 # the machine
 _FOLLOWS = 0.5
 _AGAINST = math.log(1.05)  # log of the step's ratio that may contradict a verdict where the machine is unknown
-_HALF = 1.96  # standard errors in half of a 95% interval of a normal number
 
 
 class Verdict(str, Enum):
@@ -75,96 +75,39 @@ class VerdictBasis(Enum):
     PARTS = "the parts speak"
 
 
-@dataclass(frozen=True, eq=False)
-class BasisInputs:
-    """Inputs that decide the basis of a comparison.
-
-    is_identical: whether both sides are the same captures
-    is_incomparable: whether the sides differ in a fact that forbids a comparison
-    machine_ruled_out: whether captures in turns rule out the machine
-    too_few_shared: whether the sides share too little for parts to be evidence
-    parts_share: time that the changed parts add, as a share of a step
-    step_share: time that the step as a whole takes beyond the machine, as a share of a step
-    bound_share: least and most that all parts add, including the differences between classes of
-      work
-    """
-
-    is_identical: bool
-    is_incomparable: bool
-    machine_ruled_out: bool
-    too_few_shared: bool
-    parts_share: ShareEstimate
-    step_share: ShareEstimate
-    bound_share: ShareEstimate
-
-    @property
-    def step_exceeds_parts(self) -> bool:
-        """Whether the step significantly changed by more than the parts, in the same direction."""
-        return self.step_share.low > self.parts_share.high >= 0 or self.step_share.high < self.parts_share.low <= 0
-
-    @property
-    def step_contradicts_parts(self) -> bool:
-        """Whether the step significantly changed by something else than the parts show."""
-        return self.parts_share.low > self.step_share.high or self.parts_share.high < self.step_share.low
-
-
 @dataclass(frozen=True)
-class _Row:
-    """A row of the table of bases.
+class Measure:
+    """What the program adds to a step, by the measure that the basis names.
 
-    state: the basis
-    applies: whether the basis applies
-    program: measure of what the program adds
-    bound: bounds of that measure
-    supports: condition for a verdict: none, that the parts together changed significantly, or that
-      the step also changed significantly in their direction
+    basis: state of knowledge about the sides
+    program_share: time that the program adds, as a share of `step_expected_ps`
+    bound_share: the same share with all changes that are not significant
+    supported: whether the condition of the basis for a verdict is met: none, that the parts
+      together changed significantly, or that the step also did in their direction
     """
 
-    state: VerdictBasis
-    applies: Callable[[BasisInputs], bool]
-    program: Callable[[BasisInputs], ShareEstimate]
-    bound: Callable[[BasisInputs], ShareEstimate]
-    supports: Callable[[BasisInputs], bool]
+    basis: VerdictBasis
+    program_share: ShareEstimate
+    bound_share: ShareEstimate
+    supported: bool
 
 
-def _parts(found: BasisInputs) -> ShareEstimate:
-    return found.parts_share
+def _choose_measure(parts: ShareEstimate, step: ShareEstimate, bound: ShareEstimate) -> Measure:
+    """Return the measure for two sides that can be compared by their parts.
 
-
-def _whole(found: BasisInputs) -> ShareEstimate:
-    return found.step_share
-
-
-def _sure(found: BasisInputs) -> bool:
-    """Whether the parts together changed significantly."""
-    return found.parts_share.excludes_zero
-
-
-def _bears(found: BasisInputs) -> bool:
-    """Whether the step changed significantly in the direction of the parts."""
-    return (
-        found.parts_share.excludes_zero
-        and found.step_share.excludes_zero
-        and found.parts_share.value * found.step_share.value > 0
-    )
-
-
-BASES = (
-    _Row(VerdictBasis.IDENTICAL, lambda found: found.is_identical, lambda _: ZERO_SHARE, lambda _: ZERO_SHARE, lambda _: False),
-    _Row(VerdictBasis.APART, lambda found: found.is_incomparable, _whole, _whole, lambda _: False),
-    _Row(VerdictBasis.IN_TURNS, lambda found: found.machine_ruled_out, _whole, _whole, lambda _: True),
-    _Row(VerdictBasis.FEW_SHARED, lambda found: found.too_few_shared, _whole, _whole, lambda _: True),
-    _Row(
-        VerdictBasis.MORE,
-        lambda found: found.step_exceeds_parts,
-        _parts,
-        lambda found: found.parts_share.union(found.step_share).union(found.bound_share),
-        _sure,
-    ),
-    _Row(VerdictBasis.BESIDE, lambda found: found.step_contradicts_parts, _whole, _whole, _bears),
-    _Row(VerdictBasis.COARSE, lambda found: found.parts_share.half_width > found.step_share.half_width, _whole, _whole, _sure),
-    _Row(VerdictBasis.PARTS, lambda _: True, _parts, lambda found: found.parts_share.union(found.bound_share), _sure),
-)
+    parts: time that the changed parts add, as a share of a step
+    step: time that the step as a whole takes beyond the machine, as a share of a step
+    bound: least and most that all parts add, including the differences between classes of work
+    """
+    changed = parts.excludes_zero
+    if step.low > parts.high >= 0 or step.high < parts.low <= 0:
+        return Measure(VerdictBasis.MORE, parts, parts.union(step).union(bound), changed)
+    if parts.low > step.high or parts.high < step.low:
+        same_direction = step.excludes_zero and parts.value * step.value > 0
+        return Measure(VerdictBasis.BESIDE, step, step, changed and same_direction)
+    if parts.half_width > step.half_width:
+        return Measure(VerdictBasis.COARSE, step, step, changed)
+    return Measure(VerdictBasis.PARTS, parts, parts.union(bound), changed)
 
 
 @dataclass(frozen=True, eq=False)
@@ -173,7 +116,7 @@ class Comparison:
 
     before, after: the sides
     min_effect: change of a step up to which the verdict is "no difference", as a share
-    basis: the row of `BASES` that applies
+    basis: state of knowledge about the sides, which decides how the program's change is measured
     step_before, step_after: step times
     step_expected_ps: expected time of the first program's step if every change common to all of its
       work were due to the second side's machine, ps
@@ -215,6 +158,11 @@ class Comparison:
     def is_comparable(self) -> bool:
         """Whether a difference can be attributed to the program at all."""
         return self.basis is not VerdictBasis.APART
+
+    @property
+    def blocking_facts(self) -> list[str]:
+        """Names of the facts that forbid a comparison."""
+        return [difference.name for difference in self.differences if difference.blocks]
 
     @property
     def max_program_share(self) -> float:
@@ -368,22 +316,21 @@ def compare(before: Side, after: Side, min_effect: float = MIN_EFFECT, *, in_tur
     differs = find_differences(before.facts, after.facts) + find_program_difference(
         before.facts, after.facts, explanation.shared_fraction
     )
-    ratios = (two.value / one.value, low, high)
-    measurement = BasisInputs(
-        identical,
-        any(difference.blocks for difference in differs),
-        ruled_out,
-        explanation.too_few_shared,
-        compute_share([each for each in changes if each.kind is not ChangeKind.MACHINE], step),
-        clamp_share(*(ratio * one.value / step - 1 for ratio in ratios)),
-        _every(changes, explanation.factors, step, known.log_shift),
-    )
-    row = next(row for row in BASES if row.applies(measurement))
+    whole = clamp_share(*(ratio * one.value / step - 1 for ratio in (two.value / one.value, low, high)))
+    if identical:
+        measure = Measure(VerdictBasis.IDENTICAL, ZERO_SHARE, ZERO_SHARE, False)
+    elif any(difference.blocks for difference in differs):
+        measure = Measure(VerdictBasis.APART, whole, whole, False)
+    elif ruled_out or explanation.too_few_shared:
+        measure = Measure(VerdictBasis.IN_TURNS if ruled_out else VerdictBasis.FEW_SHARED, whole, whole, True)
+    else:
+        parts = compute_share([each for each in changes if each.kind is not ChangeKind.MACHINE], step)
+        measure = _choose_measure(parts, whole, _every(changes, explanation.factors, step, known.log_shift))
     changes.sort(key=lambda each: -abs(each.delta_ps))
     categories = {each: (before.category_mean(each), after.category_mean(each)) for each in Category}
     return Comparison(
-        before, after, min_effect, row.state, one, two, step, low, high, row.program(measurement), row.bound(measurement),
-        row.supports(measurement), known, tuple(changes), explanation.factors, differs, categories,
+        before, after, min_effect, measure.basis, one, two, step, low, high, measure.program_share, measure.bound_share,
+        measure.supported, known, tuple(changes), explanation.factors, differs, categories,
     )  # fmt: skip
 
 
@@ -426,7 +373,7 @@ def _every(changes: Sequence[Change], factors: Mapping[str, Factor], step: float
     parts = compute_share_bounds(changes, step)
     known = {work: factor for work, factor in factors.items() if factor.part_count >= MIN_PARTS_OWN_FACTOR}
     logs = [outside, *(factor.log_factor for factor in known.values())]
-    least, most = min(logs) + _HALF * CLASS_LOG_SD, max(logs) - _HALF * CLASS_LOG_SD
+    least, most = min(logs) + NORMAL_95 * CLASS_LOG_SD, max(logs) - NORMAL_95 * CLASS_LOG_SD
     low = high = 0.0
     for work, factor in known.items():
         before = math.fsum(each.before.value for each in changes if each.work_class == work) / step

@@ -84,7 +84,7 @@ def leave_one_out_medians(samples: npt.NDArray[np.float64]) -> npt.NDArray[np.fl
 # Number of samples above which the normal approximation (of a ratio: the delta method) is as good
 # as the bootstrap, and needs no draws
 _MANY = 5000
-_Z = 1.96  # quantile of the normal distribution for a 95% interval
+NORMAL_95 = 1.96  # standard errors in half of a 95% interval of a normal number
 
 
 @lru_cache(maxsize=8)
@@ -118,7 +118,7 @@ def bootstrap_mean(samples: ArrayLike, unit: Unit, meaning: str) -> Interval:
         point = float(values[0]) if values.size else 0.0
         return Interval(point, point, unit, meaning)
     if values.size > _MANY:
-        half = _Z * float(values.std(ddof=1)) / values.size**0.5
+        half = NORMAL_95 * float(values.std(ddof=1)) / values.size**0.5
         return Interval(float(values.mean()) - half, float(values.mean()) + half, unit, meaning)
     means = values[_resamples(values.size)].mean(axis=1)
     low, high = quantiles(means, 0.025, 0.975)
@@ -137,7 +137,7 @@ def bootstrap_saving(part: ArrayLike, whole: ArrayLike, meaning: str) -> tuple[I
         return Interval(0.0, 0.0, Unit.PS, meaning), Interval(0.0, 0.0, Unit.FRACTION, meaning)
     if steps.size > _MANY:
         ratio = float(parts.sum() / steps.sum())
-        half = _Z * float(np.sqrt(np.mean((parts - ratio * steps) ** 2) / steps.size) / steps.mean())
+        half = NORMAL_95 * float(np.sqrt(np.mean((parts - ratio * steps) ** 2) / steps.size) / steps.mean())
         share = Interval(max(0.0, ratio - half), ratio + half, Unit.FRACTION, meaning)
         return share.scale(float(steps.mean()), Unit.PS), share
     draws = _resamples(steps.size)

@@ -13,6 +13,7 @@ from collections.abc import Sequence
 from dataclasses import field, replace
 
 from outpace._dataclass import dataclass
+from outpace.stats.ratios import Estimate
 from outpace.tune.same import Judgement, Original, Standing
 from outpace.tune.searched import Searched, Stack
 from outpace.tune.starts import Forks
@@ -21,7 +22,6 @@ from outpace.tune.texts.place import Place
 from outpace.tune.trial.engine import Watch, run_experiment
 from outpace.tune.trial.record import Decision, Experiment, Protocol
 from outpace.tune.trial.script import Command, ScriptArm, room
-from outpace.tune.trial.statistics import Estimate
 
 TODAY = "as it is"
 COMPARED = 15.0  # seconds of steps that are compared

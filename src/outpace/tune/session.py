@@ -28,8 +28,8 @@ from outpace.tune.trial.script import Command
 if TYPE_CHECKING:
     from outpace.model.page import Page
     from outpace.model.report import Report
+    from outpace.stats.ratios import Estimate
     from outpace.tune.trial.record import Experiment
-    from outpace.tune.trial.statistics import Estimate
 
 BUDGET = 140.0  # seconds, preparations included: enough for about three races of half a dozen variants
 REQUIRED = (Standing.COMPARED.value, Standing.PROVEN.value)  # of what is kept

@@ -12,14 +12,15 @@ import pytest
 from outpace.compare.changes import ChangeKind
 from outpace.compare.gate import GateOutcome, evaluate_gate
 from outpace.compare.headline import render_headline
-from outpace.compare.means import benjamini_hochberg, combine_means, mean_with_error, two_sided_p_value
 from outpace.compare.page import build_page, build_report
 from outpace.compare.pairs import pair_parts
 from outpace.compare.side import COPIES, DENSE, ELEMENTWISE, INPUT, ON_DEVICE, PYTHON, PartKey, Side, classify_part
 from outpace.compare.verdict import Comparison, Verdict, compare
 from outpace.model import UsageError
 from outpace.report import html, json_, json_reader, markdown, terminal
-from outpace.tune.trial.statistics import TRIMMED
+from outpace.stats.discoveries import benjamini_hochberg, two_sided_p_value
+from outpace.stats.intervals import TRIMMED
+from outpace.stats.means import combine_means, mean_with_error
 from tests.unit.compare.sides import PYTHON as GAPS
 from tests.unit.compare.sides import STEP, program, side, sides
 

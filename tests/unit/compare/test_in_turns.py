@@ -16,10 +16,10 @@ from scipy import stats
 from outpace.compare import GateOutcome, Side, Verdict, build_report, compare, evaluate_gate
 from outpace.compare.evidence import CALIBRATION_LOOPS, Machine
 from outpace.compare.headline import render_headline
-from outpace.compare.means import log_ratio_half_width
 from outpace.compare.side import PartKey
 from outpace.compare.verdict import VerdictBasis
 from outpace.report import terminal
+from outpace.stats.means import log_ratio_half_width
 from tests.unit.compare.sides import PYTHON, STEP, program, sides
 from tests.unit.compare.test_compare import rng
 

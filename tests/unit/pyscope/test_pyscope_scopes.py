@@ -38,11 +38,11 @@ def test_parameters_come_in_their_order() -> None:
 def test_python_knows_a_function_by_its_first_decorator() -> None:
     names: dict[str, int] = {"start": 0, "limit": 0}
     exec(compile(TEXT.replace("@cached(limit)", "@(lambda function: function)"), "<text>", "exec"), names)
-    assert code_line(OUTER) == names["outer"].__code__.co_firstlineno == 1  # type: ignore[attr-defined]
+    assert code_line(OUTER) == names["outer"].__code__.co_firstlineno == 1  # type: ignore[arg-type, attr-defined]
 
 
 def test_the_scope_around_a_node_is_the_innermost_one() -> None:
-    inner = OUTER.body[2]
+    inner = OUTER.body[2]  # type: ignore[attr-defined]
     assert isinstance(inner, ast.FunctionDef)
     assert enclosing_scope(TREE, inner.body[0]) is inner
     assert enclosing_scope(ast.parse(""), ast.Pass()).__class__ is ast.Module

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import pytest
 
+from outpace.stats.ratios import Estimate
 from outpace.tune.climb.candidates import Candidate
 from outpace.tune.climb.choice import MOST_AT_ONCE, ROUNDS, Budget, Choice
 from outpace.tune.climb.limits import SCREEN, Limits
 from outpace.tune.risk import Risk
 from outpace.tune.trial import Arm, run_experiment
 from outpace.tune.trial.record import Decision, Phase, Verdict
-from outpace.tune.trial.statistics import Estimate
 from tests.unit.tune.simulated import Machine
 
 

@@ -9,9 +9,9 @@ from dataclasses import replace
 
 import pytest
 
+from outpace.stats.ratios import Estimate
 from outpace.tune.climb.limits import INPUT, MODEL, TODAY, Limits, limits_of
 from outpace.tune.trial import Arm, Phase, Protocol, Work, run_experiment
-from outpace.tune.trial.statistics import Estimate
 from tests.unit.tune.simulated import Machine
 
 

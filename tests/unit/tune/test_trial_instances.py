@@ -10,6 +10,8 @@ from typing import Any
 import pytest
 
 from outpace.model import UsageError
+from outpace.stats.planning import Costs, Noise, plan_comparison
+from outpace.stats.random_effects import Spread
 from outpace.tune.trial import (
     Arm,
     Decision,
@@ -19,8 +21,6 @@ from outpace.tune.trial import (
     judge,
     run_experiment,
 )
-from outpace.tune.trial.instances import Spread
-from outpace.tune.trial.planning import Costs, Noise, planned
 from outpace.tune.trial.record import Trial
 from outpace.tune.trial.verdict import spreads
 from tests.unit.tune.simulated import STEP, Machine
@@ -85,10 +85,10 @@ def test_more_processes_are_started_before_the_first_fresh_round_where_that_deci
 def test_the_cheapest_numbers_that_would_show_an_effect_are_planned() -> None:
     calm, wild = Noise(1e-6, 9e-4), Noise(4e-4, 9e-4)
     costs = Costs(start=5.0, round=0.3)
-    assert planned(calm, costs, 100.0, 0.10, 1.28, 8, 60) == (2, 8)
-    few, many = (planned(noise, costs, 100.0, 0.05, 1.28, 8, 60)[0] for noise in (calm, wild))
+    assert plan_comparison(calm, costs, 100.0, 0.10, 1.28, 8, 60) == (2, 8)
+    few, many = (plan_comparison(noise, costs, 100.0, 0.05, 1.28, 8, 60)[0] for noise in (calm, wild))
     assert few == 2 < many
-    assert planned(wild, costs, 3.0, 0.03, 1.28, 8, 60) == (2, 8)  # nothing is paid for: the least
+    assert plan_comparison(wild, costs, 3.0, 0.03, 1.28, 8, 60) == (2, 8)  # nothing is paid for: the least
     assert Noise.of([Spread(9e-4, 6, 1e-4, 9, 0.0)]).between == pytest.approx(8e-4, rel=0.1)
 
 

@@ -11,7 +11,10 @@ import numpy as np
 import pytest
 
 from outpace.model import Unit, bootstrap_mean
-from outpace.tune.trial.statistics import autocorrelation, compare, estimate, log_ratios, rounds_needed, student
+from outpace.stats.autocorrelation import autocorrelation
+from outpace.stats.intervals import student
+from outpace.stats.planning import rounds_needed
+from outpace.stats.ratios import compare_rounds, estimate_ratio, log_ratios
 
 
 @pytest.mark.parametrize(
@@ -25,20 +28,20 @@ def test_quantiles_are_those_of_the_tables(level: float, freedom: int, quantile:
 
 def test_only_common_rounds_are_paired() -> None:
     assert log_ratios({0: 1.0, 1: 2.0, 3: 4.0}, {1: 4.0, 2: 1.0, 3: 4.0}) == pytest.approx([math.log(2), 0.0])
-    assert compare({0: 1.0}, {0: 2.0}) is None
+    assert compare_rounds({0: 1.0}, {0: 2.0}) is None
 
 
 def test_a_drift_that_both_arms_see_cancels() -> None:
     base = {at: 100.0 * 1.1**at for at in range(10)}
-    found = compare(base, {at: 1.05 * rate for at, rate in base.items()})
+    found = compare_rounds(base, {at: 1.05 * rate for at, rate in base.items()})
     assert found is not None
     assert (found.low, found.ratio, found.high) == pytest.approx((1.05, 1.05, 1.05))
 
 
 def test_single_blocks_hit_by_a_neighbour_do_not_decide() -> None:
     logs = [0.01 * (-1) ** at for at in range(20)]
-    quiet = estimate(logs)
-    hit = estimate([*logs[:17], math.log(0.4), math.log(0.5), math.log(0.3)])
+    quiet = estimate_ratio(logs)
+    hit = estimate_ratio([*logs[:17], math.log(0.4), math.log(0.5), math.log(0.3)])
     assert quiet is not None and hit is not None
     assert abs(math.log(hit.ratio)) < 0.01
     assert hit.contains(1.0)
@@ -58,7 +61,7 @@ def coverage(rounds: int, races: int = 400) -> tuple[float, float, float, float]
         for _ in range(rounds):
             hits = [0.47 * (source.random() < 0.1) for _ in range(2)]
             logs.append(source.gauss(0, 0.1) + hits[0] - hits[1])
-        found = estimate(logs)
+        found = estimate_ratio(logs)
         assert found is not None
         ours += found.contains(1.0)
         interval = bootstrap_mean(logs, Unit.RATIO, "")
@@ -99,8 +102,8 @@ def alike(rounds: int, likeness: float, races: int = 400) -> tuple[float, float]
         for _ in range(rounds - 1):
             logs.append(likeness * logs[-1] + math.sqrt(1 - likeness**2) * source.gauss(0, 0.1))
         found, alone = (
-            compare(dict.fromkeys(range(rounds), 1.0), {at: math.exp(log) for at, log in enumerate(logs)}),
-            estimate(logs),
+            compare_rounds(dict.fromkeys(range(rounds), 1.0), {at: math.exp(log) for at, log in enumerate(logs)}),
+            estimate_ratio(logs),
         )
         assert found is not None and alone is not None
         regarded += found.contains(1.0)
@@ -120,7 +123,7 @@ def test_a_planned_number_of_rounds_is_enough() -> None:
     needed = rounds_needed(0.13, math.log(1.1), 1.28)
     source, found = random.Random(1), 0
     for _ in range(200):
-        result = estimate([source.gauss(math.log(1.1), 0.13) for _ in range(needed)])
+        result = estimate_ratio([source.gauss(math.log(1.1), 0.13) for _ in range(needed)])
         found += result is not None and result.low > 1
     assert 20 <= needed <= 22
     assert found >= 160

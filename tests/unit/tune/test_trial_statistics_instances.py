@@ -12,17 +12,11 @@ import numpy as np
 import pytest
 from scipy import integrate, optimize, stats
 
-from outpace.tune.trial.instances import (
-    FALLING,
-    TYPICAL,
-    Rates,
-    Spread,
-    compare_instances,
-    inflated,
-    smallest_shown,
-    spread_of,
-)
-from outpace.tune.trial.statistics import Estimate
+from outpace.stats.autocorrelation import inflated_variance
+from outpace.stats.instances import Rates, compare_instances, spread_of
+from outpace.stats.planning import minimal_detectable_effect
+from outpace.stats.random_effects import FALLING, TYPICAL, Spread
+from outpace.stats.ratios import Estimate
 from tests.unit.tune.simulated import NOISE, exact, processes
 
 
@@ -153,12 +147,12 @@ def test_the_variance_of_a_mean_of_alike_values_is_that_of_its_covariances() -> 
         covariance = rho ** np.abs(np.subtract.outer(np.arange(rounds), np.arange(rounds)))
         centred = np.eye(rounds) - 1 / rounds
         own = float(np.trace(centred @ covariance) / (rounds - 1)) / rounds  # what a sample's variance is in the mean
-        assert inflated(own, rho, rounds) == pytest.approx(float(covariance.mean()))
+        assert inflated_variance(own, rho, rounds) == pytest.approx(float(covariance.mean()))
     assert math.exp(-0.5 / FALLING) > 0.2  # rho of 0.5 is no surprise
 
 
 def test_the_smallest_gain_is_shown_as_often_as_it_says() -> None:
-    gain = float(np.median([smallest_shown(each) for each in races(200, 5, 2, 15, 0.01, 0.0)]))
+    gain = float(np.median([minimal_detectable_effect(each) for each in races(200, 5, 2, 15, 0.01, 0.0)]))
     shown = [each.low > 1 for each in races(200, 5, 2, 15, 0.01, 0.0, gain=math.log1p(gain))]
     assert 0.7 <= sum(shown) / 200 <= 0.9
 

@@ -10,12 +10,12 @@ from typing import Any
 
 from outpace.model import Command, Report
 from outpace.report import terminal
+from outpace.stats.ratios import Estimate
 from outpace.tune.climb.limits import Limits
 from outpace.tune.climb.outcome import NOT_RACED, OPT_IN, USED_UP, Climbed, Tried
 from outpace.tune.pages.tuning import report_of
 from outpace.tune.searched import Searched
 from outpace.tune.texts.place import Place
-from outpace.tune.trial.statistics import Estimate
 
 MAP = Tried("parallel_map", "Run the map's function in parallel", OPT_IN, "", "", (1.3, 1.2, 1.4), "statistical")
 CACHE = Tried("cache_any_order", "Cache in memory, shuffle behind", OPT_IN, "", "", (5.7, 5.3, 6.1), "order")

@@ -29,6 +29,7 @@ from outpace.metrics.facts.thread_states import isin_events, thread_states
 from outpace.metrics.source_line import format_source_line
 from outpace.model import Row, Table, TableType
 from outpace.model.arrays import Codes, Indices, Numbers, Picoseconds
+from outpace.model.interval import NORMAL_95
 from outpace.timeline import Run, Timeline
 from outpace.timeline.steady_state import find_period
 
@@ -37,7 +38,6 @@ from outpace.timeline.steady_state import find_period
 _CALLS = 0.2
 _STRAY = 0.05  # minimum share of all samples of a line, for the same reason
 _SELDOM = 0.7  # share of a line's time in slow steps from which it is an evaluation or a checkpoint, not a part of the step
-_Z = 1.96  # standard normal quantile of a two-sided 95% interval
 # Functions in which Python waits for a result.
 _WAITING_CALLS = (
     "_value",
@@ -227,9 +227,9 @@ def wilson_interval(share: float, sample_count: float) -> tuple[float, float]:
     """
     if sample_count <= 0:
         return 0.0, 1.0
-    square = _Z * _Z / sample_count
+    square = NORMAL_95 * NORMAL_95 / sample_count
     middle = (share + square / 2) / (1 + square)
-    half = _Z * math.sqrt(share * (1 - share) / sample_count + square / (4 * sample_count)) / (1 + square)
+    half = NORMAL_95 * math.sqrt(share * (1 - share) / sample_count + square / (4 * sample_count)) / (1 + square)
     return max(0.0, middle - half), min(1.0, middle + half)
 
 

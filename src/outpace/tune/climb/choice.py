@@ -9,10 +9,10 @@ from collections.abc import Callable, Sequence
 from dataclasses import field
 
 from outpace._dataclass import dataclass
+from outpace.stats.ratios import Estimate
 from outpace.tune.climb.candidates import Candidate
 from outpace.tune.climb.limits import SCREEN, Limits
 from outpace.tune.trial.record import Decision, Experiment, Verdict
-from outpace.tune.trial.statistics import Estimate
 
 FAR = 1.5  # times as fast alone as together
 LITTLE = 1.15  # times as fast without any input: less is not worth a race of the input, where that is far from its limit

@@ -5,8 +5,8 @@ from __future__ import annotations
 import math
 
 from outpace._dataclass import dataclass
+from outpace.stats.ratios import Estimate, compare_rounds
 from outpace.tune.trial.record import Experiment, Phase, Protocol
-from outpace.tune.trial.statistics import Estimate, compare
 
 TODAY, MODEL, INPUT = "as it is", "model alone", "input alone"
 MATTERS = 0.03  # of a step: less is called no difference
@@ -73,10 +73,10 @@ def limits_of(experiment: Experiment, rate: dict[int, float], alone: tuple[str, 
         middle(turns),
         middle(bound),
         decided,
-        compare(rate, model),
-        compare(rate, reading),
-        compare(rate, turns),
-        compare(rate, bound),
+        compare_rounds(rate, model),
+        compare_rounds(rate, reading),
+        compare_rounds(rate, turns),
+        compare_rounds(rate, bound),
     )
 
 

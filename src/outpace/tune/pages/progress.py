@@ -11,9 +11,9 @@ from typing import TextIO
 from rich.console import Console
 from rich.status import Status
 
+from outpace.stats.ratios import compare_rounds
 from outpace.tune.trial.engine import Watch
 from outpace.tune.trial.record import Experiment, Phase, Verdict
-from outpace.tune.trial.statistics import compare
 
 _EVERY = 0.5  # seconds between two changes of the line
 _MOST_SHOWN = 4
@@ -101,7 +101,7 @@ def _standing(experiment: Experiment, phase: Phase) -> str:
     """The ratios so far, as many as a line holds; what is shown here is not published."""
     reference, parts = experiment.reference(phase), []
     for trial in experiment.compared:
-        found = compare(reference, experiment.together(trial.arm, phase))
+        found = compare_rounds(reference, experiment.together(trial.arm, phase))
         if found is not None and trial.arm != experiment.baseline:
             parts.append(f"{trial.arm} {found.ratio:.2f}")
     more = f" and {len(parts) - _MOST_SHOWN} more" if len(parts) > _MOST_SHOWN else ""

@@ -27,9 +27,9 @@ from outpace.model import (
     TableView,
     Unit,
 )
-from outpace.tune.trial.planning import Noise
+from outpace.stats.planning import Noise
+from outpace.stats.ratios import Estimate, compare_rounds
 from outpace.tune.trial.record import Decision, Environment, Experiment, Per, Phase, Trial, Verdict
-from outpace.tune.trial.statistics import Estimate, compare
 from outpace.tune.trial.verdict import spreads
 
 ID = "race"
@@ -219,7 +219,7 @@ def _apart(experiment: Experiment, phase: Phase) -> Figure:
     if seen := spreads(experiment, phase):
         said = f"{100 * math.sqrt(Noise.of(seen).between):.1f}%"
         return Figure("Processes of one variant differ by", said, Unit.TEXT, "standard deviation")
-    control = compare(*experiment.itself(phase))
+    control = compare_rounds(*experiment.itself(phase))
     return Figure("Baseline against itself (A/A)", _interval(control), Unit.TEXT, "should hold 1")
 
 

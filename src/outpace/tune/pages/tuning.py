@@ -27,6 +27,7 @@ from outpace.model import (
 from outpace.model.report import Command, Report
 from outpace.model.secret_masking import mask_secrets
 from outpace.model.units import format_count
+from outpace.stats.ratios import Estimate
 from outpace.tune.climb.limits import BOUND
 from outpace.tune.climb.outcome import NOT_PROVEN, OPT_IN, USED_UP, Climbed, Tried
 from outpace.tune.optimisations import all_rewrites
@@ -39,7 +40,6 @@ from outpace.tune.risk import CONSENTS
 from outpace.tune.same import Standing
 from outpace.tune.searched import Searched
 from outpace.tune.trial.record import Experiment
-from outpace.tune.trial.statistics import Estimate
 
 ID, TITLE, DETAILS = "tune", "Tuning", "tune_details"
 QUESTION = "How fast could this training be, what makes it faster, and what is that known from?"

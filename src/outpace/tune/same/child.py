@@ -6,7 +6,6 @@ from __future__ import annotations
 
 import atexit
 import contextlib
-import json
 import linecache
 import os
 import resource
@@ -31,11 +30,12 @@ from outpace.tune.same.fits import Fits
 from outpace.tune.same.frozen import Frozen
 from outpace.tune.same.nudge import Nudge, slow_clock
 from outpace.tune.same.passes import END, Passes
+from outpace.tune.same.plan import Plan
 from outpace.tune.same.record import CUT_SHORT, Record
 from outpace.tune.same.remade import Remade
 from outpace.tune.same.rest import Rest
 from outpace.tune.same.said import Said
-from outpace.tune.same.shown import Items, Shown, numbers_of
+from outpace.tune.same.shown import numbers_of
 from outpace.tune.same.state import Reader, State, frames_of, modules_of
 from outpace.tune.starts.imports import script_begins
 from outpace.tune.texts.edition import Edition
@@ -48,31 +48,22 @@ TRIES = 20  # to write what a training that goes on adds to: Python refuses to r
 
 
 class TextRun:
-    """One run, as a plan says: `edition` (a file), `script`, `argv`, `module`, `cut` and `every`
-    (passes), `numbers` and `items` (`Shown`), `surveyed` (whether these are looked up), `lasting`
-    (null, or nothing is compared but what compiled functions keep, with what it is later, but for
-    what it says), `keeps` (of a lasting one: how much the original keeps, by place), `any_order`
-    (likewise: whether examples that it keeps may come in another order), `nudge` (a seed, or null),
-    `limit` (seconds), `training` (seconds after its begin, or null), `far` (null, or after how many
-    seconds of training it is enough to have come to which pass, and how many there are in all),
-    `behind` (seconds after its end), `result` (where the record goes).
-    """
+    """One run, as a plan says."""
 
-    def __init__(self, plan: dict[str, Any]) -> None:
+    def __init__(self, plan: Plan) -> None:
         self.plan = plan
-        self.loaded = loaded = Edition.read(plan["edition"])
+        self.loaded = loaded = Edition.read(plan.edition)
         self.marking = Marking(loaded.place, loaded.header, lines=loaded.lines)
-        items = {key: [Items(*each) for each in runs] for key, runs in plan["items"].items()}
-        shown = Shown(plan["cut"], plan["every"], tuple(plan["numbers"]), items)
+        shown, lasting = plan.shown, plan.continuation
         innermost = ".".join(map(str, loaded.place.path))
         self.frozen = Frozen(is_user_file)
-        known = plan["keeps"] if plan["lasting"] is not None else None
-        self.remade = Remade(loaded.lines, self.frozen.paused, known, plan["any_order"])
-        self.lines = EachLine(self.frozen, self.remade, is_user_file, self._late) if plan["lasting"] is not None else None
-        self.frozen.known = {(read, function) for read, function in plan["lasting"] or ()}
+        known, any_order = (lasting.keeps, lasting.any_order) if lasting is not None else (None, False)
+        self.remade = Remade(loaded.lines, self.frozen.paused, known, any_order)
+        self.lines = EachLine(self.frozen, self.remade, is_user_file, self._late) if lasting is not None else None
+        self.frozen.known = {(read, function) for read, function in lasting.known} if lasting is not None else set()
         each = self.lines.passed if self.lines is not None else None
-        self.marks = Passes(shown, loaded.grouped, self._began, self._passed, innermost, plan["surveyed"], each)
-        self.fits = Fits(loaded.fit, shown, plan["surveyed"], self._began, self._passed, each)
+        self.marks = Passes(shown, loaded.grouped, self._began, self._passed, innermost, plan.surveyed, each)
+        self.fits = Fits(loaded.fit, shown, plan.surveyed, self._began, self._passed, each)
         self.marks.now = self._now
         self.marks.over = self.fits.over = self._is_over
         if self.lines is not None:
@@ -101,21 +92,21 @@ class TextRun:
 
     def _began(self, frame: FrameType, model: Any = None) -> None:
         """The loop begins for the first time, or the `fit` of a model."""
-        self.numbers = tuple(_named(frame)) if self.plan["surveyed"] else ()
+        self.numbers = tuple(_named(frame)) if self.plan.surveyed else ()
         self.before = {file: frozenset(lines) for file, lines in list(self.marks.ran.items())}  # threads add to it
         for each in frames_of(frame, is_user_file):
             first = each.f_code.co_firstlineno if each.f_code.co_name != "<module>" else 0
             self.around.setdefault(os.path.realpath(each.f_code.co_filename), {})[first] = each.f_lineno
         self._start = self._last = time.monotonic()
         self.marks.ran.clear()  # what ran before is no part of training
-        if self.plan["training"] is not None:
-            self._watch(self.plan["training"], self._trained)
-        if self.plan["far"] is not None:
-            self._watch(self.plan["far"][0], self._is_far)
-        if self.plan["surveyed"]:
+        if self.plan.training is not None:
+            self._watch(self.plan.training, self._trained)
+        if self.plan.continuation is not None:
+            self._watch(self.plan.continuation.least, self._is_far)
+        if self.plan.surveyed:
             self.marks.between = self.fits.between = self._timed
-        if self.plan["nudge"] is not None:
-            nudge = Nudge(is_user_file, self.plan["nudge"])
+        if self.plan.nudge is not None:
+            nudge = Nudge(is_user_file, self.plan.nudge)
             nudge.frame(frame, (model,))
             self.marks.between = self.fits.between = nudge.again
         if self.lines is not None:
@@ -130,7 +121,7 @@ class TextRun:
         if over:
             first, self._end = not self._end, time.monotonic()
             self._told = self._end
-            self._behind = self._watch(self.plan["behind"], self._late)
+            self._behind = self._watch(self.plan.behind, self._late)
             if first:  # a script may count its threads before
                 self._listen()
         elif self._enough:
@@ -153,9 +144,9 @@ class TextRun:
         """It has come as far as it has to, and would not come to its end in its time; else look
         again.
         """
-        _, enough, in_all = self.plan["far"]
-        made, took = self.made, time.monotonic() - self._start
-        if enough <= made < in_all * took / self.plan["training"] < float("inf"):
+        lasting, made, took = self.plan.continuation, self.made, time.monotonic() - self._start
+        assert lasting is not None and self.plan.training is not None
+        if lasting.enough <= made < lasting.passes * took / self.plan.training < float("inf"):
             self._trained()
         else:
             self._watch(AGAIN, self._is_far)
@@ -216,13 +207,13 @@ class TextRun:
             made, ((self._end if self._over else time.monotonic()) - self._start) / max(made, 1), self._fastest, self._over,
             self.chance.coupled, self.around, self._told - self._end, self.begin,
         )  # fmt: skip
-        found.write(self.plan["result"])
+        found.write(self.plan.result)
 
     def run(self) -> int:
         """The whole script, or as much as there is time for."""
-        self._watch(self.plan["limit"], self._late)
+        self._watch(self.plan.limit, self._late)
         try:
-            run_as_main(self.plan["script"], self.plan["argv"], self.plan["module"], self.marking.compiled)
+            run_as_main(self.plan.script, self.plan.argv, self.plan.module, self.marking.compiled)
         except SystemExit as error:
             self.finish("" if error.code in (None, 0) else f"SystemExit: {error.code}")
         except BaseException as error:
@@ -287,9 +278,9 @@ def _lines(code: CodeType) -> set[int]:
 
 def main(arguments: Sequence[str]) -> None:
     """Run the script; the record is written in any case."""
-    plan = json.loads(Path(arguments[0]).read_text(encoding="utf-8"))
+    plan = Plan.from_json(Path(arguments[0]).read_text(encoding="utf-8"))
     run = TextRun(plan)  # which reads its texts
-    run.guard = guard.begin([os.path.dirname(plan["result"])])
+    run.guard = guard.begin([os.path.dirname(plan.result)])
     chance = run.chance
     if run.lines is None:
         chance.begin()
@@ -300,7 +291,7 @@ def main(arguments: Sequence[str]) -> None:
     run.marks.install()
     run.said.begin()
     run.frozen.on_files()
-    if plan["nudge"] is not None:
+    if plan.nudge is not None:
         slow_clock(is_user_file)
 
     def on_tensorflow(tf: Any) -> None:

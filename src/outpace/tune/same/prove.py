@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import math
 import os
 import tempfile
@@ -21,6 +20,7 @@ from outpace.tune.same.fits import BATCH, EPOCH, cut_of
 from outpace.tune.same.judge import Judgement, judge
 from outpace.tune.same.names import dead_names
 from outpace.tune.same.passes import END
+from outpace.tune.same.plan import Continuation, Plan
 from outpace.tune.same.record import CUT_SHORT, Record
 from outpace.tune.same.shown import FULL, Shown, Span, said
 from outpace.tune.same.stores import Ran, may_change
@@ -368,23 +368,28 @@ class Original:
         assert self._private is not None, "it runs inside of its context"
         folder = Path(tempfile.mkdtemp(dir=self._private.name))
         edition = Edition(texts, self.place, self.fit, grouped).write(folder)
-        lasting = sorted({(each.read, each.function) for record in known for each in record.kept}) if known else None
-        behind = self.behind * LONGER if lasting is not None else self._behind(surveyed) * (SLOWER if texts else 1.0)
-        plan = {
-            "edition": str(edition), "script": self.script, "argv": list(self.argv), "module": self.module,
-            "cut": 0 if lasting is not None else self.cut if cut is None else cut, "every": self.every,
-            "training": LASTING if lasting is not None else training, "behind": behind, "lasting": lasting,
-            "far": [LEAST_LASTING, LASTING / max(each.pace for each in known), self._passes()] if lasting is not None else None,
-            "keeps": {place: min(each.keeps.get(place, 0) for each in known) for place in set().union(*(each.keeps for each in known))},
-            "any_order": any_order, "numbers": self.shown.numbers,
-            "items": {key: [(each.count, each.ended, each.seconds) for each in runs] for key, runs in self.shown.items.items()},
-            "surveyed": surveyed, "nudge": nudge, "limit": min(longest, self.limit), "result": str(folder / "record"),
-        }  # fmt: skip
-        (folder / "plan").write_text(json.dumps(plan), encoding="utf-8")
+        plan = Plan(
+            self.script, self.argv, self.module, str(edition), str(folder / "record"), self.shown, min(longest, self.limit),
+            self._behind(surveyed) * (SLOWER if texts else 1.0), training, surveyed, nudge,
+        )  # fmt: skip
+        if known:
+            plan = replace(
+                plan, behind=self.behind * LONGER, training=LASTING, continuation=self._continuation(known, any_order)
+            )
+        if known or cut is not None:
+            plan = replace(plan, shown=replace(plan.shown, first=cut or 0))
+        (folder / "plan").write_text(plan.to_json(), encoding="utf-8")
         began = time.monotonic()
         found = self._finished(folder, over or self._left)
         self._took = max(self._took, time.monotonic() - began)
         return found
+
+    def _continuation(self, known: Sequence[Record], any_order: bool) -> Continuation:
+        reads = sorted({(each.read, each.function) for record in known for each in record.kept})
+        places = set[str]().union(*(record.keeps for record in known))
+        keeps = {place: min(record.keeps.get(place, 0) for record in known) for place in places}
+        enough = LASTING / max(record.pace for record in known)
+        return Continuation(reads, keeps, any_order, LEAST_LASTING, enough, self._passes())
 
     def _finished(self, folder: Path, over: threading.Event) -> Record:
         """over: set when nobody waits for it any more."""

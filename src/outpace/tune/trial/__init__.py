@@ -7,6 +7,7 @@ in; everything that it returns is data that can be written, read back and judged
 
 from __future__ import annotations
 
+from outpace.stats.ratios import Estimate
 from outpace.tune.trial.arm import Arm, Facts, Work
 from outpace.tune.trial.engine import Watch, run_experiment
 from outpace.tune.trial.record import (
@@ -22,7 +23,6 @@ from outpace.tune.trial.record import (
     read_experiment,
     write_experiment,
 )
-from outpace.tune.trial.statistics import Estimate
 from outpace.tune.trial.verdict import judge
 
 __all__ = [

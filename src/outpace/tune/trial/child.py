@@ -1,9 +1,5 @@
 """A variant's process: `python -m outpace.tune.trial.child PLAN SCRIPT ARGS...` runs the script,
-guarded, and pauses it between blocks.
-
-PLAN is a JSON object: `channel` (the descriptor of a connection to the race), `keep` (a folder that
-is really written to), `module` (whether SCRIPT is one), `first_epoch` (seconds), `edition` (the
-file of an `Edition`, or nothing).
+guarded, and pauses it between blocks. PLAN is a `Plan` as JSON.
 
 Nothing but the standard library is imported before the script runs. A script with a function
 `outpace_race()` is loaded without running its `if __name__ == "__main__"` part, and the step that
@@ -16,7 +12,6 @@ from __future__ import annotations
 import ast
 import functools
 import inspect
-import json
 import os
 import runpy
 import sys
@@ -38,6 +33,7 @@ from outpace.tune.texts.edition import Edition
 from outpace.tune.texts.load import Marking, substitute
 from outpace.tune.texts.parsed import parsed
 from outpace.tune.trial.passes import MODEL, RacedPasses, frameworks
+from outpace.tune.trial.plan import Plan
 from outpace.tune.trial.turns import WARMUP, Observer, RaceSession, run_hook
 
 HOOK = "outpace_race"
@@ -208,10 +204,10 @@ def has_hook(script: str) -> bool:
 
 def main(arguments: list[str]) -> None:
     """Entry of the process."""
-    plan, script, *argv = json.loads(arguments[0]), *arguments[1:]
-    guarded = guard.begin([plan["keep"]])
-    os.set_inheritable(plan["channel"], False)
-    channel = Connection(plan["channel"])
+    plan, script, *argv = Plan.from_json(arguments[0]), *arguments[1:]
+    guarded = guard.begin([plan.keep])
+    os.set_inheritable(plan.channel, False)
+    channel = Connection(plan.channel)
     hide_own_frames()
     script_begins()
     code = 1
@@ -224,9 +220,9 @@ def main(arguments: list[str]) -> None:
     end_process(code)  # at once: pipelines fed by a Python generator can hang at the interpreter's own end
 
 
-def _run(plan: dict[str, Any], script: str, argv: list[str], channel: Connection, guarded: guard.Guard) -> None:
-    module, first_epoch = plan["module"], plan["first_epoch"]
-    loaded = Edition.read(plan["edition"]) if plan["edition"] else None
+def _run(plan: Plan, script: str, argv: list[str], channel: Connection, guarded: guard.Guard) -> None:
+    module, first_epoch = plan.module, plan.first_epoch
+    loaded = Edition.read(plan.edition) if plan.edition else None
     if loaded is not None:
         substitute(loaded.texts, guarded.place)
     elif not module and has_hook(script):

@@ -7,11 +7,10 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 
+from outpace.stats.planning import MOST_INSTANCES, Costs, Noise, plan_comparison, rounds_needed
 from outpace.tune.trial.arm import Lane
-from outpace.tune.trial.planning import MOST_INSTANCES, Costs, Noise, planned
 from outpace.tune.trial.record import Phase
 from outpace.tune.trial.state import Race
-from outpace.tune.trial.statistics import rounds_needed
 from outpace.tune.trial.verdict import spreads
 
 LATE = 0.5  # of the budget, beyond it: for rounds that a verdict needs at least
@@ -46,7 +45,8 @@ def _more(race: Race, suspects: list[Lane]) -> dict[str, int]:
     costs = Costs(start, race.cost(sides), running, MOST_INSTANCES)
     least, most = protocol.confirm_rounds, max(protocol.confirm_rounds, protocol.fresh_rounds)
     plans = {
-        lane.name: planned(noise, costs, race.left(), _effect(race, lane), protocol.power, least, most) for lane in suspects
+        lane.name: plan_comparison(noise, costs, race.left(), _effect(race, lane), protocol.power, least, most)
+        for lane in suspects
     }
     instances = max(each for each, _ in plans.values())
     for number in range(running, instances):

@@ -25,7 +25,7 @@ from outpace.model.codec import decode, encode
 from outpace.model.errors import NotFoundError, UsageError
 from outpace.model.files import parse_json, write_atomically
 from outpace.model.input_files import RACE, read_file
-from outpace.tune.trial.statistics import Estimate
+from outpace.stats.ratios import Estimate
 
 AGAIN = "baseline again (A/A)"  # the baseline of one instance, the second time in a round
 

@@ -5,7 +5,6 @@ which rests between blocks (`ScriptArm`).
 from __future__ import annotations
 
 import contextlib
-import json
 import os
 import re
 import shlex
@@ -31,6 +30,7 @@ from outpace.model.units import format_count
 from outpace.tune.reason import last_words
 from outpace.tune.starts import Forks, Process
 from outpace.tune.trial.arm import Arm, Facts, Work
+from outpace.tune.trial.plan import Plan
 
 if TYPE_CHECKING:
     from outpace.tune.texts.edition import Edition
@@ -193,14 +193,12 @@ class ScriptArm:
         self._room = register_folder(tempfile.mkdtemp(prefix="outpace-trial-"))
         self._log = tempfile.TemporaryFile()  # noqa: SIM115 - it lives as long as the process, `close` closes it
         noting = self.noting(self._room) if self.noting is not None else {}
-        plan = {
-            "channel": theirs.fileno(), "keep": self._room, "module": self.command.module,
-            "first_epoch": self.first_epoch, "edition": str(self.edition.write(self._room)) if self.edition is not None else "",
-        }  # fmt: skip
+        edition = str(self.edition.write(self._room)) if self.edition is not None else ""
+        plan = Plan(theirs.fileno(), self._room, self.command.module, self.first_epoch, edition)
         try:
             self._process = self.forks.start(
                 "outpace.tune.trial.child",
-                [json.dumps(plan), *self.command.parts],
+                [plan.to_json(), *self.command.parts],
                 self._log,
                 self._log,
                 {**_environment(), **self.command.environment, **noting},

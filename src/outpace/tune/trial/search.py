@@ -7,8 +7,7 @@ from __future__ import annotations
 from outpace.tune.trial.arm import Lane
 from outpace.tune.trial.record import Phase
 from outpace.tune.trial.state import Race
-from outpace.tune.trial.statistics import STRICT, SUSPECT
-from outpace.tune.trial.verdict import claimed
+from outpace.tune.trial.verdict import STRICT, SUSPECT, claimed
 
 
 def search(race: Race) -> None:

@@ -9,10 +9,11 @@ import random
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 
+from outpace.stats.intervals import LEVEL
+from outpace.stats.ratios import Estimate
 from outpace.tune.trial.arm import Arm, Clock, Lane, fill, prepare, run
 from outpace.tune.trial.interrupts import Interrupts
 from outpace.tune.trial.record import AGAIN, Environment, Experiment, Phase, Protocol, Sample
-from outpace.tune.trial.statistics import LEVEL, Estimate
 from outpace.tune.trial.verdict import compared
 from outpace.tune.trial.watch import Watch
 

@@ -8,10 +8,15 @@ import math
 from statistics import median
 
 from outpace._dataclass import dataclass
-from outpace.tune.trial.instances import POWER, Spread, compare_instances, smallest_shown, spread_of
+from outpace.stats.instances import compare_instances, spread_of
+from outpace.stats.intervals import LEVEL
+from outpace.stats.planning import POWER, minimal_detectable_effect
+from outpace.stats.random_effects import Spread
+from outpace.stats.ratios import Estimate, compare_rounds
 from outpace.tune.trial.record import Decision, Experiment, Per, Phase, Protocol, Trial, Verdict
-from outpace.tune.trial.statistics import LEVEL, STRICT, Estimate, compare
 
+STRICT = 0.99  # level of intervals that the search looks at again and again
+SUSPECT = 0.98  # level of the interval at the search's end that sends an arm to the confirmation
 _MARGIN = 1.2  # of the rounds that are needed: preparations come on top, and rounds differ
 _SENSIBLE = 20  # times a budget that anybody would give
 _LONGER = 0.2  # of the baseline's first step, which happens only once and varies by as much
@@ -31,7 +36,7 @@ def compared(
     base, other = (_rates(experiment, name, phase, most) for name in (experiment.baseline, treatment))
     if min(len(base), len(other)) < 2:
         reference = {at: rate for at, rate in experiment.reference(phase).items() if at < most}
-        return compare(reference, other[0], level) if other else None
+        return compare_rounds(reference, other[0], level) if other else None
     return compare_instances(base, other, spreads(experiment, phase, experiment.baseline, treatment), level)
 
 
@@ -99,7 +104,7 @@ def _basis(experiment: Experiment, arm: str) -> _Basis:
     if not processes:
         base, again = experiment.itself(phase)
         both = common & base.keys() & again.keys()  # an arm that fails misses rounds of its own
-        control = compare({at: base[at] for at in both}, {at: again[at] for at in both})
+        control = compare_rounds({at: base[at] for at in both}, {at: again[at] for at in both})
     found, strict = (compared(experiment, arm, phase, level, most) for level in (LEVEL, STRICT))
     return _Basis(processes, found, control, rate, base_rate, phase is Phase.CONFIRM, strict)
 
@@ -220,7 +225,7 @@ def _same(estimate: Estimate, confirmed: bool, protocol: Protocol) -> str:
 
 
 def _shown(estimate: Estimate) -> str:
-    return f" A gain of {smallest_shown(estimate) * 100:.1f}% could have been shown (with a power of {POWER:.0%})."
+    return f" A gain of {minimal_detectable_effect(estimate) * 100:.1f}% could have been shown (with a power of {POWER:.0%})."
 
 
 def _break_even(experiment: Experiment, trial: Trial, basis: _Basis) -> int | None:

@@ -1,7 +1,7 @@
-"""Means of step times with their errors, and corrections for many tests.
+"""Means of step times with their errors.
 
 Consecutive steps of one capture are correlated, so the error of their mean is widened for that
-(`tune.trial.statistics`). Captures of one program differ by more than the variation of their steps
+(`autocorrelation`). Captures of one program differ by more than the variation of their steps
 shows: their observed variance is pooled with a stated prior (`CAPTURE_LOG_SD`) that counts for
 `PRIOR_WEIGHT` degrees of freedom; a single capture has the prior alone.
 """
@@ -16,7 +16,8 @@ import numpy as np
 
 from outpace._dataclass import dataclass
 from outpace.model.arrays import Values
-from outpace.tune.trial.statistics import LEVEL, inflation, student, trimmed
+from outpace.stats.autocorrelation import inflation
+from outpace.stats.intervals import LEVEL, student, trimmed_mean
 
 CAPTURE_LOG_SD = {
     False: 0.04,
@@ -85,23 +86,5 @@ def mean_with_error(times: Values, hosts: Sequence[str] = ()) -> tuple[float, fl
     if np.count_nonzero(times) < count:
         value, error = float(times.mean()), float(times.std(ddof=1)) / math.sqrt(count)
     else:
-        value, error, _ = trimmed(times.tolist())
+        value, error, _ = trimmed_mean(times.tolist())
     return value, error * inflation(times.tolist())
-
-
-def two_sided_p_value(t: float, freedom: float) -> float:
-    """Return the two-sided p-value of Student's t, from the normal number that is as rare (Wallace
-    1959).
-    """
-    z = math.sqrt(freedom * math.log1p(t * t / freedom)) * (8 * freedom + 1) / (8 * freedom + 3)
-    return math.erfc(z / math.sqrt(2))
-
-
-def benjamini_hochberg(p_values: Sequence[float], rate: float) -> list[bool]:
-    """Return for each test whether it is significant, so that the expected share of false ones
-    among these is at most `rate` (Benjamini and Hochberg 1995).
-    """
-    order = sorted(range(len(p_values)), key=p_values.__getitem__)
-    last = max((rank for rank, at in enumerate(order, 1) if p_values[at] <= rate * rank / len(order)), default=0)
-    believed = set(order[:last])
-    return [at in believed for at in range(len(p_values))]
