@@ -43,7 +43,9 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     (tmp_path / "more" / "throwaway" / "__init__.py").write_text(TOOL, encoding="utf-8")
     (tmp_path / "more" / "throwaway" / "page.py").write_text(PAGE, encoding="utf-8")
     monkeypatch.setattr(outpace.tools, "__path__", [*outpace.tools.__path__, str(tmp_path / "more")])
+    outpace.tools.discover_tools.cache_clear()
     yield tmp_path
+    outpace.tools.discover_tools.cache_clear()
     for name in [name for name in sys.modules if name.startswith("outpace.tools.throwaway")]:
         del sys.modules[name]
     vars(outpace.tools).pop("throwaway", None)

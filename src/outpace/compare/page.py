@@ -52,7 +52,7 @@ CHANGE_COLUMNS = TableType("changes", "All parts").columns("""
       now       | text     | its name in the second run, where that is another
 """)
 OWN_CHANGE_COLUMNS = replace(CHANGE_COLUMNS, name="own_changes", title="What the program changed")
-LINE_COLUMNS = TableType("lines", "Lines of Python", shared=CHANGE_COLUMNS.fields).columns("""
+LINE_COLUMNS = TableType("lines", "Lines of Python", shared=CHANGE_COLUMNS).columns("""
     * part | text | line of your own code with its function, or the function of a library | Line
     * type | text | source of the line | Code
       where

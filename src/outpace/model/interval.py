@@ -56,7 +56,9 @@ class Interval:
 
 def median(samples: ArrayLike) -> float:
     """Return the median of at least one sample."""
-    return quantiles(samples, 0.5)[0]
+    ordered = np.sort(np.asarray(samples, dtype=np.float64))
+    low, high = float(ordered[(ordered.size - 1) // 2]), float(ordered[ordered.size // 2])
+    return low + (high - low) * 0.5
 
 
 def quantiles(samples: ArrayLike, *probabilities: float) -> list[float]:

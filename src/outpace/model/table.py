@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from outpace._caching import once
 from outpace._dataclass import dataclass
 from outpace.model.arrays import Column, Indices
 from outpace.model.units import Unit
@@ -192,14 +193,27 @@ class TableType:
     """What all tables of one name share.
 
     name, title: of the tables.
-    fields: descriptions of the columns, in their order.
-    shared: descriptions that several table types share; `columns` refers to them by name.
+    schema: descriptions of the columns, in their order, or a text that describes them (see
+        `parse_schema`), which is parsed when the first table is built.
+    shared: descriptions that several table types share; the text refers to them by name.
     """
 
     name: str
     title: str
-    fields: tuple[Field, ...] = ()
-    shared: tuple[Field, ...] = field(default=(), kw_only=True)
+    schema: str | tuple[Field, ...] = ()
+    shared: tuple[Field, ...] | TableType = field(default=(), kw_only=True)
+
+    @once
+    def fields(self) -> tuple[Field, ...]:
+        """Descriptions of the columns, in their order."""
+        if not isinstance(self.schema, str):
+            return self.schema
+        return parse_schema(self.schema, *(self.shared.fields if isinstance(self.shared, TableType) else self.shared))
+
+    @once
+    def names(self) -> tuple[str, ...]:
+        """Names of the columns."""
+        return tuple(f.name for f in self.fields)
 
     @property
     def key(self) -> tuple[str, ...]:
@@ -207,8 +221,8 @@ class TableType:
         return tuple(f.name for f in self.fields if f.key)
 
     def columns(self, schema: str) -> TableType:
-        """Return the type with the columns that a text describes (see `parse_schema`)."""
-        return replace(self, fields=parse_schema(schema, *self.shared))
+        """Return the type with the columns that a text describes."""
+        return TableType(self.name, self.title, schema, shared=self.shared)
 
     def row(self, record: object = None, /, **values: Any) -> Row:
         """Return a row from values by column name. A column that is not named has the value that
@@ -219,14 +233,14 @@ class TableType:
         """
         if record is not None:
             read = record.__getitem__ if isinstance(record, Mapping) else partial(getattr, record)
-            values.update({f.name: read(f.name) for f in self.fields if f.name not in values})
+            values.update({name: read(name) for name in self.names if name not in values})
         return values
 
     def build(self, rows: Iterable[Mapping[str, Any]]) -> Table:
         """Return a table from rows by column name. Raises ValueError unless the names of each are
         those of the columns.
         """
-        names, rows = {f.name for f in self.fields}, list(rows)
+        names, rows = set(self.names), list(rows)
         for row in rows:
             if row.keys() != names:
                 raise ValueError(f"table {self.name}: the columns {sorted(row.keys() ^ names)} do not match")
@@ -236,7 +250,7 @@ class TableType:
         """Return a table from columns by name; the columns of several parts are joined. Raises
         ValueError like `Table.build`.
         """
-        names = [f.name for f in self.fields]
+        names = self.names
         data = parts[0] if len(parts) == 1 else {n: np.concatenate([p[n] for p in parts]) if parts else () for n in names}
         return Table.build(self.name, self.title, self.fields, data)
 

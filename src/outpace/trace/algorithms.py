@@ -35,7 +35,7 @@ __all__ = [
     "take_codes",
     "union_rows",
 ]
-_TABLE = 1 << 20  # largest range of integers that are looked up in a table, of a byte for each
+_TABLE = 6  # times the number of integers: largest range that is looked up in a table, of a byte for each, as in NumPy
 _BLOCK = 1 << 16  # rows per block, chosen to fit into a processor's cache
 _Whole = TypeVar("_Whole", bound=np.integer[Any])
 _Any = TypeVar("_Any", bound=np.generic)
@@ -75,7 +75,7 @@ def isin(values: npt.NDArray[np.integer[Any]], chosen: Sequence[int] | npt.NDArr
     because it imports masked arrays, 10 ms in every fresh process.
     """
     ordered = np.sort(np.asarray(chosen, values.dtype))
-    if not len(ordered) or int(ordered[-1]) - int(ordered[0]) < _TABLE:
+    if not len(ordered) or int(ordered[-1]) - int(ordered[0]) < _TABLE * (len(values) + len(ordered)):
         return np.isin(values, ordered, kind="table")
     at = np.minimum(np.searchsorted(ordered, values), len(ordered) - 1)
     found: Mask = ordered[at] == values

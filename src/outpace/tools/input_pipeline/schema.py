@@ -30,7 +30,7 @@ INPUT_OPS = TableType("input_ops", "Input op statistics").columns("""
       category       | text     | kind of input processing
 """)
 
-INPUT_INSTANCES = TableType("input_instances", "Instances of input ops", shared=INPUT_OPS.fields).columns("""
+INPUT_INSTANCES = TableType("input_instances", "Instances of input ops", shared=INPUT_OPS).columns("""
     * op | text | name of the instance, with the numbers that tell it from others of the op | Instance
     count
     total_ps
