@@ -20,9 +20,7 @@ from tests.integration.programs import KERAS, Ended, environment, needs_tensorfl
 
 pytestmark = needs_tensorflow
 
-ENDLESS = (
-    KERAS
-    + """
+ENDLESS = f"""{KERAS}
 import tensorflow as tf
 data = tf.data.Dataset.from_tensors((x[:8], y[:8])).repeat()
 if sys.argv[1] == "callback":
@@ -34,10 +32,7 @@ else:
         while True:
             trained.train_on_batch(x, y)
 """
-)
-LIMITED = (
-    KERAS
-    + """
+LIMITED = f"""{KERAS}
 import resource
 trained = model()
 trained.fit(x, y, batch_size=8, verbose=0)
@@ -50,7 +45,6 @@ for logs, size in (("empty", 0), ("small", 20_000), ("file", -1)):
     print(callback.run, capture.run, "trained on", flush=True)
 sys.exit(9)
 """
-)
 
 
 def files_below(folder: Path) -> list[str]:

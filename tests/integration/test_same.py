@@ -16,9 +16,7 @@ from outpace.tune.texts.place import loop_at
 from tests.integration.programs import forks_for, needs_jax, needs_tensorflow
 
 JAX = "import jax, jax.numpy as jnp, numpy as np\n"
-CLOSURE = (
-    JAX
-    + """
+CLOSURE = f"""{JAX}
 def main():
     data = [np.full(3, float(i), np.float32) for i in range(400)]
     w = jnp.zeros(3)
@@ -33,10 +31,7 @@ def main():
 
 main()
 """
-)
-NONLOCAL = (
-    JAX
-    + """
+NONLOCAL = f"""{JAX}
 def main():
     data = [np.full(3, float(i), np.float32) for i in range(400)]
     lr = 0.1
@@ -52,10 +47,7 @@ def main():
     print(w, lr)
 main()
 """
-)
-SETATTR = (
-    JAX
-    + """
+SETATTR = f"""{JAX}
 class Config:
     lr = 0.1
 cfg = Config()
@@ -72,7 +64,6 @@ for x in data:
     sched.step()
 print(w, cfg.lr)
 """
-)
 HEAD = """
 import numpy as np, keras, tensorflow as tf
 
@@ -82,9 +73,7 @@ y = x[:, :3].argmax(1).astype("int32")
 data = tf.data.Dataset.from_tensor_slices((x, y)).map(lambda a, b: (a * 2, b)).shuffle(640, seed=5).batch(16)
 model = keras.Sequential([keras.Input((6,)), keras.layers.Dense(8, activation="relu"), keras.layers.Dense(3)])
 """
-TENSORFLOW = (
-    HEAD
-    + """
+TENSORFLOW = f"""{HEAD}
 loss_fn = keras.losses.SparseCategoricalCrossentropy(from_logits=True)
 optimizer = keras.optimizers.Adam(0.01)
 strength = 1.0
@@ -102,14 +91,10 @@ for epoch in range(3):
         loss = train_step(a, b)
     print("loss", float(loss))
 """
-)
-FIT = (
-    HEAD
-    + """
+FIT = f"""{HEAD}
 model.compile("adam", keras.losses.SparseCategoricalCrossentropy(from_logits=True))
 model.fit(data, epochs=3, verbose=0)
 """
-)
 STANDING = (  # of the loop itself, at the level of the script, where an edit does without the names of a step
     HEAD
     + """
@@ -229,9 +214,7 @@ FEWER = Edit(FIT, "", (("epochs=3", "epochs=2"),))
 OTHER_DATA = Edit(FIT, "", (("a * 2", "a * 2.01"),))
 OTHER_RATE = Edit(FIT, "", (('compile("adam"', "compile(keras.optimizers.Adam(0.00101)"),))
 FAILS = Edit(FIT, "", (("epochs=3", "epochs=three"),))
-GIVEN = (
-    JAX
-    + """
+GIVEN = f"""{JAX}
 data = [np.full(3, float(i), np.float32) for i in range(200)]
 first = w = jnp.zeros(3)
 kept = [first]
@@ -244,7 +227,6 @@ for i, x in enumerate(data):
     w = step(w, x)
 print(w, kept[-1])
 """
-)
 GIVE = ("@jax.jit", "from functools import partial\n@partial(jax.jit, donate_argnums=(0,))")
 COPIED = ("for i, x in", "w = jax.tree.map(jax.numpy.copy, w)\nfor i, x in")
 READ_LATER = Edit(GIVEN.replace("    old = w\n", "    kept.append(w)\n"), "for i, x in", (GIVE, COPIED))
@@ -466,10 +448,7 @@ OUTLINED = Edit(
     STANDING,
     "for a, b in data:",
     (
-        (
-            "for a, b in data:\n",
-            "@tf.function\ndef step(a, b):\n",
-        ),
+        ("for a, b in data:\n", "@tf.function\ndef step(a, b):\n"),
         (
             "    optimizer.apply_gradients(zip(gradients, model.trainable_variables))\n",
             "    optimizer.apply_gradients(zip(gradients, model.trainable_variables))\n\nfor a, b in data:\n    step(a, b)\n",

@@ -106,8 +106,7 @@ def line_of(part: str) -> int:
 
 
 @pytest.mark.parametrize(
-    ("part", "path"),
-    [("for b in", (0,)), ("b -= 1", (0, 0)), ("for c in", (0, 1)), ("while b", (0, 0)), ("for f in", (1,))],
+    ("part", "path"), [("for b in", (0,)), ("b -= 1", (0, 0)), ("for c in", (0, 1)), ("while b", (0, 0)), ("for f in", (1,))]
 )
 def test_the_innermost_loop_at_a_line(part: str, path: tuple[int, ...]) -> None:
     assert loop_at(TEXT, line_of(part), "/train.py") == Place("/train.py", "main", path)

@@ -82,13 +82,7 @@ def test_calls_around_a_block_are_not_timed_and_come_in_order() -> None:
         calls.append("run")
         return run(steps)
 
-    arm = Arm(
-        "b",
-        noted_run,
-        prepare=noted("prepare", 3.0),
-        undo=noted("undo"),
-        end=noted("end", 0.3),
-    )
+    arm = Arm("b", noted_run, prepare=noted("prepare", 3.0), undo=noted("undo"), end=noted("end", 0.3))
     experiment = race(machine, machine.arm("a"), arm)
     assert calls[:3] == ["prepare", "run", "end"]
     assert calls.count("undo") == 1 and calls[-1] == "undo"

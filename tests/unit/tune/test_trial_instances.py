@@ -10,15 +10,7 @@ from typing import Any
 import pytest
 
 from outpace.model import UsageError
-from outpace.tune.trial import (
-    Arm,
-    Decision,
-    Experiment,
-    Phase,
-    Protocol,
-    judge,
-    run_experiment,
-)
+from outpace.tune.trial import Arm, Decision, Experiment, Phase, Protocol, judge, run_experiment
 from outpace.tune.trial.instances import Spread
 from outpace.tune.trial.planning import Costs, Noise, planned
 from outpace.tune.trial.record import Trial

@@ -12,16 +12,7 @@ import numpy as np
 import pytest
 from scipy import integrate, optimize, stats
 
-from outpace.tune.trial.instances import (
-    FALLING,
-    TYPICAL,
-    Rates,
-    Spread,
-    compare_instances,
-    inflated,
-    smallest_shown,
-    spread_of,
-)
+from outpace.tune.trial.instances import FALLING, TYPICAL, Rates, Spread, compare_instances, inflated, smallest_shown, spread_of
 from outpace.tune.trial.statistics import Estimate
 from tests.unit.tune.simulated import NOISE, exact, processes
 

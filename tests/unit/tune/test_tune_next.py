@@ -20,18 +20,8 @@ from outpace.tune.trial.statistics import Estimate
 MAP = Tried("parallel_map", "Run the map's function in parallel", OPT_IN, "", "", (1.3, 1.2, 1.4), "statistical")
 CACHE = Tried("cache_any_order", "Cache in memory, shuffle behind", OPT_IN, "", "", (5.7, 5.3, 6.1), "order")
 WORKERS = Tried("workers", "Workers of the PyDataset", OPT_IN, "", "", (1.5, 1.4, 1.6), "statistical")
-PLAN: dict[str, Any] = {
-    "script": "my train.py",
-    "argv": ["--epochs", "3"],
-    "module": False,
-    "fit": 1,
-    "asked_budget": None,
-    "budget": 140.0,
-    "allow": [],
-    "only_limits": False,
-    "require": "compared",
-    "show_secrets": False,
-}
+PLAN: dict[str, Any] = {"script": "my train.py", "argv": ["--epochs", "3"], "module": False, "fit": 1, "allow": []}
+PLAN |= {"asked_budget": None, "budget": 140.0, "only_limits": False, "require": "compared", "show_secrets": False}
 
 
 def climbed(*tried: Tried, model_alone: tuple[float, float] | None = None) -> Climbed:
