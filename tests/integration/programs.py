@@ -48,9 +48,7 @@ def steps_of(run):
 
 @cache
 def forks(*names: str) -> Forks:
-    """What starts processes that have imported these frameworks, for all tests of a worker. It ends
-    with that.
-    """
+    """What starts processes that have imported these frameworks, for all tests of a worker."""
     made = Forks(Imports(names))
     atexit.register(made.__exit__)
     return made
@@ -91,9 +89,7 @@ def environment(*, jax: bool = False, **changes: str) -> dict[str, str]:
 
 
 def started(*command: str, jax: bool = False, **options: Any) -> subprocess.Popen[str]:
-    """Python with these arguments, as a terminal would start it: with Ctrl-C's own handler, which a
-    background job ignores.
-    """
+    """Start Python as a terminal would: with Ctrl-C's own handler."""
     return subprocess.Popen(
         [sys.executable, *command],
         stderr=subprocess.PIPE,

@@ -1,6 +1,4 @@
-"""However a training ends during a capture, its outcome is its own, the user is told, and nothing
-half-written stays.
-"""
+"""A training's outcome during a capture is its own, is told, and leaves nothing half-written."""
 
 from __future__ import annotations
 
@@ -93,9 +91,7 @@ def test_signals(how: str, number: signal.Signals, tmp_path: Path) -> None:
 
 @pytest.fixture(scope="module")
 def limited(tmp_path_factory: pytest.TempPathFactory) -> tuple[Ended, Path]:
-    """A training whose captures cannot be written: a disk without room, one with little, a log
-    directory that is a file.
-    """
+    """Captures that cannot be written: no room, little room, a file for a log directory."""
     folder = tmp_path_factory.mktemp("limited")
     (folder / "file").write_text("a file, which no permission lets become a folder")
     return run_program(LIMITED, folder), folder

@@ -1,6 +1,4 @@
-"""`outpace report` as a user runs it: exit codes, sentences instead of tracebacks, files, and
-hostile input.
-"""
+"""`outpace report` as a user runs it: exit codes, sentences, files, and hostile input."""
 
 from __future__ import annotations
 
@@ -156,9 +154,7 @@ def test_no_line_is_wider_than_asked(width: int) -> None:
 
 
 def hostile(folder: Path) -> Path:
-    """A run whose ops, threads, functions and stages have names that attack the reader of the
-    report.
-    """
+    """A run whose names of ops, threads, functions and stages attack the reader of the report."""
     names = (SCRIPT, ESCAPE, FORMULA, "a" * 1_000_000)
     ops = [(name, "dot_general", 2 * MS) for name in names]  # a type as JAX spells it allows any name
     pipeline = ("Root", "Prefetch", f"Map{SCRIPT}", f"Shuffle{ESCAPE}")

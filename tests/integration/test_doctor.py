@@ -1,6 +1,4 @@
-"""`outpace doctor` on this machine, with the framework that is installed, and on Pythons that lack
-one.
-"""
+"""`outpace doctor` with the framework that is installed, and on Pythons that lack one."""
 
 from __future__ import annotations
 

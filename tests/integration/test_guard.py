@@ -89,9 +89,7 @@ def made(folder: Path, text: str) -> dict[str, str]:
 
 
 def hashes(folder: Path) -> dict[str, str]:
-    """Everything in a folder. What is removed meanwhile, as by a process that is about to end, is
-    not there.
-    """
+    """Everything in a folder, but for what is removed meanwhile, as by a process that ends."""
     found = {}
     for path, _, names in os.walk(folder):  # which passes over folders that are gone
         for name in () if "__pycache__" in path else names:

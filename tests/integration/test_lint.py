@@ -1,6 +1,4 @@
-"""`outpace lint` as users run it: alone, on a machine without TensorFlow, and with the record of a
-real capture.
-"""
+"""`outpace lint`: alone, without TensorFlow, and with the record of a real capture."""
 
 from __future__ import annotations
 
@@ -159,9 +157,7 @@ def test_forms_that_contradict_each_other(folder: Path) -> None:
 
 
 def test_flake8_runs_the_rules(folder: Path) -> None:
-    """Those that give warnings; `noqa` and our own comment switch them off, and flake8's options
-    choose among them.
-    """
+    """Those that warn; `noqa`, our own comment and flake8's options choose among them."""
     (folder / "eager.py").write_text(f"{MODEL}{EAGER}\n{EAGER}  # noqa: LP111\n{EAGER}  # outpace: ignore[LP111]\n")
 
     def flake8(*arguments: str) -> list[str]:

@@ -1,6 +1,4 @@
-"""The monitor in real trainings: Keras and a loop, with a slowdown in the data pipeline, another
-profiler, and a failing fit.
-"""
+"""The monitor in real trainings: a slow data pipeline, another profiler, a failing fit."""
 
 from __future__ import annotations
 

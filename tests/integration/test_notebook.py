@@ -115,9 +115,7 @@ def test_a_folder_is_shown_and_mistakes_are_said(tmp_path: Path) -> None:
 
 
 def test_a_profile_shows_its_report_once_and_again() -> None:
-    """Two outputs of one notebook have no address in common; each link leads to a place of its own
-    report.
-    """
+    """Two outputs have no address in common; each link leads to a place of its own report."""
     first, second = (opened("keras_fit")._repr_html_() for _ in range(2))
     for text in (first, second):
         ids, links = set(re.findall(r' id="([^"]+)"', text)), set(re.findall(r'href="#([^"]+)"', text))

@@ -1,6 +1,4 @@
-"""The tf.data recorder on real pipelines: what is built stays the same, and every stage knows its
-line.
-"""
+"""The tf.data recorder on real pipelines: nothing else is built, and stages know their lines."""
 
 from __future__ import annotations
 

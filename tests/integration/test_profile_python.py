@@ -1,6 +1,4 @@
-"""`run_script` samples the Python of real trainings: planted lines are named, with their share.
-Loops without marks are captured.
-"""
+"""`run_script` samples the Python of real trainings: planted lines are named, with their share."""
 
 from __future__ import annotations
 

@@ -1,6 +1,4 @@
-"""Races of scripts in processes of their own: Keras, loops, `outpace_race`, crashes, Ctrl-C. How
-fast they are is not asked.
-"""
+"""Races of scripts: Keras, loops, `outpace_race`, crashes, Ctrl-C. No speed is asked for."""
 
 from __future__ import annotations
 

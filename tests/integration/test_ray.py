@@ -1,6 +1,4 @@
-"""Ray: the workers of a real cluster of three nodes, captured together, and many hosts read on it.
-The last tests end it.
-"""
+"""Ray: workers of a real cluster of three nodes captured together. The last tests end it."""
 
 from __future__ import annotations
 

@@ -1,6 +1,4 @@
-"""`--redact`: what tells whose program, machine and data it was is in no output, whatever its form;
-all numbers stay.
-"""
+"""`--redact`: whose program, machine and data it was is in no output; all numbers stay."""
 
 from __future__ import annotations
 
@@ -62,9 +60,7 @@ model.fit(x, y, epochs=40, batch_size=8, verbose=0, callbacks=[Slow()])
 
 
 def planted() -> SpaceBuilder:
-    """A profile with secrets wherever a profile has texts: in names, in stats of every kind, in a
-    program, in what the profiler noted.
-    """
+    """A profile with secrets wherever it has texts: names, stats, a program, errors."""
     home = f"/home/{USER}/{PROJECT}"
     space = SpaceBuilder(f"{HOST}.corp.example:6009")
     space.errors.append(f"dropped events on {HOST.upper()} of {USER}; see {home}/log dir/errors.txt")
@@ -167,9 +163,7 @@ def test_what_is_said_and_all_numbers_are_those_of_the_profile(name: str) -> Non
 
 
 def numbers(page: Page) -> dict[str, list[str]]:
-    """The numbers of all tables, each column sorted: rows that are ordered by a name may change
-    places.
-    """
+    """The numbers of all tables, each column sorted: rows ordered by a name may change places."""
     return {
         f"{table.name}.{field.name}": sorted(str(value) for value in table[field.name].tolist())
         for table in page.tables()
@@ -224,9 +218,7 @@ def test_two_profiles_share_their_stand_ins(tmp_path: Path) -> None:
 
 @needs_tensorflow
 def test_no_secret_is_in_any_output_of_a_captured_script(tmp_path: Path) -> None:
-    """Its record holds what a profile does not: the script, its arguments, its lines of source and
-    their text.
-    """
+    """Its record holds the script, its arguments, its lines of source and their text."""
     folder = tmp_path / f"{USER}" / PROJECT
     folder.mkdir(parents=True)
     (folder / "secret_model.py").write_text(SCRIPT)

@@ -1,6 +1,4 @@
-"""Whether an edited script is the same program, on real ones: wrong patches that a race would have
-called proven are refused, honest ones are not.
-"""
+"""Edited scripts that run for real: wrong patches are refused, honest ones are the same program."""
 
 from __future__ import annotations
 
@@ -111,9 +109,7 @@ for a, b in data:
 
 @dataclass(frozen=True)
 class Edit:
-    """Of a script, by pairs of texts. loop: a part of the line where its loop stands; none for its
-    `fit`.
-    """
+    """By pairs of texts. loop: a part of the line where it stands; none for the script's `fit`."""
 
     script: str
     loop: str
@@ -166,9 +162,7 @@ Originals = Callable[[Edit], Original]
 
 @pytest.fixture(scope="module")
 def originals(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Originals]:
-    """Of all edits of one script the same: most of what a comparison takes are the runs of the
-    script as it is.
-    """
+    """One for all edits of a script: its runs as it is are most of what a comparison takes."""
     with ExitStack() as running:
         made: dict[tuple[str, str], Original] = {}
 

@@ -1,6 +1,4 @@
-"""What `outpace tune` and `outpace race` say and leave behind when something fails: arms, memory,
-Ctrl-C.
-"""
+"""What `tune` and `race` say and leave when something fails: arms, memory, Ctrl-C."""
 
 from __future__ import annotations
 
@@ -66,9 +64,7 @@ def outpace_race():
 
 
 class Deadly(EnvironmentKnob):
-    """A setting whose process does not live long, as one that makes TensorFlow take more memory
-    than there is.
-    """
+    """A setting whose process does not live long, as one that takes all memory."""
 
     id, title, practice, order = "deadly", "Deadly", "Set nothing of this kind.", 1
 

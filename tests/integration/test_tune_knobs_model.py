@@ -1,6 +1,4 @@
-"""What is said of a model: steps per call, callbacks, and the facts for advice, biases that cancel
-before batch normalisation among them.
-"""
+"""What is said of a model: steps per call, callbacks, facts for advice, biases that cancel."""
 
 from __future__ import annotations
 

@@ -1,6 +1,4 @@
-"""`outpace tune` on loops that the user wrote. No test asks for a speed, but where an eager step
-becomes a graph.
-"""
+"""`outpace tune` on loops that the user wrote. A speed is asked of an eager step alone."""
 
 from __future__ import annotations
 
@@ -88,9 +86,7 @@ def test_a_step_whose_state_a_graph_would_freeze_is_left_alone(tmp_path: Path) -
 
 
 def test_a_loop_that_ends_is_run_again(tmp_path: Path) -> None:
-    """Behind it stands what saves the model. A data set that is read before, to count its examples,
-    is not what the loop reads.
-    """
+    """What saves the model stands behind it; a data set that is read before is not the loop's."""
     counted = HEAD.replace("data = data.batch", "examples = sum(1 for _ in data)\ndata = data.batch")
     loop = "iterator = iter(data.repeat())\nfor number in range(30):\n    a, b = next(iterator)\n    train_step(a, b)\n"
     loop += 'pathlib.Path("trained").write_text("over")\n'

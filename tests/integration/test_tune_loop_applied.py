@@ -1,6 +1,4 @@
-"""Edited texts in place of a script's files, in the process that trains: as a plain run of the
-edited script, and no file changes.
-"""
+"""Edited texts train as a plain run of the edited script would, and no file changes."""
 
 from __future__ import annotations
 
@@ -105,9 +103,7 @@ def trained(folder: Path, command: list[str], jax: bool = False) -> dict[str, st
 
 @pytest.mark.parametrize("framework", FRAMEWORKS)
 def test_edited_texts_train_as_the_edited_script_would(framework: str, tmp_path: Path) -> None:
-    """A cache leaves batches and variables as they are; with a step that is a graph AutoGraph reads
-    the edited lines.
-    """
+    """A cache leaves batches and variables; where a step is a graph, edited lines are read."""
     source = script(framework)
     cached = source.replace("data = data.map(scale)", "# kept\ndata = data.map(scale).cache()")
     compiled = cached.replace(*STEPS[framework])

@@ -1,6 +1,4 @@
-"""What `outpace tune` says of loops of TensorFlow: values that they read, Keras' own step, epochs
-inside of a function, state of Python's.
-"""
+"""What `outpace tune` says of TensorFlow's loops: values read, Keras' own step, Python's state."""
 
 from __future__ import annotations
 

@@ -1,6 +1,4 @@
-"""Functions of maps divided in their source, with TensorFlow's own trace of them to tell what is
-impure.
-"""
+"""Functions of maps divided in their source; TensorFlow's trace of them tells what is impure."""
 
 from __future__ import annotations
 

@@ -1,6 +1,4 @@
-"""Practices for a `PyDataset`: batches kept in memory and workers, what they ask of its batches,
-and their patch.
-"""
+"""Practices for a `PyDataset`: batches kept in memory, workers, and their patches."""
 
 from __future__ import annotations
 

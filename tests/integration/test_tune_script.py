@@ -1,6 +1,4 @@
-"""`outpace tune` on real scripts: it measures, says what it found, and leaves the training as it
-was. No test asks for a speed.
-"""
+"""`outpace tune` on real scripts: it measures, and leaves the training as it was, at any speed."""
 
 from __future__ import annotations
 
@@ -174,9 +172,7 @@ def test_whatever_can_be_read_again_gets_limits(name: str, tmp_path: Path) -> No
 
 @pytest.mark.parametrize("name", often(GENERATORS))
 def test_a_generator_is_read_by_the_training_alone(name: str, tmp_path: Path) -> None:
-    """Nothing of it is used up by looking at the program: its step is tuned as any other, and it
-    has no limits.
-    """
+    """Looking at the program uses nothing of it up: its step is tuned, and it has no limits."""
     done = run(tmp_path, fitting(GENERATORS[name]), "--dry-run")
     assert "would try: XLA" in done.out and "Cache in memory" not in done.out, done.out
 
@@ -206,9 +202,7 @@ def test_a_later_fit_and_what_there_is_not(tmp_path: Path) -> None:
 
 
 def test_the_winner_trains_in_a_new_process(tmp_path: Path) -> None:
-    """Whether a practice wins is the machine's to say; that the edited text is what trains is seen
-    from a text of ours.
-    """
+    """Whether a practice wins is the machine's to say: a text of ours shows what trains."""
     source = textwrap.dedent(SCRIPT).replace("sys.exit(3)", "print(model.steps_per_execution)")
     path = tmp_path / "train.py"
     path.write_text(source, encoding="utf-8")

@@ -1,6 +1,4 @@
-"""While a script is tuned, raced or profiled, the user's files are the user's: nothing is written
-over them, and nothing is left.
-"""
+"""Commands that run a script write nothing over the user's files, and leave nothing."""
 
 from __future__ import annotations
 
@@ -59,9 +57,7 @@ if __name__ == "__main__":
 
 
 def made(folder: Path, name: str) -> dict[str, str]:
-    """The program with the files of an earlier training; their hashes. Two scripts of a race cannot
-    share a cache on disk.
-    """
+    """The program and files of an earlier training; their hashes. Two scripts share no cache."""
     parts = {"WHICH": COMMANDS[name][1], "CACHE": "" if name == "race" else '.cache("kept")'}
     source = textwrap.dedent(SCRIPT)
     for part, text in parts.items():

@@ -1,6 +1,4 @@
-"""What `outpace.Monitor` writes, in the workbench: a real monitor, while it watches and
-afterwards.
-"""
+"""What a real `outpace.Monitor` writes, in the workbench, while it watches and afterwards."""
 
 from __future__ import annotations
 

@@ -1,6 +1,4 @@
-"""Advice on programs that are described by hand: it comes only where it fits, and its numbers
-follow from the formulas.
-"""
+"""Advice on programs that are described by hand: it comes where it fits, by its formulas."""
 
 from __future__ import annotations
 

@@ -65,9 +65,7 @@ def rows(table: Any) -> list[tuple[str, str, str, float]]:
 
 
 def test_lines_of_a_step_by_their_share(script: str) -> None:
-    """What a library does is the time of the user's innermost line above it, wherever
-    that stands.
-    """
+    """What a library does is the time of the innermost line of the user's above it."""
     table = lines_of(samples(script, (STEP, 30), (LOAD, 50), (STEP, 10), (PRINT, 5), (HEAD, 5)), loop(script))
     assert rows(table) == [
         ("train.py:2", "loaded", "return decode(batch)", 0.5),

@@ -1,6 +1,4 @@
-"""Knobs of the environment: from what is known of a machine and a script to variables, reasons and
-evidence. Nothing runs.
-"""
+"""Knobs of the environment: variables, reasons and evidence, of what is known of a machine."""
 
 from __future__ import annotations
 

@@ -1,6 +1,4 @@
-"""Loops of JAX written anew: with each option, and with two of them put together where texts allow
-it, they do what they did.
-"""
+"""Loops of JAX written anew, with each option and with two together, do what they did."""
 
 from __future__ import annotations
 

@@ -1,6 +1,4 @@
-"""Statements of a loop that read values: which are found, which may come later, and that they do
-what they did as they are written then.
-"""
+"""Statements of a loop that read values: which may come later, and do what they did then."""
 
 from __future__ import annotations
 

@@ -1,6 +1,4 @@
-"""Loops of TensorFlow written anew: several steps in one call do what the loop did, and loops are
-refused that cannot be written so.
-"""
+"""Loops of TensorFlow with several steps in one call do what they did, or are refused."""
 
 from __future__ import annotations
 

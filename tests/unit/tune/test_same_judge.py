@@ -203,9 +203,7 @@ def test_a_fit_is_compared_at_the_ends_of_its_epochs(off: float, name: str) -> N
 
 @pytest.mark.parametrize("begin", [True, False])
 def test_what_training_changed_is_told_from_where_it_began(begin: bool) -> None:
-    """The first state that is read is that after 16 steps, and two runs of the script differ by
-    more than one more step changes.
-    """
+    """The first state is that after 16 steps; two runs differ by more than a step changes."""
 
     def run(off: float) -> Record:
         marks = {("batch", 1, at): state({"model.w": trained(at) + off}) for at in (16, 17)}

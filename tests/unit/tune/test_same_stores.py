@@ -57,9 +57,7 @@ def test_what_changes_nothing(statement: str) -> None:
 
 
 def test_behind_a_training_that_was_cut_there() -> None:
-    """What stands behind it, in whatever it began in; a constant as well, for it was not set so
-    far.
-    """
+    """What stands behind it, in whatever it began in; constants, too, which were not set so far."""
     text = """
         def run():
             lr = 1.0

@@ -1,6 +1,4 @@
-"""What the engine calls and when; arms that fail, prove nothing, or are interrupted. Time is
-simulated.
-"""
+"""What the engine calls and when; arms that fail or prove nothing. Time is simulated."""
 
 from __future__ import annotations
 
@@ -239,9 +237,7 @@ def test_a_difference_that_was_not_confirmed_is_not_called_one() -> None:
 
 
 def test_a_baseline_that_differs_from_itself_refuses_the_verdict() -> None:
-    """Its second process runs 10% slower: of what has a single process, nothing close to that can
-    be believed.
-    """
+    """Its second process is 10% slower: of a single process, nothing close to that is believed."""
     machine = quiet()
     base = machine.arm("a", another=lambda name: machine.arm(name, 0.9))
     experiment = race(machine, base, machine.arm("b", 1.2), machine.arm("c", 6.0), budget=60.0)

@@ -75,9 +75,7 @@ def test_a_missing_file_and_a_folder_that_takes_none(tmp_path: Path) -> None:
 
 
 def test_older_records_are_read_as_they_were_judged(tmp_path: Path) -> None:
-    """The header named the second time of the baseline; blocks were doubled, and what was measured
-    before did not count.
-    """
+    """The header named the baseline's second time; what was measured before did not count."""
     experiment = simulate(1, 1.3)
     path = write_experiment(experiment, tmp_path / "race.jsonl")
     rows = [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]

@@ -1,6 +1,4 @@
-"""Races in which a text has several processes: who is started when, how many, what a failing one
-does, turns. Time is simulated.
-"""
+"""Races with several processes of a text: who starts when, failures, turns. Time is simulated."""
 
 from __future__ import annotations
 
@@ -46,9 +44,7 @@ def test_two_processes_of_each_are_started_in_turns_and_run_in_every_round() -> 
 
 
 def test_processes_that_differ_make_the_interval_wider_and_no_difference_is_found_in_them() -> None:
-    """One of each is 4% faster than the other: rounds of single processes had called that a
-    difference.
-    """
+    """One of each is 4% faster: rounds of single processes had called that a difference."""
     machine = quiet()
     arms = [machine.arm(text, rate, another=lambda name: machine.arm(name, 1.04)) for text, rate in (("a", 1.0), ("b", 1.04))]
     experiment = race(machine, *arms, protocol=Protocol(search=False, power=0.0))  # two processes show 4%, if it is there

@@ -1,6 +1,4 @@
-"""Intervals of paired ratios: against textbook quantiles, and against what the bootstrap would
-give.
-"""
+"""Intervals of paired ratios, against textbook quantiles and against the bootstrap's."""
 
 from __future__ import annotations
 
@@ -69,9 +67,7 @@ def coverage(rounds: int, races: int = 400) -> tuple[float, float, float, float]
 
 
 def test_intervals_of_few_rounds_are_wide_enough_and_the_bootstraps_are_not() -> None:
-    """Why a trimmed mean, and why Student's t: with 8 rounds the percentile bootstrap misses more
-    than 1 in 12.
-    """
+    """Why a trimmed mean and Student's t: of 8 rounds the bootstrap misses more than 1 in 12."""
     for rounds in (8, 12, 24):
         ours, bootstrap, trimmed, plain = coverage(rounds)
         assert 0.93 <= ours <= 0.995, rounds

@@ -1,6 +1,4 @@
-"""Ratios of texts with several processes each: simulated coverage, SciPy's Welch and integrals,
-outliers, turns.
-"""
+"""Ratios of texts with several processes: coverage, SciPy's Welch and integrals, turns."""
 
 from __future__ import annotations
 
@@ -20,9 +18,7 @@ from tests.unit.tune.simulated import NOISE, exact, processes
 def races(
     number: int, texts: int, count: int, rounds: int, tau: float, rho: float, hits: float = 0.0, gain: float = 0.0
 ) -> list[Estimate]:
-    """Estimates of the second text of a tuning against the first, which is slower by `gain` (a log
-    ratio).
-    """
+    """Estimates of the second text against the first, slower by `gain` (a log ratio)."""
     source, found = random.Random(f"{texts} {count} {rounds} {tau} {rho} {hits}"), []
     for _ in range(number):
         drift = [source.gauss(0, NOISE) for _ in range(rounds)]
@@ -79,9 +75,7 @@ def test_what_other_texts_say_of_processes_narrows_an_interval() -> None:
 
 
 def test_blocks_that_a_neighbour_hits_neither_decide_nor_make_it_blind() -> None:
-    """One block in twenty takes 1.6 times as long: the plain means of such processes are 2.4% apart
-    by them alone.
-    """
+    """One block in 20 takes 1.6 times as long: plain means are 2.4% apart by that alone."""
     found = races(300, 5, 2, 15, 0.01, 0.0, hits=0.05)
     assert held(found) >= 0.92
     errors = [math.log(each.ratio) for each in found]
@@ -90,9 +84,7 @@ def test_blocks_that_a_neighbour_hits_neither_decide_nor_make_it_blind() -> None
 
 
 def test_many_processes_give_welchs_interval() -> None:
-    """With 20 processes a side that differ by 5%, rounds and prior say next to nothing, and the
-    processes' means are a textbook's sample.
-    """
+    """20 processes a side that differ by 5% are a textbook's sample: rounds say next to nothing."""
     ratios = []
     for seed in range(10):
         source = random.Random(seed)
@@ -108,9 +100,7 @@ def test_many_processes_give_welchs_interval() -> None:
 
 
 def test_the_interval_is_the_quantile_of_scipys_integral() -> None:
-    """The same model, written with SciPy's distributions and integrated over tau, with the variance
-    of rounds and rho as good as known.
-    """
+    """The same model by SciPy, integrated over tau; rho and the variance of rounds are known."""
     rounds, known = 400, [Spread(4e-4, 3, 1e-6, 400, 0.0)]
     source = random.Random(5)
     base, other = (processes(source, [0.0] * rounds, 2, 0.015, 0.0) for _ in range(2))

@@ -1,6 +1,4 @@
-"""What a report names at its end: the commands that catch up on what was left out for want of time
-or consent, where that may help.
-"""
+"""Commands that a report names: they catch up on what was left out, where that may help."""
 
 from __future__ import annotations
 

@@ -1,6 +1,4 @@
-"""What `outpace tune` prints and writes: where files are is said, and one that cannot be written
-keeps no other from being written.
-"""
+"""What `outpace tune` prints and writes: one file that cannot be written keeps no other back."""
 
 from __future__ import annotations
 
