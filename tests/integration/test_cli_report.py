@@ -189,9 +189,8 @@ def test_hostile_names_are_whole_in_json(tmp_path: Path) -> None:
     assert done.returncode == 0, done.stderr[-2000:]
     assert "\x1b" not in done.stdout
     document = strict(done.stdout)
-    names = {
-        v for t in document["tools"]["overview"]["tables"].values() for row in t["rows"] for v in row if isinstance(v, str)
-    }
+    tables = document["tools"]["overview"]["tables"].values()
+    names = {cell for table in tables for row in table["rows"] for cell in row if isinstance(cell, str)}
     assert {FORMULA, "a" * 1_000_000} <= names
     assert any(SCRIPT in name for name in names)
 
@@ -250,9 +249,8 @@ def test_nothing_is_lost_where_a_process_is_stopped_while_it_writes(unbuffered: 
 
 def test_some_steps_and_some_hosts_are_reported_alone() -> None:
     done = outpace("report", profile_path("keras_fit"), "--steps", "12:15")
-    assert "10.8 ms" in done.stdout and "Only a part of the run is in this report: steps 12 to 15." in done.stdout.replace(
-        "\n  ", " "
-    )
+    part = "Only a part of the run is in this report: steps 12 to 15."
+    assert "10.8 ms" in done.stdout and part in done.stdout.replace("\n  ", " ")
     done = outpace("report", profile_path("multi_host"), "--host", "localhost_7011")
     assert done.stdout.lstrip().startswith("! Only a part") and "Input-bound: 6" in done.stdout
     for wrong, said in (

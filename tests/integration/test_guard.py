@@ -99,7 +99,7 @@ def hashes(folder: Path) -> dict[str, str]:
     return found
 
 
-def outpace(folder: Path, way: str, *arguments: str, code: int = 0, **variables: str) -> Ended:
+def outpace(folder: Path, way: str, *arguments: str, code: int = 0, **variables: Any) -> Ended:
     """Run a command in a folder; it must end with that code."""
     done = run_python("-m", "outpace", *arguments, cwd=folder, jax=True, OUTPACE_GUARD=way, **variables)
     assert done.code == code, done.err

@@ -246,10 +246,8 @@ def test_with_the_record_of_a_real_capture(folder: Path) -> None:
     assert {m["origin"] for m in messages.values()} == {"capture"}
     assert messages["TF205", 12]["evidence"].startswith("traced 12 times, ")
     assert (messages["DS102", 16]["level"], messages["DS102", 16]["evidence"]) == ("note", "its function is stateless")
-    assert (messages["DS102", 17]["level"], messages["DS102", 17]["evidence"]) == (
-        "warning",
-        "its function holds RandomUniform",
-    )
+    drawing = messages["DS102", 17]
+    assert (drawing["level"], drawing["evidence"]) == ("warning", "its function holds RandomUniform")
     text = run(folder, "lint", "train.py", "--record", "outpace-logs").stdout
     assert text.splitlines()[-1] == "3 warnings and 1 note in 1 file, 4 of them confirmed by the capture."
     assert "capture: traced 12 times" in text

@@ -76,13 +76,8 @@ def job(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Job]:
         port = free.getsockname()[1]
     sockets = tempfile.mkdtemp(prefix="ray-")  # paths of sockets must be short
     packages = os.pathsep.join((refusing(folder / "without", "tensorflow"), str(Path(outpace.__file__).parents[1])))
-    environ = {
-        **os.environ,
-        "PYTHONPATH": packages,
-        "JAX_PLATFORMS": "cpu",
-        "RAY_TMPDIR": sockets,
-        "RAY_USAGE_STATS_ENABLED": "0",
-    }
+    ray = {"JAX_PLATFORMS": "cpu", "RAY_TMPDIR": sockets, "RAY_USAGE_STATS_ENABLED": "0"}
+    environ = {**os.environ, "PYTHONPATH": packages, **ray}
     command = [sys.executable, str(HERE / "ray_job.py"), str(port), Job.run]
     with open(folder / "err", "w") as err:
         process = subprocess.Popen(

@@ -21,18 +21,8 @@ from tests.integration.programs import needs_tensorflow
 
 PROFILES = Path(__file__).parents[1] / "data" / "profiles"
 USER, HOST, PROJECT, DATA = "mallory", "falcon-gpu-07", "moonshot", "patients"
-SECRETS = (
-    USER,
-    HOST,
-    PROJECT,
-    DATA,
-    "secret_model",
-    "s3cr3t-token",
-    "batch-of-doom",
-    "corp.example",
-    "10.66.77.88",
-    "2001:db8",
-)
+ADDRESSES = ("corp.example", "10.66.77.88", "2001:db8")
+SECRETS = (USER, HOST, PROJECT, DATA, "secret_model", "s3cr3t-token", "batch-of-doom", *ADDRESSES)
 HLO = encode_bytes(
     1,
     encode_bytes(
@@ -67,12 +57,8 @@ def planted() -> SpaceBuilder:
     space.errors.append(f"lost 10.66.77.88:8470 and [2001:db8::7]:8470; ask {USER}.x@{PROJECT}.example; TOKEN=s3cr3t-token")
     host = space.plane("/host:CPU")
     host.stat("path", f"gs://{PROJECT}-bucket/{DATA}").stat("note", Inline(f"{USER}@{HOST}"))
-    host.describe(
-        "work",
-        f"{home}/secret_model.py:41",
-        source=f"{home}/secret_model.py",
-        long_name=f"read from C:\\Users\\{USER}\\{DATA}\\a.bin",
-    )
+    read = f"read from C:\\Users\\{USER}\\{DATA}\\a.bin"
+    host.describe("work", f"{home}/secret_model.py:41", source=f"{home}/secret_model.py", long_name=read)
     line = host.line(f"python {home}/secret_model.py")
     for step in range(6):
         at = step * 10**9

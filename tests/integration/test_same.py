@@ -279,20 +279,10 @@ model.fit(data, epochs=3, verbose=0, callbacks=[Ramp()])
 """
 CACHED = ((".map(loaded)", ".map(loaded).cache()"),)
 CACHED_STRENGTH = Edit(PYTHON, "", CACHED)
-CACHED_PRINT = Edit(
-    PYTHON.replace("strength)\n\n\ndef loaded", "3.0)\n\n\ndef loaded").replace(
-        "def load(a):\n", "def load(a):\n    print('loads')\n"
-    ),
-    "",
-    CACHED,
-)
-CACHED_FILE = Edit(
-    PYTHON.replace(
-        "    return a * np.float32(strength)", "    with open('log.txt', 'a') as log:\n        log.write('x')\n    return a"
-    ),
-    "",
-    CACHED,
-)
+LOUD = PYTHON.replace("strength)\n\n\ndef loaded", "3.0)\n\n\ndef loaded")
+CACHED_PRINT = Edit(LOUD.replace("def load(a):\n", "def load(a):\n    print('loads')\n"), "", CACHED)
+LOGGED = "    with open('log.txt', 'a') as log:\n        log.write('x')\n    return a"
+CACHED_FILE = Edit(PYTHON.replace("    return a * np.float32(strength)", LOGGED), "", CACHED)
 DRAWS = """
 import numpy as np, tensorflow as tf
 
@@ -318,11 +308,8 @@ SEEDED_ANEW = Edit(
     "for a in x:",
     AS_GRAPH,
 )
-MANY_DRAWS = Edit(
-    DRAWS.replace("NOISE, NOISE", "tf.random.poisson((4, 8), 2.0), tf.random.shuffle(tf.random.gamma((4, 8), 1.0))"),
-    "for a in x:",
-    AS_GRAPH,
-)
+DRAWN = "tf.random.poisson((4, 8), 2.0), tf.random.shuffle(tf.random.gamma((4, 8), 1.0))"
+MANY_DRAWS = Edit(DRAWS.replace("NOISE, NOISE", DRAWN), "for a in x:", AS_GRAPH)
 OWN_TEXT = Edit(
     JAX
     + """

@@ -117,11 +117,8 @@ def test_several_steps_per_call_are_raced_and_written(tmp_path: Path) -> None:
 @pytest.mark.verify
 def test_a_loop_in_a_function_whose_step_gives_its_state_away_begins_anew(tmp_path: Path) -> None:
     head, loop = COMPILED.split("for epoch in range(100_000):\n")
-    inside = (
-        "def main(params):\n    for epoch in range(2):\n"
-        + "".join(f"    {line}\n" for line in loop.splitlines()[:3])
-        + "\nmain(params)\n"
-    )
+    body = "".join(f"    {line}\n" for line in loop.splitlines()[:3])
+    inside = f"def main(params):\n    for epoch in range(2):\n{body}\nmain(params)\n"
     done = run_tune(
         tmp_path, head.replace("@jax.jit", "@jax.jit(donate_argnums=(0,))") + inside, "--budget", "8s", "--details", jax=True
     )

@@ -53,11 +53,8 @@ class Counting(keras.Model):
         return self.inner(x)
 
 """
-DROPS = (
-    COUNTS.replace("        self.calls += 1\n", "")
-    .replace(", training=None", "")
-    .replace("keras.layers.Dense(2)", "keras.layers.Dropout(0.5)")
-)
+DROPS = COUNTS.replace("        self.calls += 1\n", "").replace(", training=None", "")
+DROPS = DROPS.replace("keras.layers.Dense(2)", "keras.layers.Dropout(0.5)")
 HEAD = "agent = Agent()\n"
 EAGER = "agent.policy(state, training=True)[0]"
 ASKED = "agent.policy.predict(state.repeat({}, 0), verbose=0)[0]"

@@ -255,10 +255,8 @@ def test_data_sets_and_models_of_other_modules(tmp_path: Path) -> None:
     found = patched(tmp_path, script, "cache", "thread_pool", "jit_compile")
     assert not found["left"]
     assert [Path(each[0]).name for each in found["files"]] == ["data.py", "models.py"]
-    assert changed(found, "+") == [
-        "    return dataset.batch(16).cache()",
-        "    made.compile('sgd', loss='mse', jit_compile=True)",
-    ]
+    compiled = "    made.compile('sgd', loss='mse', jit_compile=True)"
+    assert changed(found, "+") == ["    return dataset.batch(16).cache()", compiled]
     assert found["apart"] == ["Give the pipeline threads of its own"]  # it changes the line that the cache changes
     again = patched(tmp_path, script, "thread_pool", texts={each[0]: each[2] for each in found["files"]})
     assert not again["left"]

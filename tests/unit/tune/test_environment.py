@@ -78,9 +78,8 @@ def test_onednn_is_tried_off_where_it_is_on_and_the_cpu_trains() -> None:
 def test_knobs_of_gpus_wait_for_a_gpu() -> None:
     for knob in ("gpu_threads", "memory_growth", "l2_fetch"):
         assert reason(knob, CPU) == "the script uses no GPU"
-    assert variables("gpu_threads", GPU) == [
-        {"TF_GPU_THREAD_MODE": "gpu_private", "TF_GPU_THREAD_COUNT": count} for count in ("1", "2")
-    ]
+    private = [{"TF_GPU_THREAD_MODE": "gpu_private", "TF_GPU_THREAD_COUNT": count} for count in ("1", "2")]
+    assert variables("gpu_threads", GPU) == private
     assert "makes none faster" in reason("memory_growth", GPU)
     assert "cudaDeviceSetLimit(5, 128)" in reason("l2_fetch", GPU)
 

@@ -10,11 +10,8 @@ import pytest
 from outpace.tune.same.stores import Kept, Ran, may_change
 from outpace.tune.texts.place import loops_of
 
-LR, NAME, ITEM = (
-    Kept("cfg.lr", "step", "lr", "cfg", kind="."),
-    Kept("lr", "step", "lr"),
-    Kept("level[0]", "step", "0", "level", kind="["),
-)
+LR, NAME = Kept("cfg.lr", "step", "lr", "cfg", kind="."), Kept("lr", "step", "lr")
+ITEM = Kept("level[0]", "step", "0", "level", kind="[")
 WHOLE = Kept("level", "step", "level")
 FREE = Kept("lr", "step", "lr", free=True)
 

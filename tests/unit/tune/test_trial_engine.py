@@ -343,12 +343,11 @@ def test_a_search_ends_where_an_arm_has_outrun_the_others() -> None:
     """What the others are worth is asked on top of it."""
     machine = quiet()
     arms = [machine.arm("a"), machine.arm("little", 1.05), machine.arm("faster", 3.0)]
-    experiment = race(
-        machine,
-        *arms,
-        protocol=Protocol(confirm=False),
-        enough=lambda known: any(outrun(known, name, 1.5) for name in ("little", "faster")),
-    )
+
+    def enough(known: Experiment) -> bool:
+        return any(outrun(known, name, 1.5) for name in ("little", "faster"))
+
+    experiment = race(machine, *arms, protocol=Protocol(confirm=False), enough=enough)
     assert len(experiment.rates("a", Phase.SEARCH)) == experiment.protocol.few_rounds
     assert outrun(experiment, "faster", 1.5) and not outrun(experiment, "faster", 4.0) and not outrun(experiment, "little", 1.0)
     assert experiment.verdict("faster").decision is Decision.SEEMS_FASTER

@@ -21,11 +21,8 @@ def experiments() -> list[Experiment]:
     machine = Machine(5)
     facts = Facts("keras fit, 32 examples", 32.0, {"tensorflow": "2.21.0"})
     arms = [machine.arm("base", facts=lambda: facts), Arm("broken", broken), machine.arm("inert", proof=lambda: None)]
-    return [
-        simulate(1, 1.3, 0.5),
-        simulate(2, 1.0),
-        run_experiment(arms, clock=machine.clock, budget=5, sources={"base": "a.py --fast"}),
-    ]
+    raced = run_experiment(arms, clock=machine.clock, budget=5, sources={"base": "a.py --fast"})
+    return [simulate(1, 1.3, 0.5), simulate(2, 1.0), raced]
 
 
 @pytest.mark.parametrize("at", range(3))

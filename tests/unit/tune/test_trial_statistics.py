@@ -94,10 +94,8 @@ def alike(rounds: int, likeness: float, races: int = 400) -> tuple[float, float]
         logs = [source.gauss(0, 0.1)]
         for _ in range(rounds - 1):
             logs.append(likeness * logs[-1] + math.sqrt(1 - likeness**2) * source.gauss(0, 0.1))
-        found, alone = (
-            compare(dict.fromkeys(range(rounds), 1.0), {at: math.exp(log) for at, log in enumerate(logs)}),
-            estimate(logs),
-        )
+        rates = {at: math.exp(log) for at, log in enumerate(logs)}
+        found, alone = compare(dict.fromkeys(range(rounds), 1.0), rates), estimate(logs)
         assert found is not None and alone is not None
         regarded += found.contains(1.0)
         plain += alone.contains(1.0)

@@ -36,10 +36,8 @@ def following(found: Climbed, plan: dict[str, Any]) -> Sequence[Command]:
 def test_what_consent_would_bring_is_named_by_its_class_the_largest_gain_first() -> None:
     first, second = following(climbed(MAP, WORKERS, CACHE), PLAN)
     assert first.line == "outpace tune --allow order 'my train.py' --epochs 3"
-    assert (
-        first.what
-        == "the same examples in another order or in other batches: Cache in memory, shuffle behind seemed 5.70 times faster"
-    )
+    order = "the same examples in another order or in other batches"
+    assert first.what == f"{order}: Cache in memory, shuffle behind seemed 5.70 times faster"
     assert second.line == "outpace tune --allow statistical 'my train.py' --epochs 3"
     assert second.what == (
         "other random numbers: Workers of the PyDataset seemed 1.50 times faster, Run the map's function in parallel seemed 1.30 times faster"
