@@ -102,15 +102,8 @@ def started(*command: str, jax: bool = False, **options: Any) -> subprocess.Pope
 
 def run_python(*command: object, cwd: Path, timeout: float = 300, jax: bool = False, **changes: str) -> Ended:
     """Run Python with these arguments in a folder to its end."""
-    done = subprocess.run(
-        [sys.executable, *map(str, command)],
-        cwd=cwd,
-        capture_output=True,
-        text=True,
-        timeout=timeout,
-        check=False,
-        env=environment(jax=jax, **changes),
-    )
+    words, variables = [sys.executable, *map(str, command)], environment(jax=jax, **changes)
+    done = subprocess.run(words, cwd=cwd, capture_output=True, text=True, timeout=timeout, check=False, env=variables)
     return Ended(done.returncode, done.stdout, done.stderr)
 
 

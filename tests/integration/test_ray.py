@@ -24,13 +24,8 @@ from outpace.model import UsageError
 from outpace.store.logdir import find_profiles
 from tests.unit.hosts.made import host, put, session
 
-pytestmark = [
-    pytest.mark.skipif(
-        any(importlib.util.find_spec(name) is None for name in ("ray", "jax", "grpc")),
-        reason="Ray, JAX or grpcio is not installed",
-    ),
-    pytest.mark.slow,
-]
+MISSING = [name for name in ("ray", "jax", "grpc") if importlib.util.find_spec(name) is None]
+pytestmark = [pytest.mark.skipif(bool(MISSING), reason=f"{MISSING} are not installed"), pytest.mark.slow]
 HERE = Path(__file__).parent
 HOSTS = MAX_FULL_HOSTS + 8  # of more than those, digests are made
 

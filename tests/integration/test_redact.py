@@ -23,17 +23,9 @@ PROFILES = Path(__file__).parents[1] / "data" / "profiles"
 USER, HOST, PROJECT, DATA = "mallory", "falcon-gpu-07", "moonshot", "patients"
 ADDRESSES = ("corp.example", "10.66.77.88", "2001:db8")
 SECRETS = (USER, HOST, PROJECT, DATA, "secret_model", "s3cr3t-token", "batch-of-doom", *ADDRESSES)
-HLO = encode_bytes(
-    1,
-    encode_bytes(
-        3,
-        encode_bytes(
-            2,
-            encode_bytes(1, "dot.1")
-            + encode_bytes(7, encode_bytes(3, f"/home/{USER}/{PROJECT}/secret_model.py") + encode_integer(4, 7)),
-        ),
-    ),
-)
+FRAME = encode_bytes(3, f"/home/{USER}/{PROJECT}/secret_model.py") + encode_integer(4, 7)
+DOT = encode_bytes(1, "dot.1") + encode_bytes(7, FRAME)
+HLO = encode_bytes(1, encode_bytes(3, encode_bytes(2, DOT)))
 SCRIPT = """
 import sys
 import numpy as np, keras

@@ -175,14 +175,9 @@ def originals(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Originals]:
         yield of
 
 
-FROZEN_CLOSURE = Edit(
-    CLOSURE,
-    "for x in data:",
-    (
-        ("    for x in data:", "    step = jax.jit(lambda w: w - 0.01 * jax.grad(loss)(w))\n    for x in data:"),
-        ("w = w - 0.01 * jax.grad(loss)(w)", "w = step(w)"),
-    ),
-)
+ENTERED, EAGER = "    for x in data:", "w = w - 0.01 * jax.grad(loss)(w)"
+KEEPING = f"    step = jax.jit(lambda w: w - 0.01 * jax.grad(loss)(w))\n{ENTERED}"
+FROZEN_CLOSURE = Edit(CLOSURE, "for x in data:", ((ENTERED, KEEPING), (EAGER, "w = step(w)")))
 GROUPS = """\
     import itertools
     def groups(items):
@@ -199,9 +194,8 @@ GROUPS = """\
         for _ in range(size):
             decay()
 """
-FROZEN_GROUPS = Edit(
-    NONLOCAL, "for x in data:", (("    for x in data:\n        w = step(w, x, lr)\n        decay()\n", GROUPS),), True
-)
+STEPPED = f"{ENTERED}\n        w = step(w, x, lr)\n        decay()\n"
+FROZEN_GROUPS = Edit(NONLOCAL, "for x in data:", ((STEPPED, GROUPS),), True)
 FROZEN_SETATTR = Edit(SETATTR, "for x in data:", (("def train_step", "@jax.jit\ndef train_step"),))
 FROZEN_GLOBAL = Edit(TENSORFLOW, "for a, b in data:", (("def train_step", "@tf.function\ndef train_step"),))
 FEWER = Edit(FIT, "", (("epochs=3", "epochs=2"),))
@@ -301,13 +295,8 @@ print("w", float(tf.reduce_sum(w)))
 """
 AS_GRAPH = (("def train_step(a):", "@tf.function\ndef train_step(a):"), ("for a in x:", "for a in tf.constant(x):"))
 ONE_SEED = Edit(DRAWS.replace("NOISE", "tf.random.normal((4, 8), seed=3)"), "for a in x:", AS_GRAPH)
-SEEDED_ANEW = Edit(
-    DRAWS.replace("NOISE", "tf.random.normal((4, 8))").replace(
-        "    train_step(a)\nprint", "    tf.random.set_seed(int(abs(a[0]) * 100))\n    train_step(a)\nprint"
-    ),
-    "for a in x:",
-    AS_GRAPH,
-)
+TRAINED, SEEDING = "    train_step(a)\nprint", "    tf.random.set_seed(int(abs(a[0]) * 100))\n    train_step(a)\nprint"
+SEEDED_ANEW = Edit(DRAWS.replace("NOISE", "tf.random.normal((4, 8))").replace(TRAINED, SEEDING), "for a in x:", AS_GRAPH)
 DRAWN = "tf.random.poisson((4, 8), 2.0), tf.random.shuffle(tf.random.gamma((4, 8), 1.0))"
 MANY_DRAWS = Edit(DRAWS.replace("NOISE, NOISE", DRAWN), "for a in x:", AS_GRAPH)
 OWN_TEXT = Edit(
@@ -387,54 +376,26 @@ def test_a_wrong_patch_is_refused(edit: Edit, originals: Originals) -> None:
     assert found.same is False, found
 
 
-PASSED_ON = Edit(
-    CLOSURE,
-    "for x in data:",
-    (
-        (
-            "    for x in data:",
-            "    step = jax.jit(lambda w, x: w - 0.01 * jax.grad(lambda w: ((w - x) ** 2).sum())(w))\n    for x in data:",
-        ),
-        ("w = w - 0.01 * jax.grad(loss)(w)", "w = step(w, x)"),
-    ),
-)
-JITTED = Edit(
-    SETATTR,
-    "for x in data:",
-    (
-        (
-            "def train_step(w, x): return w - cfg.lr * grads(w, x)",
-            "@jax.jit\ndef moved(w, x, lr): return w - lr * grads(w, x)\ndef train_step(w, x): return moved(w, x, cfg.lr)",
-        ),
-    ),
-)
+PASSING = f"    step = jax.jit(lambda w, x: w - 0.01 * jax.grad(lambda w: ((w - x) ** 2).sum())(w))\n{ENTERED}"
+PASSED_ON = Edit(CLOSURE, "for x in data:", ((ENTERED, PASSING), (EAGER, "w = step(w, x)")))
+OWN_RATE = "def train_step(w, x): return w - cfg.lr * grads(w, x)"
+MOVED = "@jax.jit\ndef moved(w, x, lr): return w - lr * grads(w, x)\ndef train_step(w, x): return moved(w, x, cfg.lr)"
+JITTED = Edit(SETATTR, "for x in data:", ((OWN_RATE, MOVED),))
 RATES = GROUPS.replace(
     "def steps(w, xs, lr):\n        for x in xs:", "def steps(w, xs, rates):\n        for x, lr in zip(xs, rates):"
 ).replace(
     "w = steps(w, group, lr)\n        for _ in range(size):\n            decay()",
     "rates = []\n        for _ in range(size):\n            rates.append(lr)\n            decay()\n        w = steps(w, group, rates)",
 )
-RIGHT_GROUPS = Edit(
-    NONLOCAL, "for x in data:", (("    for x in data:\n        w = step(w, x, lr)\n        decay()\n", RATES),), True
-)
-FUNCTION = Edit(
-    TENSORFLOW,
-    "for a, b in data:",
-    (
-        ("def train_step(a, b):", "@tf.function\ndef train_step(a, b, strength):"),
-        ("train_step(a, b)\n    print", "train_step(a, b, tf.constant(strength))\n    print"),
-    ),
-)
+RIGHT_GROUPS = Edit(NONLOCAL, "for x in data:", ((STEPPED, RATES),), True)
+GRAPH = ("def train_step(a, b):", "@tf.function\ndef train_step(a, b, strength):")
+GIVEN_STRENGTH = ("train_step(a, b)\n    print", "train_step(a, b, tf.constant(strength))\n    print")
+FUNCTION = Edit(TENSORFLOW, "for a, b in data:", (GRAPH, GIVEN_STRENGTH))
+APPLY = "    optimizer.apply_gradients(zip(gradients, model.trainable_variables))\n"
 OUTLINED = Edit(
     STANDING,
     "for a, b in data:",
-    (
-        ("for a, b in data:\n", "@tf.function\ndef step(a, b):\n"),
-        (
-            "    optimizer.apply_gradients(zip(gradients, model.trainable_variables))\n",
-            "    optimizer.apply_gradients(zip(gradients, model.trainable_variables))\n\nfor a, b in data:\n    step(a, b)\n",
-        ),
-    ),
+    (("for a, b in data:\n", "@tf.function\ndef step(a, b):\n"), (APPLY, f"{APPLY}\nfor a, b in data:\n    step(a, b)\n")),
 )
 SEVERAL = Edit(FIT, "", (("from_logits=True))", "from_logits=True), steps_per_execution=8)"),))
 WITHOUT_LENGTH = FIT.replace(".batch(16)", ".filter(lambda a, b: b >= 0).batch(16)").replace(
@@ -489,18 +450,14 @@ for i, x in enumerate(data):
 print(w)
 """
 )
-HIDDEN = LATE.replace(
-    """    if i == 500:
+DECAYED = """    if i == 500:
         rate["lr"] *= 0.1
-""",
-    """    knobs.update(lr=0.01 if 200.5 < float(w[0]) < 205.5 else 0.1)
-""",
-).replace("w = jnp", "knobs = rate\nw = jnp", 1)
+"""
+STEP = '    w = step(w, x, rate["lr"])\n'
+BAND = "    knobs.update(lr=0.01 if 200.5 < float(w[0]) < 205.5 else 0.1)\n"
+HIDDEN = LATE.replace(DECAYED, BAND).replace("w = jnp", "knobs = rate\nw = jnp", 1)
 SELDOM = LATE.replace(
-    """    if i == 500:
-        rate["lr"] *= 0.1
-    w = step(w, x, rate["lr"])
-""",
+    DECAYED + STEP,
     """    if 200.5 < float(w[0]) < 201.5:
         w = step(w, x, 0.01)
     else:
@@ -533,20 +490,12 @@ CUT = {
 def test_of_a_training_that_is_cut_the_passes_that_matter_are_compared(edit: Edit, same: bool | None, tmp_path: Path) -> None:
     found = edit.judged(tmp_path)
     assert found.same is same, found
-    assert (
-        same is not True or found.passes == 905
-    )  # the edited script came to other branches, and the passes up to these were made, too
+    # The edited script came to other branches, and the passes up to these were made, too.
+    assert same is not True or found.passes == 905
     assert same is not True or "run on to its end, what the edit lets it keep never became another" in found.sentence
 
 
-EITHER = LATE.replace(
-    """    if i == 500:
-        rate["lr"] *= 0.1
-    w = step(w, x, rate["lr"])
-""",
-    """    w = step(w, x, 0.01 if 200.5 < float(w[0]) < 201.5 else rate["lr"])
-""",
-)
+EITHER = LATE.replace(DECAYED + STEP, '    w = step(w, x, 0.01 if 200.5 < float(w[0]) < 201.5 else rate["lr"])\n')
 
 
 @needs_jax
@@ -567,9 +516,7 @@ def test_what_takes_long_behind_the_training_is_not_waited_for(old: str, new: st
     script = LATE + "import time\nfor k in range(900):\n    time.sleep(0.1)\n    print(k)\n"
     found = Edit(script, "for i, x", ((old, new),), behind=1.0).judged(tmp_path)
     assert found.same is same and found.passes == 512 and not found.whole, found
-    assert not same or (found.standing is Standing.COMPARED and found.share == 1.0), (
-        "its training is compared, and nothing behind it"
-    )
+    assert not same or (found.standing is Standing.COMPARED and found.share == 1.0), "nothing behind it is compared"
 
 
 NOISY = """
@@ -629,10 +576,7 @@ def test_what_the_edit_keeps_may_not_change_where_nothing_is_compared_any_more(b
 
 
 UNKNOWN = LATE.replace("for i, x in enumerate(data):", "import itertools, time\nfor i in itertools.count():").replace(
-    """    if i == 500:
-        rate["lr"] *= 0.1
-    w = step(w, x, rate["lr"])
-""",
+    DECAYED + STEP,
     """    time.sleep(0.01)
     if i == 700:
         break
@@ -654,10 +598,7 @@ def test_a_training_whose_length_nobody_knew_is_compared_as_a_whole_behind_the_e
 
 
 ENDLESS = LATE.replace("for i, x in enumerate(data):", "import itertools\nfor i in itertools.count():").replace(
-    """    if i == 500:
-        rate["lr"] *= 0.1
-    w = step(w, x, rate["lr"])
-""",
+    DECAYED + STEP,
     """    if float(w[0]) > 1e9:
         break
     w = step(w, data[i % 905], rate["lr"])

@@ -23,15 +23,9 @@ for epoch in range(3):
     evaluate(data)
 """
 MODULE, LOADED, LIBRARY, OWN = range(4)  # frames
-STEP, LOAD, PRINT, EVALUATE, AGAIN, OURS, HEAD = (
-    ((MODULE, 6), (LIBRARY, 90)),
-    ((MODULE, 6), (LOADED, 2), (LIBRARY, 10)),
-    ((MODULE, 7),),
-    ((MODULE, 8), (LIBRARY, 50)),
-    ((MODULE, 8), (LOADED, 2)),
-    ((MODULE, 6), (OWN, 1)),
-    ((MODULE, 5),),
-)
+STEP, LOAD = ((MODULE, 6), (LIBRARY, 90)), ((MODULE, 6), (LOADED, 2), (LIBRARY, 10))
+EVALUATE, AGAIN, OURS = ((MODULE, 8), (LIBRARY, 50)), ((MODULE, 8), (LOADED, 2)), ((MODULE, 6), (OWN, 1))
+PRINT, HEAD = ((MODULE, 7),), ((MODULE, 5),)
 
 
 @pytest.fixture
