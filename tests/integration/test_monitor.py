@@ -151,7 +151,7 @@ def test_other_ways_to_fit(tmp_path: Path) -> None:
 def test_a_loop_beside_another_profiler(tmp_path: Path) -> None:
     said = run(LOOP, tmp_path)
     expected = ("another profiler", "captured 10 steps", "700 steps")
-    assert [bool(re.search(text, line)) for text, line in zip(expected, said, strict=True)]
+    assert all(re.search(text, line) for text, line in zip(expected, said, strict=True)), said
     assert len(events(tmp_path, "slowdown")) == len(events(tmp_path, "capture")) == 1
     for line in events(tmp_path, "interval"):
         assert 4 <= line["input_wait_ms"] < line["step_ms"]["mean"]
