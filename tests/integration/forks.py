@@ -19,9 +19,7 @@ import numpy as np
 
 
 def given() -> dict[str, Any]:
-    """The program to run, in the fork that is to run it. The process that forks ends with its
-    input.
-    """
+    """The program to run, in its fork. The process that forks ends with its input."""
     for line in sys.stdin:
         fork = os.fork()
         if fork == 0:

@@ -46,9 +46,7 @@ def parser(tf: Any, side: int) -> Callable[[Any], Any]:
 
 
 def tfrecord(tf: Any, np: Any) -> Iterator[tuple[str, Any]]:
-    """Records, parsed and cached, then augmented: with a warm cache the augmentation is
-    what works.
-    """
+    """Records, parsed, cached, then augmented: with a warm cache the augmentation is what works."""
     data = tf.data.Dataset.list_files(records(tf, np, 512, 64) + "/*.tfrecord", seed=1)
     data = data.interleave(tf.data.TFRecordDataset, cycle_length=4, num_parallel_calls=2)
     data = data.map(parser(tf, 64), num_parallel_calls=tf.data.AUTOTUNE).cache().shuffle(256).repeat()
@@ -62,9 +60,7 @@ def tfrecord(tf: Any, np: Any) -> Iterator[tuple[str, Any]]:
 
 
 def heavy(tf: Any, np: Any) -> Iterator[tuple[str, Any]]:
-    """Parsed records zipped with a generator that sleeps, filtered, augmented and batched in
-    parallel: the generator limits it.
-    """
+    """Parsed records zipped with a generator that sleeps, filtered, augmented: it limits all."""
     data = tf.data.Dataset.list_files(records(tf, np, 512, 64) + "/*.tfrecord", seed=1)
     data = data.interleave(tf.data.TFRecordDataset, cycle_length=4, num_parallel_calls=2)
     data = data.map(parser(tf, 32), num_parallel_calls=2).cache().shuffle(256, seed=2).repeat()
@@ -83,9 +79,7 @@ def heavy(tf: Any, np: Any) -> Iterator[tuple[str, Any]]:
 
 
 def settle() -> None:
-    """Wait until the batches that the last pipeline was still making are made: they would count for
-    the next one.
-    """
+    """Wait for batches that the last pipeline still makes: they would count for the next one."""
     while True:
         before = time.process_time()
         time.sleep(0.05)

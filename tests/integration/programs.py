@@ -48,9 +48,7 @@ def steps_of(run):
 
 @cache
 def forks(*names: str) -> Forks:
-    """What starts processes that have imported these frameworks, for all tests of a worker. It ends
-    with that.
-    """
+    """What starts processes that have imported these frameworks, for all tests of a worker."""
     made = Forks(Imports(names))
     atexit.register(made.__exit__)
     return made
@@ -75,6 +73,11 @@ class Ended:
         """What Outpace said to the user."""
         return [line.removeprefix("outpace: ") for line in self.err.splitlines() if line.startswith("outpace: ")]
 
+    @property
+    def words(self) -> str:
+        """What it printed, on one line."""
+        return " ".join(self.out.split())
+
 
 def environment(*, jax: bool = False, **changes: str) -> dict[str, str]:
     """The environment of a quiet program; with `jax` it can import that, and so will TensorFlow."""
@@ -86,9 +89,7 @@ def environment(*, jax: bool = False, **changes: str) -> dict[str, str]:
 
 
 def started(*command: str, jax: bool = False, **options: Any) -> subprocess.Popen[str]:
-    """Python with these arguments, as a terminal would start it: with Ctrl-C's own handler, which a
-    background job ignores.
-    """
+    """Start Python as a terminal would: with Ctrl-C's own handler."""
     return subprocess.Popen(
         [sys.executable, *command],
         stderr=subprocess.PIPE,
@@ -99,15 +100,25 @@ def started(*command: str, jax: bool = False, **options: Any) -> subprocess.Pope
     )
 
 
+def run_python(*command: object, cwd: Path, timeout: float = 300, jax: bool = False, **changes: str) -> Ended:
+    """Run Python with these arguments in a folder to its end."""
+    words, variables = [sys.executable, *map(str, command)], environment(jax=jax, **changes)
+    done = subprocess.run(words, cwd=cwd, capture_output=True, text=True, timeout=timeout, check=False, env=variables)
+    return Ended(done.returncode, done.stdout, done.stderr)
+
+
 def run_program(source: str, folder: Path, *args: str, timeout: float = 120, jax: bool = False, **changes: str) -> Ended:
     """Run a program in a folder to its end."""
-    path = folder / "program.py"
-    path.write_text(textwrap.dedent(source), encoding="utf-8")
-    command: Sequence[str] = [sys.executable, str(path), *args]
-    done = subprocess.run(
-        command, cwd=folder, capture_output=True, text=True, timeout=timeout, check=False, env=environment(jax=jax, **changes)
-    )
-    return Ended(done.returncode, done.stdout, done.stderr)
+    (folder / "program.py").write_text(textwrap.dedent(source), encoding="utf-8")
+    return run_python(folder / "program.py", *args, cwd=folder, timeout=timeout, jax=jax, **changes)
+
+
+def run_tune(folder: Path, text: str, *options: str, code: int = 0, jax: bool = False, argv: Sequence[str] = ()) -> Ended:
+    """Tune a script as a user does; it must end with that code."""
+    (folder / "train.py").write_text(textwrap.dedent(text), encoding="utf-8")
+    done = run_python("-m", "outpace", "tune", *options, "train.py", *argv, cwd=folder, jax=jax)
+    assert done.code == code, done.err[-3000:]
+    return done
 
 
 @cache

@@ -1,6 +1,4 @@
-"""Many hosts, read in processes and in Ray tasks: `python ray_hosts.py FOLDER BROKEN_FILE` prints
-what of it was as it should be.
-"""
+"""`python ray_hosts.py FOLDER BROKEN_FILE` reads many hosts in processes and in Ray tasks."""
 
 from __future__ import annotations
 

@@ -26,9 +26,7 @@ def logdir(folder: Path, names: tuple[str, ...] = NAMES) -> Path:
 
 
 def children(own: str, *, asked: bool | None = None) -> list[int]:
-    """Processes of a process: all, or those that analyse what is asked for, or those that look at
-    the rest.
-    """
+    """Processes of a process: all, or those for what is asked for, or those for verdicts."""
     found = [each for each in os.listdir("/proc") if each.isdigit() and _parent(each) == own]
     return [int(each) for each in found if asked is None or _arguments(each)[-1:] == ["0" if asked else "1"]]
 

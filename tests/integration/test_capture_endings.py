@@ -1,6 +1,4 @@
-"""However a training ends during a capture, its outcome is its own, the user is told, and nothing
-half-written stays.
-"""
+"""A training's outcome during a capture is its own, is told, and leaves nothing half-written."""
 
 from __future__ import annotations
 
@@ -20,9 +18,7 @@ from tests.integration.programs import KERAS, Ended, environment, needs_tensorfl
 
 pytestmark = needs_tensorflow
 
-ENDLESS = (
-    KERAS
-    + """
+ENDLESS = f"""{KERAS}
 import tensorflow as tf
 data = tf.data.Dataset.from_tensors((x[:8], y[:8])).repeat()
 if sys.argv[1] == "callback":
@@ -34,10 +30,7 @@ else:
         while True:
             trained.train_on_batch(x, y)
 """
-)
-LIMITED = (
-    KERAS
-    + """
+LIMITED = f"""{KERAS}
 import resource
 trained = model()
 trained.fit(x, y, batch_size=8, verbose=0)
@@ -50,7 +43,6 @@ for logs, size in (("empty", 0), ("small", 20_000), ("file", -1)):
     print(callback.run, capture.run, "trained on", flush=True)
 sys.exit(9)
 """
-)
 
 
 def files_below(folder: Path) -> list[str]:
@@ -99,9 +91,7 @@ def test_signals(how: str, number: signal.Signals, tmp_path: Path) -> None:
 
 @pytest.fixture(scope="module")
 def limited(tmp_path_factory: pytest.TempPathFactory) -> tuple[Ended, Path]:
-    """A training whose captures cannot be written: a disk without room, one with little, a log
-    directory that is a file.
-    """
+    """Captures that cannot be written: no room, little room, a file for a log directory."""
     folder = tmp_path_factory.mktemp("limited")
     (folder / "file").write_text("a file, which no permission lets become a folder")
     return run_program(LIMITED, folder), folder

@@ -176,17 +176,8 @@ os._exit(0)
     ) as process:
         assert process.stdout is not None
         address = process.stdout.readline().strip()
-        command = [
-            sys.executable,
-            "-m",
-            "outpace.cli",
-            "capture",
-            address,
-            "--logdir",
-            str(tmp_path / "logs"),
-            "--duration",
-            "1",
-        ]
+        where = str(tmp_path / "logs")
+        command = [sys.executable, "-m", "outpace.cli", "capture", address, "--logdir", where, "--duration", "1"]
         done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
         (tmp_path / "end").touch()
         assert process.stdout.readline() == "survived\n"

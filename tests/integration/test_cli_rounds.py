@@ -1,6 +1,4 @@
-"""`outpace compare --run COMMAND --against COMMAND` as users call it: real captures of a small
-program, in turns.
-"""
+"""`outpace compare --run COMMAND --against COMMAND`: real captures of a small program, in turns."""
 
 from __future__ import annotations
 

@@ -1,6 +1,4 @@
-"""`outpace doctor` on this machine, with the framework that is installed, and on Pythons that lack
-one.
-"""
+"""`outpace doctor` with the framework that is installed, and on Pythons that lack one."""
 
 from __future__ import annotations
 
@@ -26,6 +24,13 @@ def doctor(*arguments: str, **variables: str) -> subprocess.CompletedProcess[str
     return subprocess.run(command, capture_output=True, text=True, timeout=300, env={**os.environ, **variables})
 
 
+@pytest.fixture
+def bare(tmp_path: Path) -> str:
+    """A Python without any package."""
+    venv.create(tmp_path / "bare", with_pip=False)
+    return str(tmp_path / "bare" / "bin" / "python")
+
+
 @needs_tensorflow
 @pytest.mark.skipif(os.path.exists("/proc/driver/nvidia"), reason="this machine has a GPU")
 def test_a_machine_without_a_gpu_passes_its_trial_capture(tmp_path: Path) -> None:
@@ -48,9 +53,8 @@ def test_a_program_lives_on_behind_a_capture_by_time() -> None:
     assert trial.run_timed_trial(System(), sys.executable).failure == ""
 
 
-def test_a_python_without_a_framework_cannot_capture(tmp_path: Path) -> None:
-    venv.create(tmp_path / "bare", with_pip=False)
-    done = doctor("--python", str(tmp_path / "bare" / "bin" / "python"), "--logdir", str(tmp_path), "--width", "80")
+def test_a_python_without_a_framework_cannot_capture(bare: str, tmp_path: Path) -> None:
+    done = doctor("--python", bare, "--logdir", str(tmp_path), "--width", "80")
     assert done.returncode == 5
     assert "neither TensorFlow nor JAX" in done.stdout
     assert "pip install tensorflow-cpu libcst" in done.stdout.splitlines()[-1]  # problems come last, with their commands
@@ -58,13 +62,11 @@ def test_a_python_without_a_framework_cannot_capture(tmp_path: Path) -> None:
     assert "\x1b" not in done.stdout
 
 
-def test_a_framework_that_crashes_is_a_finding(tmp_path: Path) -> None:
+def test_a_framework_that_crashes_is_a_finding(bare: str, tmp_path: Path) -> None:
     """A package that dies at import, as a broken CUDA installation makes TensorFlow do."""
     (tmp_path / "jax.py").write_text("import os, sys\nsys.stderr.write('F driver: fatal\\n')\nsys.stderr.flush()\nos.abort()\n")
-    venv.create(tmp_path / "bare", with_pip=False)
     path = os.pathsep.join([str(tmp_path), os.environ.get("PYTHONPATH", "")])
-    python = str(tmp_path / "bare" / "bin" / "python")
-    done = doctor("--json", "--python", python, "--logdir", str(tmp_path / "logs"), PYTHONPATH=path)
+    done = doctor("--json", "--python", bare, "--logdir", str(tmp_path / "logs"), PYTHONPATH=path)
     assert done.returncode == 5
     results = {item["id"]: item for item in json.loads(done.stdout)["results"]}
     assert results["jax"]["text"] == "JAX crashed with signal 6 when it was imported."
@@ -72,11 +74,9 @@ def test_a_framework_that_crashes_is_a_finding(tmp_path: Path) -> None:
     assert results["trial"]["outcome"] == "not checked"
 
 
-def test_a_log_directory_that_cannot_be_made(tmp_path: Path) -> None:
+def test_a_log_directory_that_cannot_be_made(bare: str, tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
-    venv.create(tmp_path / "bare", with_pip=False)
-    python = str(tmp_path / "bare" / "bin" / "python")
-    done = doctor("--no-trial", "--json", "--python", python, "--logdir", str(tmp_path / "file" / "logs"))
+    done = doctor("--no-trial", "--json", "--python", bare, "--logdir", str(tmp_path / "file" / "logs"))
     assert done.returncode == 5
     results = {item["id"]: item for item in json.loads(done.stdout)["results"]}
     assert "a file is in the way" in results["logdir"]["text"]

@@ -16,18 +16,8 @@ import pytest
 from outpace.model import Table, Unit
 from tests.support import opened, profile_path
 
-TEN = (
-    "custom_loop",
-    "derived_v100_bert",
-    "eager_loop",
-    "idle_empty",
-    "jax_rocm_gemm",
-    "keras_fit",
-    "memory_heavy",
-    "multi_host",
-    "predict_inference",
-    "tpu_v6e_inference",
-)
+FIT = ("keras_fit", "memory_heavy", "multi_host", "predict_inference", "tpu_v6e_inference")
+TEN = ("custom_loop", "derived_v100_bert", "eager_loop", "idle_empty", "jax_rocm_gemm", *FIT)
 
 
 def outpace(*arguments: object) -> subprocess.CompletedProcess[str]:

@@ -36,9 +36,7 @@ def captured(kind: str, folder: Path) -> api.Profile:
 
 
 def test_a_stateless_map_without_prefetch_is_no_finding(tmp_path: Path) -> None:
-    """TensorFlow makes the map parallel and fuses it with the batch: neither num_parallel_calls nor
-    prefetch is what is missing.
-    """
+    """TensorFlow makes the map parallel and fuses it with the batch: nothing is missing."""
     profile = captured("stateless", tmp_path)
     stages = set(profile.tf_data().table("stages")["stage"])
     assert {"MapAndBatch"} & stages or any(s.startswith("ParallelMap") for s in stages)

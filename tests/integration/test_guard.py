@@ -12,10 +12,11 @@ import sys
 import textwrap
 import time
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-from tests.integration.programs import environment, needs_jax, needs_tensorflow
+from tests.integration.programs import Ended, environment, needs_jax, needs_tensorflow, run_python
 
 WAYS = ("", "redirect")
 
@@ -88,9 +89,7 @@ def made(folder: Path, text: str) -> dict[str, str]:
 
 
 def hashes(folder: Path) -> dict[str, str]:
-    """Everything in a folder. What is removed meanwhile, as by a process that is about to end, is
-    not there.
-    """
+    """Everything in a folder, but for what is removed meanwhile, as by a process that ends."""
     found = {}
     for path, _, names in os.walk(folder):  # which passes over folders that are gone
         for name in () if "__pycache__" in path else names:
@@ -100,27 +99,20 @@ def hashes(folder: Path) -> dict[str, str]:
     return found
 
 
-def outpace(folder: Path, way: str, *arguments: str, **variables: str) -> subprocess.CompletedProcess[str]:
-    """Run a command in a folder."""
-    return subprocess.run(
-        [sys.executable, "-m", "outpace", *arguments],
-        cwd=folder,
-        capture_output=True,
-        text=True,
-        env=environment(jax=True, OUTPACE_GUARD=way, **variables),
-        timeout=240,
-        check=False,
-    )
+def outpace(folder: Path, way: str, *arguments: str, code: int = 0, **variables: Any) -> Ended:
+    """Run a command in a folder; it must end with that code."""
+    done = run_python("-m", "outpace", *arguments, cwd=folder, jax=True, OUTPACE_GUARD=way, **variables)
+    assert done.code == code, done.err
+    return done
 
 
 @needs_jax
 @pytest.mark.parametrize("way", WAYS)
 def test_a_script_that_was_not_tuned_has_written_nothing(way: str, tmp_path: Path) -> None:
     before = made(tmp_path, FIVE)
-    done = outpace(tmp_path, way, "tune", "train.py")
-    assert done.returncode == 8, done.stderr
-    assert "meanwhile the script did not write: log.csv, w.npy" in done.stderr
-    assert "it ran without writing any file of yours" in done.stderr
+    done = outpace(tmp_path, way, "tune", "train.py", code=8)
+    assert "meanwhile the script did not write: log.csv, w.npy" in done.err
+    assert "it ran without writing any file of yours" in done.err
     assert hashes(tmp_path) == before
 
 
@@ -129,8 +121,7 @@ def test_a_script_that_was_not_tuned_has_written_nothing(way: str, tmp_path: Pat
 def test_a_script_that_was_not_tuned_is_started_anew(then: str, tmp_path: Path) -> None:
     made(tmp_path, FIVE)
     done = outpace(tmp_path, "", "tune", "--then", then, "train.py")
-    assert done.returncode == 0, done.stderr
-    assert "it is started anew, and trains" in done.stderr
+    assert "it is started anew, and trains" in done.err
     assert (tmp_path / "log.csv").read_text().split() == list("01234")
     assert (tmp_path / "w.npy").read_bytes().startswith(b"\x93NUMPY")
 
@@ -141,21 +132,19 @@ def test_a_loop_with_a_log_a_thread_a_subprocess_and_a_folder_for_temporary_file
     before = made(tmp_path, LOOP)
     options = ["--budget", "6s", "--html", "tune.html", "--out", "races"]
     done = outpace(tmp_path, way, "tune", *options, "train.py", TMPDIR=str(tmp_path / "tmp"))
-    assert done.returncode == 0, done.stderr
     after = hashes(tmp_path)
     assert after.pop("tune.html")
     assert [name for name in after if name.startswith("races/")]
     assert {name: value for name, value in after.items() if not name.startswith("races/")} == before
-    assert f"the HTML report is {tmp_path}/tune.html" in done.stderr and f"are in {tmp_path}/races" in done.stderr
-    last = done.stderr.strip().splitlines()[-1]
+    assert f"the HTML report is {tmp_path}/tune.html" in done.err and f"are in {tmp_path}/races" in done.err
+    last = done.err.strip().splitlines()[-1]
     assert "the whole command took" in last
 
 
 @needs_tensorflow
 def test_a_saving_callback_of_the_users_own_is_raced_and_writes_nothing(tmp_path: Path) -> None:
     before = made(tmp_path, SAVING)
-    done = outpace(tmp_path, "", "race", "train.py", "train.py --again", "--budget", "2s")
-    assert done.returncode == 0, done.stderr
+    outpace(tmp_path, "", "race", "train.py", "train.py --again", "--budget", "2s")
     assert hashes(tmp_path) == before
 
 
@@ -163,13 +152,9 @@ def test_a_saving_callback_of_the_users_own_is_raced_and_writes_nothing(tmp_path
 @pytest.mark.parametrize("moment", [pytest.param(at, marks=[] if at < 1 else [pytest.mark.verify]) for at in range(30)])
 def test_a_killed_command_has_changed_nothing(moment: int, tmp_path: Path) -> None:
     before = made(tmp_path, LOOP)
-    process = subprocess.Popen(
-        [sys.executable, "-m", "outpace", "tune", "--budget", "6s", "train.py"],
-        cwd=tmp_path,
-        stdout=subprocess.DEVNULL,
-        stderr=subprocess.DEVNULL,
-        env=environment(jax=True, TMPDIR=str(tmp_path / "tmp")),
-    )
+    quietly: Any = {"stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL}
+    command, variables = ["-m", "outpace", "tune", "--budget", "6s", "train.py"], {"TMPDIR": str(tmp_path / "tmp")}
+    process = subprocess.Popen([sys.executable, *command], cwd=tmp_path, env=environment(jax=True, **variables), **quietly)
     time.sleep(random.Random(moment).uniform(0.2, 14.0) if moment else 5.0)
     os.kill(process.pid, signal.SIGKILL)
     process.wait()

@@ -1,6 +1,4 @@
-"""`outpace.scopes(model)`: parameters as Keras counts them, FLOPs as TensorFlow's own profiler
-counts them.
-"""
+"""`outpace.scopes(model)`: parameters as Keras counts them, FLOPs as TensorFlow's profiler does."""
 
 from __future__ import annotations
 

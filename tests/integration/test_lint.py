@@ -1,6 +1,4 @@
-"""`outpace lint` as users run it: alone, on a machine without TensorFlow, and with the record of a
-real capture.
-"""
+"""`outpace lint`: alone, without TensorFlow, and with the record of a real capture."""
 
 from __future__ import annotations
 
@@ -159,9 +157,7 @@ def test_forms_that_contradict_each_other(folder: Path) -> None:
 
 
 def test_flake8_runs_the_rules(folder: Path) -> None:
-    """Those that give warnings; `noqa` and our own comment switch them off, and flake8's options
-    choose among them.
-    """
+    """Those that warn; `noqa`, our own comment and flake8's options choose among them."""
     (folder / "eager.py").write_text(f"{MODEL}{EAGER}\n{EAGER}  # noqa: LP111\n{EAGER}  # outpace: ignore[LP111]\n")
 
     def flake8(*arguments: str) -> list[str]:
@@ -250,10 +246,8 @@ def test_with_the_record_of_a_real_capture(folder: Path) -> None:
     assert {m["origin"] for m in messages.values()} == {"capture"}
     assert messages["TF205", 12]["evidence"].startswith("traced 12 times, ")
     assert (messages["DS102", 16]["level"], messages["DS102", 16]["evidence"]) == ("note", "its function is stateless")
-    assert (messages["DS102", 17]["level"], messages["DS102", 17]["evidence"]) == (
-        "warning",
-        "its function holds RandomUniform",
-    )
+    drawing = messages["DS102", 17]
+    assert (drawing["level"], drawing["evidence"]) == ("warning", "its function holds RandomUniform")
     text = run(folder, "lint", "train.py", "--record", "outpace-logs").stdout
     assert text.splitlines()[-1] == "3 warnings and 1 note in 1 file, 4 of them confirmed by the capture."
     assert "capture: traced 12 times" in text

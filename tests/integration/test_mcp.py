@@ -114,6 +114,5 @@ def test_without_the_sdk_it_says_what_to_install(tmp_path: Path) -> None:
     done = subprocess.run(
         [sys.executable, "-c", code], cwd=tmp_path, capture_output=True, text=True, timeout=100, check=False, env=environment
     )
-    assert (
-        done.returncode == 1 and done.stderr == "outpace: 'outpace mcp' needs the protocol's SDK: pip install 'outpace[mcp]'\n"
-    )
+    assert done.returncode == 1
+    assert done.stderr == "outpace: 'outpace mcp' needs the protocol's SDK: pip install 'outpace[mcp]'\n"

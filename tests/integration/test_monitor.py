@@ -1,6 +1,4 @@
-"""The monitor in real trainings: Keras and a loop, with a slowdown in the data pipeline, another
-profiler, and a failing fit.
-"""
+"""The monitor in real trainings: a slow data pipeline, another profiler, a failing fit."""
 
 from __future__ import annotations
 
@@ -121,9 +119,8 @@ def test_keras_fit_that_slows_down(tmp_path: Path) -> None:
     assert slow["now_ms"] > 1.5 * slow["before_ms"]
     assert (end["steps"], end["slowdowns"], end["captures"], capture["steps"]) == (660, 1, 1, 10)
     assert len(said) == 2
-    assert re.match(
-        r"outpace: monitor: steps take [\d.]+ ms instead of [\d.]+ ms since step \d+; captured 10 steps in /", said[0]
-    )
+    slower = r"outpace: monitor: steps take [\d.]+ ms instead of [\d.]+ ms since step \d+; captured 10 steps in /"
+    assert re.match(slower, said[0])
     assert re.match(r"outpace: monitor: 660 steps, .* of it waiting for input, 1 slowdown, 1 capture; details in /", said[1])
     intervals = events(tmp_path, "interval")
     for line in intervals:  # the pipeline's sleep, and no more than the time that there was
@@ -153,10 +150,8 @@ def test_other_ways_to_fit(tmp_path: Path) -> None:
 @pytest.mark.verify
 def test_a_loop_beside_another_profiler(tmp_path: Path) -> None:
     said = run(LOOP, tmp_path)
-    assert [
-        bool(re.search(text, line))
-        for text, line in zip(("another profiler", "captured 10 steps", "700 steps"), said, strict=True)
-    ]
+    expected = ("another profiler", "captured 10 steps", "700 steps")
+    assert all(re.search(text, line) for text, line in zip(expected, said, strict=True)), said
     assert len(events(tmp_path, "slowdown")) == len(events(tmp_path, "capture")) == 1
     for line in events(tmp_path, "interval"):
         assert 4 <= line["input_wait_ms"] < line["step_ms"]["mean"]

@@ -88,9 +88,8 @@ get_ipython().compile.get_code_name = lambda raw, code, number: f"/tmp/ipykernel
     assert re.search(r"In \[2\], line 6", text) and "ipykernel" not in text and "ipython-input" not in text
     profile = open_profile(str(tmp_path / "logs"))
     assert profile.run.script == ""
-    assert (
-        {"In [2]", "In [3]"} >= {row["file"] for row in python_lines(profile.run).records() if row["who"] == "yours"} != set()
-    )
+    yours = {row["file"] for row in python_lines(profile.run).records() if row["who"] == "yours"}
+    assert {"In [2]", "In [3]"} >= yours != set()
     assert all(line.startswith("In [2]:") for line in [profile.run.hosts[0].hlo_modules.find_source_line("<lambda>")])
 
 
@@ -115,9 +114,7 @@ def test_a_folder_is_shown_and_mistakes_are_said(tmp_path: Path) -> None:
 
 
 def test_a_profile_shows_its_report_once_and_again() -> None:
-    """Two outputs of one notebook have no address in common; each link leads to a place of its own
-    report.
-    """
+    """Two outputs have no address in common; each link leads to a place of its own report."""
     first, second = (opened("keras_fit")._repr_html_() for _ in range(2))
     for text in (first, second):
         ids, links = set(re.findall(r' id="([^"]+)"', text)), set(re.findall(r'href="#([^"]+)"', text))

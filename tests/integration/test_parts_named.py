@@ -1,6 +1,4 @@
-"""A real capture names the layer or the line that takes the time, with its source, for Keras and
-for a loop of one's own.
-"""
+"""A real capture names the layer or the line that takes the time, with its source."""
 
 from __future__ import annotations
 

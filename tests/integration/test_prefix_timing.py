@@ -1,6 +1,4 @@
-"""The stage that Outpace names is the one whose addition costs most when prefixes of the same
-pipeline are timed.
-"""
+"""The stage that Outpace names costs most when prefixes of the same pipeline are timed."""
 
 from __future__ import annotations
 

@@ -1,6 +1,4 @@
-"""A captured script that retraces: the tool names the argument that changed and the line of the
-function.
-"""
+"""A script that retraces: the argument that changed and the function's line are named."""
 
 from __future__ import annotations
 

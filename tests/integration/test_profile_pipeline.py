@@ -1,6 +1,4 @@
-"""The tf.data recorder on real pipelines: what is built stays the same, and every stage knows its
-line.
-"""
+"""The tf.data recorder on real pipelines: nothing else is built, and stages know their lines."""
 
 from __future__ import annotations
 
@@ -112,10 +110,8 @@ def test_labels_name_file_line_and_operation(stages: list[dict[str, Any]]) -> No
         stage = one(stages, comment, op)
         assert stage["label"] == f"job_py_L{line_of(comment)}_{op}"
         assert stage["file"].endswith("job.py") and stage["text"].endswith(f"# {comment}")
-    assert [stage["label"] for stage in stages if stage["line"] == line_of("maps")] == [
-        f"job_py_L{line_of('maps')}_map",
-        f"job_py_L{line_of('maps')}_map_2",
-    ]
+    mapped = f"job_py_L{line_of('maps')}_map"
+    assert [stage["label"] for stage in stages if stage["line"] == line_of("maps")] == [mapped, f"{mapped}_2"]
     assert one(stages, "named", "filter")["label"] == "mine"
     assert one(stages, "options", "with_options")["label"] is None
     assert one(stages, "choose", "choose_from_datasets")["inputs"]
@@ -132,19 +128,13 @@ def test_links_lead_from_the_end_to_every_source(stages: list[dict[str, Any]]) -
 
 def test_stages_inside_a_function_are_found_at_the_users_line(stages: list[dict[str, Any]]) -> None:
     inner = [stages[number] for number in one(stages, "interleave", "interleave")["inner"]]
-    assert [(stage["op"], stage["line"]) for stage in inner] == [
-        ("TextLineDataset", line_of("inner")),
-        ("take", line_of("inner")),
-    ]
+    line, found = line_of("inner"), [(stage["op"], stage["line"]) for stage in inner]
+    assert found == [("TextLineDataset", line), ("take", line)]
 
 
 def test_arguments_and_state_are_recorded(stages: list[dict[str, Any]]) -> None:
-    assert one(stages, "interleave", "interleave")["kwargs"] == {
-        "map_func": "read",
-        "cycle_length": 2,
-        "num_parallel_calls": 2,
-        "deterministic": True,
-    }
+    given = {"map_func": "read", "cycle_length": 2, "num_parallel_calls": 2, "deterministic": True}
+    assert one(stages, "interleave", "interleave")["kwargs"] == given
     assert one(stages, "batch", "batch")["kwargs"] == {"batch_size": 2}
     first, second = (stage for stage in stages if stage["line"] == line_of("maps"))
     assert first["stateful"] == ["captured variable"]
@@ -153,9 +143,8 @@ def test_arguments_and_state_are_recorded(stages: list[dict[str, Any]]) -> None:
 
 
 def test_one_line_run_twice_keeps_one_label(stages: list[dict[str, Any]]) -> None:
-    assert {stage["label"] for stage in stages if stage["line"] == line_of("twice") and stage["op"] == "batch"} == {
-        f"job_py_L{line_of('twice')}_batch"
-    }
+    line = line_of("twice")
+    assert {each["label"] for each in stages if (each["line"], each["op"]) == (line, "batch")} == {f"job_py_L{line}_batch"}
 
 
 def test_what_keras_builds_is_told_apart(stages: list[dict[str, Any]]) -> None:

@@ -1,6 +1,4 @@
-"""`run_script` samples the Python of real trainings: planted lines are named, with their share.
-Loops without marks are captured.
-"""
+"""`run_script` samples the Python of real trainings: planted lines are named, with their share."""
 
 from __future__ import annotations
 
@@ -56,9 +54,11 @@ print("alive", flush=True)
 os._exit(0)
 """
 
+Profile = Callable[..., tuple[CaptureResult, Path]]
+
 
 @pytest.fixture
-def profile(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., tuple[CaptureResult, Path]]:
+def profile(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Profile:
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("TF_CPP_MIN_LOG_LEVEL", "3")
 
@@ -98,7 +98,7 @@ def row_of(run: Run, script: Path, text: str) -> dict[str, Any]:
 
 
 @needs_jax
-def test_a_jax_loop_without_marks_is_captured_by_itself(profile: Callable[..., tuple[CaptureResult, Path]]) -> None:
+def test_a_jax_loop_without_marks_is_captured_by_itself(profile: Profile) -> None:
     result, script = profile(
         JAX
         + """
@@ -125,9 +125,7 @@ json.dump(slept, open("slept.json", "w"))
 
 @pytest.mark.verify
 @needs_jax
-def test_a_loop_that_compiles_in_every_step_is_captured_and_its_line_noted(
-    profile: Callable[..., tuple[CaptureResult, Path]],
-) -> None:
+def test_a_loop_that_compiles_in_every_step_is_captured_and_its_line_noted(profile: Profile) -> None:
     result, script = profile(
         JAX
         + """
@@ -149,7 +147,7 @@ while time.perf_counter() - begun < 30:
 
 
 @needs_jax
-def test_marks_win_over_a_window_by_time(profile: Callable[..., tuple[CaptureResult, Path]]) -> None:
+def test_marks_win_over_a_window_by_time(profile: Profile) -> None:
     result, _ = profile(
         JAX
         + """
@@ -164,7 +162,7 @@ for n in range(60):
 
 
 @needs_tensorflow
-def test_an_eager_loop_over_arrays_is_captured_by_itself(profile: Callable[..., tuple[CaptureResult, Path]]) -> None:
+def test_an_eager_loop_over_arrays_is_captured_by_itself(profile: Profile) -> None:
     result, script = profile(
         """
         import time, numpy as np, tensorflow as tf
@@ -186,7 +184,7 @@ def test_an_eager_loop_over_arrays_is_captured_by_itself(profile: Callable[..., 
 @needs_tensorflow
 @pytest.mark.parametrize("backend", ["tensorflow", "jax"])
 def test_a_callback_that_sleeps_is_named_with_its_share(
-    profile: Callable[..., tuple[CaptureResult, Path]], monkeypatch: pytest.MonkeyPatch, backend: str
+    profile: Profile, monkeypatch: pytest.MonkeyPatch, backend: str
 ) -> None:
     if backend == "jax":
         pytest.importorskip("jax")
@@ -224,9 +222,7 @@ def test_a_callback_that_sleeps_is_named_with_its_share(
 
 @needs_jax
 @pytest.mark.parametrize("late", [0.05, 0.2])
-def test_a_script_that_ends_while_its_profile_is_saved_is_waited_for(
-    profile: Callable[..., tuple[CaptureResult, Path]], late: float
-) -> None:
+def test_a_script_that_ends_while_its_profile_is_saved_is_waited_for(profile: Profile, late: float) -> None:
     result, _ = profile(
         JAX
         + f"""

@@ -359,12 +359,8 @@ def test_scripts_own_profiler_is_left_alone(profile: Callable[..., Run], tmp_pat
 @needs_tensorflow
 def test_seconds_capture_a_script_without_visible_steps(profile: Callable[..., Run]) -> None:
     body = "@tf.function\ndef spin(n):\n    for _ in tf.range(n):\n        tf.random.uniform([64])\nspin(10**9)\n"
-    done = profile(
-        SETUP + "import threading\nthreading.Timer(600, lambda: os._exit(5)).start()\n" + body,
-        steps=None,
-        seconds=0.5,
-        delay=2.0,
-    )
+    timer = "import threading\nthreading.Timer(600, lambda: os._exit(5)).start()\n"
+    done = profile(SETUP + timer + body, steps=None, seconds=0.5, delay=2.0)
     assert done.result.run is not None
     assert done.result.record is not None and done.result.record.mode == "seconds"
     assert (done.result.exit_code, done.result.stopped) == (0, True), "a call that never comes back is no reason to wait"

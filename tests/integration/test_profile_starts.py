@@ -68,9 +68,7 @@ while time.time() - begun < 6:
 
 
 def test_a_program_that_runs_behind_its_calls_is_seen_to_train(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
-    """Ten calls at once and then a wait: a look holds the runs of one step and calls of others, or
-    none.
-    """
+    """Ten calls at once and then a wait: a look may hold calls of other steps, or none."""
     text = """
 w, x = jnp.ones((512, 512)) / 512, jnp.ones((2048, 512))
 for number in range(10**9):

@@ -1,6 +1,4 @@
-"""Races of scripts in processes of their own: Keras, loops, `outpace_race`, crashes, Ctrl-C. How
-fast they are is not asked.
-"""
+"""Races of scripts: Keras, loops, `outpace_race`, crashes, Ctrl-C. No speed is asked for."""
 
 from __future__ import annotations
 
@@ -9,7 +7,6 @@ import json
 import os
 import signal
 import subprocess
-import sys
 import time
 from pathlib import Path
 
@@ -19,7 +16,7 @@ from outpace.tune.starts import Forks
 from outpace.tune.texts.edition import Edition
 from outpace.tune.trial import read_experiment
 from outpace.tune.trial.script import Command, ScriptArm
-from tests.integration.programs import environment, needs_tensorflow
+from tests.integration.programs import Ended, needs_tensorflow, run_python, started
 
 SLEEPY = """
 import os, time
@@ -70,11 +67,21 @@ def sleepy(seconds: float, examples: int | None = None) -> str:
     return SLEEPY.replace("SECONDS", repr(seconds)).replace("EXAMPLES", repr(examples))
 
 
-def outpace(folder: Path, *args: str, timeout: float = 120) -> subprocess.CompletedProcess[str]:
-    command = [sys.executable, "-m", "outpace.cli", *args]
-    done = subprocess.run(command, cwd=folder, capture_output=True, text=True, timeout=timeout, check=False, env=environment())
+def outpace(folder: Path, *args: str) -> Ended:
+    done = run_python("-m", "outpace.cli", *args, cwd=folder)
     assert not left_over(folder)
     return done
+
+
+def begun(folder: Path) -> subprocess.Popen[str]:
+    """A race that is on."""
+    write(folder, a=sleepy(0.01), b=sleepy(0.002))
+    race = started("-m", "outpace.cli", "race", "a.py", "b.py", "--budget", "100s", cwd=folder, stdout=subprocess.PIPE)
+    assert race.stderr is not None
+    for line in race.stderr:
+        if "racing" in line:
+            break
+    return race
 
 
 def left_over(folder: Path) -> list[str]:
@@ -91,42 +98,28 @@ def left_over(folder: Path) -> list[str]:
 @pytest.mark.verify
 def test_a_race_is_printed_recorded_drawn_and_repeated(tmp_path: Path) -> None:
     write(tmp_path, a=sleepy(0.03), b=sleepy(0.003), crash=CRASH, late=LATE)
-    done = outpace(
-        tmp_path,
-        "race",
-        "a.py",
-        "b.py",
-        "crash.py",
-        "late.py",
-        "--budget",
-        "5s",
-        "--out",
-        "r.jsonl",
-        "--html",
-        "r.html",
-        "--width",
-        "80",
-    )
-    assert done.returncode == 0, done.stderr
-    assert "Which variant trains faster than a.py" in done.stdout
-    assert "reading data.csv" in done.stderr or "ValueError: no such file" in done.stderr
-    assert "ValueError: no such file" in " ".join(done.stdout.split())
-    assert max(map(len, done.stdout.splitlines())) <= 80
+    options = ("--budget", "5s", "--out", "r.jsonl", "--html", "r.html", "--width", "80")
+    done = outpace(tmp_path, "race", "a.py", "b.py", "crash.py", "late.py", *options)
+    assert done.code == 0, done.err
+    assert "Which variant trains faster than a.py" in done.out
+    assert "reading data.csv" in done.err or "ValueError: no such file" in done.err
+    assert "ValueError: no such file" in done.words
+    assert max(map(len, done.out.splitlines())) <= 80
     experiment = read_experiment(tmp_path / "r.jsonl")
     found = experiment.verdict("b.py").estimate
     assert found is not None and found.ratio > 2  # it sleeps a tenth as long
     assert "b.py" in (tmp_path / "r.html").read_text(encoding="utf-8")
     judged = outpace(tmp_path, "replay", "r.jsonl", "--judge-only")
-    assert judged.returncode == 0 and "agrees with the record." in judged.stdout
+    assert judged.code == 0 and "agrees with the record." in judged.out
 
 
 @pytest.mark.verify
 def test_a_replay_races_again_and_compares(tmp_path: Path) -> None:
     write(tmp_path, a=sleepy(0.01))
-    assert outpace(tmp_path, "race", "a.py", "NAP=0.002 a.py", "--budget", "2s", "--out", "r.jsonl").returncode == 0
+    assert outpace(tmp_path, "race", "a.py", "NAP=0.002 a.py", "--budget", "2s", "--out", "r.jsonl").code == 0
     again = outpace(tmp_path, "replay", "r.jsonl", "--out", "r2.jsonl", "--json")
-    assert again.returncode == 0, again.stderr
-    table = json.loads(again.stdout)["tools"]["replay"]["tables"]["replay"]
+    assert again.code == 0, again.err
+    table = json.loads(again.out)["tools"]["replay"]["tables"]["replay"]
     assert [row[0] for row in table["rows"]] == ["NAP=0.002 a.py"]
     first, second = (read_experiment(tmp_path / name) for name in ("r.jsonl", "r2.jsonl"))
     estimates = [experiment.verdicts[0].estimate for experiment in (first, second)]
@@ -137,23 +130,17 @@ def test_a_replay_races_again_and_compares(tmp_path: Path) -> None:
 
 def test_requests_that_make_no_sense(tmp_path: Path) -> None:
     write(tmp_path, crash=CRASH, nothing="print('no training here')")
-    assert outpace(tmp_path, "race", "crash.py").returncode == 2
-    assert outpace(tmp_path, "race", "crash.py", "none.py").returncode == 4
-    assert outpace(tmp_path, "replay", "crash.py").returncode == 2
+    assert outpace(tmp_path, "race", "crash.py").code == 2
+    assert outpace(tmp_path, "race", "crash.py", "none.py").code == 4
+    assert outpace(tmp_path, "replay", "crash.py").code == 2
     nobody = outpace(tmp_path, "race", "crash.py", "nothing.py")
-    assert nobody.returncode == 5
-    assert "ValueError: no such file" in nobody.stderr
-    assert "without a training step" in nobody.stderr
+    assert nobody.code == 5
+    assert "ValueError: no such file" in nobody.err
+    assert "without a training step" in nobody.err
 
 
 def test_ctrl_c_leaves_the_table_and_no_process(tmp_path: Path) -> None:
-    write(tmp_path, a=sleepy(0.01), b=sleepy(0.002))
-    command = [sys.executable, "-m", "outpace.cli", "race", "a.py", "b.py", "--budget", "100s"]
-    race = subprocess.Popen(command, cwd=tmp_path, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=environment())
-    assert race.stderr is not None
-    for line in race.stderr:
-        if "racing" in line:
-            break
+    race = begun(tmp_path)
     time.sleep(0.5)
     race.send_signal(signal.SIGINT)
     out, _ = race.communicate(timeout=180)
@@ -163,18 +150,8 @@ def test_ctrl_c_leaves_the_table_and_no_process(tmp_path: Path) -> None:
 
 
 def test_a_killed_race_leaves_no_process(tmp_path: Path) -> None:
-    write(tmp_path, a=sleepy(0.01), b=sleepy(0.002))
-    command = [sys.executable, "-m", "outpace.cli", "race", "a.py", "b.py", "--budget", "100s"]
-    race = subprocess.Popen(
-        command, cwd=tmp_path, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True, env=environment()
-    )
-    assert race.stderr is not None
-    for line in race.stderr:
-        if "racing" in line:
-            break
-    race.kill()
-    race.wait()
-    race.stderr.close()
+    with begun(tmp_path) as race:
+        race.kill()
     end = time.monotonic() + 10
     while left_over(tmp_path) and time.monotonic() < end:
         time.sleep(0.05)
@@ -185,17 +162,15 @@ def test_a_killed_race_leaves_no_process(tmp_path: Path) -> None:
 @needs_tensorflow
 def test_keras_and_loops_are_raced_as_they_are(tmp_path: Path) -> None:
     write(tmp_path, keras_=KERAS, loop=LOOP)
-    done = outpace(
-        tmp_path, "race", "keras_.py 32", "keras_.py 64", "loop.py", "--budget", "4s", "--out", "r.jsonl", timeout=300
-    )
-    assert done.returncode == 0, done.stderr
+    done = outpace(tmp_path, "race", "keras_.py 32", "keras_.py 64", "loop.py", "--budget", "4s", "--out", "r.jsonl")
+    assert done.code == 0, done.err
     experiment = read_experiment(tmp_path / "r.jsonl")
     steps = {trial.arm: (trial.step, trial.failure) for trial in experiment.trials}
     assert steps["keras_.py 32"] == ("keras fit, 32 examples", None)
     assert steps["keras_.py 64"] == ("keras fit, 64 examples", None)
     assert steps["loop.py"] == ("custom loop (train_step)", None)
     assert experiment.environment.versions["tensorflow"]
-    assert "A step is not the same work in every variant" in done.stdout
+    assert "A step is not the same work in every variant" in done.out
 
 
 READS_FIRST = """

@@ -1,6 +1,4 @@
-"""Ray: the workers of a real cluster of three nodes, captured together, and many hosts read on it.
-The last tests end it.
-"""
+"""Ray: workers of a real cluster of three nodes captured together. The last tests end it."""
 
 from __future__ import annotations
 
@@ -26,13 +24,8 @@ from outpace.model import UsageError
 from outpace.store.logdir import find_profiles
 from tests.unit.hosts.made import host, put, session
 
-pytestmark = [
-    pytest.mark.skipif(
-        any(importlib.util.find_spec(name) is None for name in ("ray", "jax", "grpc")),
-        reason="Ray, JAX or grpcio is not installed",
-    ),
-    pytest.mark.slow,
-]
+MISSING = [name for name in ("ray", "jax", "grpc") if importlib.util.find_spec(name) is None]
+pytestmark = [pytest.mark.skipif(bool(MISSING), reason=f"{MISSING} are not installed"), pytest.mark.slow]
 HERE = Path(__file__).parent
 HOSTS = MAX_FULL_HOSTS + 8  # of more than those, digests are made
 
@@ -78,13 +71,8 @@ def job(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Job]:
         port = free.getsockname()[1]
     sockets = tempfile.mkdtemp(prefix="ray-")  # paths of sockets must be short
     packages = os.pathsep.join((refusing(folder / "without", "tensorflow"), str(Path(outpace.__file__).parents[1])))
-    environ = {
-        **os.environ,
-        "PYTHONPATH": packages,
-        "JAX_PLATFORMS": "cpu",
-        "RAY_TMPDIR": sockets,
-        "RAY_USAGE_STATS_ENABLED": "0",
-    }
+    ray = {"JAX_PLATFORMS": "cpu", "RAY_TMPDIR": sockets, "RAY_USAGE_STATS_ENABLED": "0"}
+    environ = {**os.environ, "PYTHONPATH": packages, **ray}
     command = [sys.executable, str(HERE / "ray_job.py"), str(port), Job.run]
     with open(folder / "err", "w") as err:
         process = subprocess.Popen(

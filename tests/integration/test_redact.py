@@ -1,6 +1,4 @@
-"""`--redact`: what tells whose program, machine and data it was is in no output, whatever its form;
-all numbers stay.
-"""
+"""`--redact`: whose program, machine and data it was is in no output; all numbers stay."""
 
 from __future__ import annotations
 
@@ -23,29 +21,11 @@ from tests.integration.programs import needs_tensorflow
 
 PROFILES = Path(__file__).parents[1] / "data" / "profiles"
 USER, HOST, PROJECT, DATA = "mallory", "falcon-gpu-07", "moonshot", "patients"
-SECRETS = (
-    USER,
-    HOST,
-    PROJECT,
-    DATA,
-    "secret_model",
-    "s3cr3t-token",
-    "batch-of-doom",
-    "corp.example",
-    "10.66.77.88",
-    "2001:db8",
-)
-HLO = encode_bytes(
-    1,
-    encode_bytes(
-        3,
-        encode_bytes(
-            2,
-            encode_bytes(1, "dot.1")
-            + encode_bytes(7, encode_bytes(3, f"/home/{USER}/{PROJECT}/secret_model.py") + encode_integer(4, 7)),
-        ),
-    ),
-)
+ADDRESSES = ("corp.example", "10.66.77.88", "2001:db8")
+SECRETS = (USER, HOST, PROJECT, DATA, "secret_model", "s3cr3t-token", "batch-of-doom", *ADDRESSES)
+FRAME = encode_bytes(3, f"/home/{USER}/{PROJECT}/secret_model.py") + encode_integer(4, 7)
+DOT = encode_bytes(1, "dot.1") + encode_bytes(7, FRAME)
+HLO = encode_bytes(1, encode_bytes(3, encode_bytes(2, DOT)))
 SCRIPT = """
 import sys
 import numpy as np, keras
@@ -62,21 +42,15 @@ model.fit(x, y, epochs=40, batch_size=8, verbose=0, callbacks=[Slow()])
 
 
 def planted() -> SpaceBuilder:
-    """A profile with secrets wherever a profile has texts: in names, in stats of every kind, in a
-    program, in what the profiler noted.
-    """
+    """A profile with secrets wherever it has texts: names, stats, a program, errors."""
     home = f"/home/{USER}/{PROJECT}"
     space = SpaceBuilder(f"{HOST}.corp.example:6009")
     space.errors.append(f"dropped events on {HOST.upper()} of {USER}; see {home}/log dir/errors.txt")
     space.errors.append(f"lost 10.66.77.88:8470 and [2001:db8::7]:8470; ask {USER}.x@{PROJECT}.example; TOKEN=s3cr3t-token")
     host = space.plane("/host:CPU")
     host.stat("path", f"gs://{PROJECT}-bucket/{DATA}").stat("note", Inline(f"{USER}@{HOST}"))
-    host.describe(
-        "work",
-        f"{home}/secret_model.py:41",
-        source=f"{home}/secret_model.py",
-        long_name=f"read from C:\\Users\\{USER}\\{DATA}\\a.bin",
-    )
+    read = f"read from C:\\Users\\{USER}\\{DATA}\\a.bin"
+    host.describe("work", f"{home}/secret_model.py:41", source=f"{home}/secret_model.py", long_name=read)
     line = host.line(f"python {home}/secret_model.py")
     for step in range(6):
         at = step * 10**9
@@ -167,9 +141,7 @@ def test_what_is_said_and_all_numbers_are_those_of_the_profile(name: str) -> Non
 
 
 def numbers(page: Page) -> dict[str, list[str]]:
-    """The numbers of all tables, each column sorted: rows that are ordered by a name may change
-    places.
-    """
+    """The numbers of all tables, each column sorted: rows ordered by a name may change places."""
     return {
         f"{table.name}.{field.name}": sorted(str(value) for value in table[field.name].tolist())
         for table in page.tables()
@@ -224,9 +196,7 @@ def test_two_profiles_share_their_stand_ins(tmp_path: Path) -> None:
 
 @needs_tensorflow
 def test_no_secret_is_in_any_output_of_a_captured_script(tmp_path: Path) -> None:
-    """Its record holds what a profile does not: the script, its arguments, its lines of source and
-    their text.
-    """
+    """Its record holds the script, its arguments, its lines of source and their text."""
     folder = tmp_path / f"{USER}" / PROJECT
     folder.mkdir(parents=True)
     (folder / "secret_model.py").write_text(SCRIPT)

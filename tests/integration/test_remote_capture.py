@@ -166,9 +166,7 @@ def running(jobs: list[Job]) -> Iterator[list[Job]]:
 
 @pytest.fixture(scope="module")
 def jobs(tmp_path_factory: pytest.TempPathFactory) -> Iterator[list[Job]]:
-    """Independent jobs: TensorFlow's own server, `outpace.serve` in the script, and a script under
-    `outpace serve`.
-    """
+    """TensorFlow's own server, `outpace.serve` in the script, a script under `outpace serve`."""
     folder = tmp_path_factory.mktemp("jobs")
     plain, ours, hosted = free_ports(3)
     with_plain = SETUP + f"tf.profiler.experimental.server.start({plain})\n" + CLIENT + LOOP
@@ -265,9 +263,7 @@ def test_tensorflows_own_client_gets_the_profile(jobs: list[Job], tmp_path: Path
 
 
 def test_requests_are_those_of_the_protocol() -> None:
-    """TensorFlow's own class reads our options as they were meant. Loaded from its file, without
-    the rest of TensorFlow.
-    """
+    """TensorFlow's class, loaded from its file, reads our options as they were meant."""
     spec = importlib.util.find_spec("tensorflow")
     assert spec is not None
     assert spec.submodule_search_locations is not None
@@ -313,9 +309,7 @@ def test_a_script_that_ends_hands_over_what_was_recorded(jobs: list[Job], tmp_pa
 
 @pytest.fixture(scope="module")
 def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Callable[[], list[Job]]]:
-    """Three workers of one MultiWorkerMirroredStrategy, each with TensorFlow's profiler server; new
-    ones when one has died.
-    """
+    """Three workers of one strategy, each with TensorFlow's server; new ones when one has died."""
     with contextlib.ExitStack() as stack:
         jobs: list[Job] = []
 

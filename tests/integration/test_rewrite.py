@@ -1,6 +1,4 @@
-"""What rewrites say of real pipelines: where they apply, with what risk, and what speaks against
-them; asking changes nothing of the user's.
-"""
+"""What rewrites say of real pipelines: where they apply, with what risk; asking changes nothing."""
 
 from __future__ import annotations
 

@@ -1,6 +1,4 @@
-"""Whether an edited script is the same program, on real ones: wrong patches that a race would have
-called proven are refused, honest ones are not.
-"""
+"""Edited scripts that run for real: wrong patches are refused, honest ones are the same program."""
 
 from __future__ import annotations
 
@@ -16,9 +14,7 @@ from outpace.tune.texts.place import loop_at
 from tests.integration.programs import forks_for, needs_jax, needs_tensorflow
 
 JAX = "import jax, jax.numpy as jnp, numpy as np\n"
-CLOSURE = (
-    JAX
-    + """
+CLOSURE = f"""{JAX}
 def main():
     data = [np.full(3, float(i), np.float32) for i in range(400)]
     w = jnp.zeros(3)
@@ -33,10 +29,7 @@ def main():
 
 main()
 """
-)
-NONLOCAL = (
-    JAX
-    + """
+NONLOCAL = f"""{JAX}
 def main():
     data = [np.full(3, float(i), np.float32) for i in range(400)]
     lr = 0.1
@@ -52,10 +45,7 @@ def main():
     print(w, lr)
 main()
 """
-)
-SETATTR = (
-    JAX
-    + """
+SETATTR = f"""{JAX}
 class Config:
     lr = 0.1
 cfg = Config()
@@ -72,7 +62,6 @@ for x in data:
     sched.step()
 print(w, cfg.lr)
 """
-)
 HEAD = """
 import numpy as np, keras, tensorflow as tf
 
@@ -82,9 +71,7 @@ y = x[:, :3].argmax(1).astype("int32")
 data = tf.data.Dataset.from_tensor_slices((x, y)).map(lambda a, b: (a * 2, b)).shuffle(640, seed=5).batch(16)
 model = keras.Sequential([keras.Input((6,)), keras.layers.Dense(8, activation="relu"), keras.layers.Dense(3)])
 """
-TENSORFLOW = (
-    HEAD
-    + """
+TENSORFLOW = f"""{HEAD}
 loss_fn = keras.losses.SparseCategoricalCrossentropy(from_logits=True)
 optimizer = keras.optimizers.Adam(0.01)
 strength = 1.0
@@ -102,14 +89,10 @@ for epoch in range(3):
         loss = train_step(a, b)
     print("loss", float(loss))
 """
-)
-FIT = (
-    HEAD
-    + """
+FIT = f"""{HEAD}
 model.compile("adam", keras.losses.SparseCategoricalCrossentropy(from_logits=True))
 model.fit(data, epochs=3, verbose=0)
 """
-)
 STANDING = (  # of the loop itself, at the level of the script, where an edit does without the names of a step
     HEAD
     + """
@@ -126,9 +109,7 @@ for a, b in data:
 
 @dataclass(frozen=True)
 class Edit:
-    """Of a script, by pairs of texts. loop: a part of the line where its loop stands; none for its
-    `fit`.
-    """
+    """By pairs of texts. loop: a part of the line where it stands; none for the script's `fit`."""
 
     script: str
     loop: str
@@ -181,9 +162,7 @@ Originals = Callable[[Edit], Original]
 
 @pytest.fixture(scope="module")
 def originals(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Originals]:
-    """Of all edits of one script the same: most of what a comparison takes are the runs of the
-    script as it is.
-    """
+    """One for all edits of a script: its runs as it is are most of what a comparison takes."""
     with ExitStack() as running:
         made: dict[tuple[str, str], Original] = {}
 
@@ -196,14 +175,9 @@ def originals(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Originals]:
         yield of
 
 
-FROZEN_CLOSURE = Edit(
-    CLOSURE,
-    "for x in data:",
-    (
-        ("    for x in data:", "    step = jax.jit(lambda w: w - 0.01 * jax.grad(loss)(w))\n    for x in data:"),
-        ("w = w - 0.01 * jax.grad(loss)(w)", "w = step(w)"),
-    ),
-)
+ENTERED, EAGER = "    for x in data:", "w = w - 0.01 * jax.grad(loss)(w)"
+KEEPING = f"    step = jax.jit(lambda w: w - 0.01 * jax.grad(loss)(w))\n{ENTERED}"
+FROZEN_CLOSURE = Edit(CLOSURE, "for x in data:", ((ENTERED, KEEPING), (EAGER, "w = step(w)")))
 GROUPS = """\
     import itertools
     def groups(items):
@@ -220,18 +194,15 @@ GROUPS = """\
         for _ in range(size):
             decay()
 """
-FROZEN_GROUPS = Edit(
-    NONLOCAL, "for x in data:", (("    for x in data:\n        w = step(w, x, lr)\n        decay()\n", GROUPS),), True
-)
+STEPPED = f"{ENTERED}\n        w = step(w, x, lr)\n        decay()\n"
+FROZEN_GROUPS = Edit(NONLOCAL, "for x in data:", ((STEPPED, GROUPS),), True)
 FROZEN_SETATTR = Edit(SETATTR, "for x in data:", (("def train_step", "@jax.jit\ndef train_step"),))
 FROZEN_GLOBAL = Edit(TENSORFLOW, "for a, b in data:", (("def train_step", "@tf.function\ndef train_step"),))
 FEWER = Edit(FIT, "", (("epochs=3", "epochs=2"),))
 OTHER_DATA = Edit(FIT, "", (("a * 2", "a * 2.01"),))
 OTHER_RATE = Edit(FIT, "", (('compile("adam"', "compile(keras.optimizers.Adam(0.00101)"),))
 FAILS = Edit(FIT, "", (("epochs=3", "epochs=three"),))
-GIVEN = (
-    JAX
-    + """
+GIVEN = f"""{JAX}
 data = [np.full(3, float(i), np.float32) for i in range(200)]
 first = w = jnp.zeros(3)
 kept = [first]
@@ -244,7 +215,6 @@ for i, x in enumerate(data):
     w = step(w, x)
 print(w, kept[-1])
 """
-)
 GIVE = ("@jax.jit", "from functools import partial\n@partial(jax.jit, donate_argnums=(0,))")
 COPIED = ("for i, x in", "w = jax.tree.map(jax.numpy.copy, w)\nfor i, x in")
 READ_LATER = Edit(GIVEN.replace("    old = w\n", "    kept.append(w)\n"), "for i, x in", (GIVE, COPIED))
@@ -303,20 +273,10 @@ model.fit(data, epochs=3, verbose=0, callbacks=[Ramp()])
 """
 CACHED = ((".map(loaded)", ".map(loaded).cache()"),)
 CACHED_STRENGTH = Edit(PYTHON, "", CACHED)
-CACHED_PRINT = Edit(
-    PYTHON.replace("strength)\n\n\ndef loaded", "3.0)\n\n\ndef loaded").replace(
-        "def load(a):\n", "def load(a):\n    print('loads')\n"
-    ),
-    "",
-    CACHED,
-)
-CACHED_FILE = Edit(
-    PYTHON.replace(
-        "    return a * np.float32(strength)", "    with open('log.txt', 'a') as log:\n        log.write('x')\n    return a"
-    ),
-    "",
-    CACHED,
-)
+LOUD = PYTHON.replace("strength)\n\n\ndef loaded", "3.0)\n\n\ndef loaded")
+CACHED_PRINT = Edit(LOUD.replace("def load(a):\n", "def load(a):\n    print('loads')\n"), "", CACHED)
+LOGGED = "    with open('log.txt', 'a') as log:\n        log.write('x')\n    return a"
+CACHED_FILE = Edit(PYTHON.replace("    return a * np.float32(strength)", LOGGED), "", CACHED)
 DRAWS = """
 import numpy as np, tensorflow as tf
 
@@ -335,18 +295,10 @@ print("w", float(tf.reduce_sum(w)))
 """
 AS_GRAPH = (("def train_step(a):", "@tf.function\ndef train_step(a):"), ("for a in x:", "for a in tf.constant(x):"))
 ONE_SEED = Edit(DRAWS.replace("NOISE", "tf.random.normal((4, 8), seed=3)"), "for a in x:", AS_GRAPH)
-SEEDED_ANEW = Edit(
-    DRAWS.replace("NOISE", "tf.random.normal((4, 8))").replace(
-        "    train_step(a)\nprint", "    tf.random.set_seed(int(abs(a[0]) * 100))\n    train_step(a)\nprint"
-    ),
-    "for a in x:",
-    AS_GRAPH,
-)
-MANY_DRAWS = Edit(
-    DRAWS.replace("NOISE, NOISE", "tf.random.poisson((4, 8), 2.0), tf.random.shuffle(tf.random.gamma((4, 8), 1.0))"),
-    "for a in x:",
-    AS_GRAPH,
-)
+TRAINED, SEEDING = "    train_step(a)\nprint", "    tf.random.set_seed(int(abs(a[0]) * 100))\n    train_step(a)\nprint"
+SEEDED_ANEW = Edit(DRAWS.replace("NOISE", "tf.random.normal((4, 8))").replace(TRAINED, SEEDING), "for a in x:", AS_GRAPH)
+DRAWN = "tf.random.poisson((4, 8), 2.0), tf.random.shuffle(tf.random.gamma((4, 8), 1.0))"
+MANY_DRAWS = Edit(DRAWS.replace("NOISE, NOISE", DRAWN), "for a in x:", AS_GRAPH)
 OWN_TEXT = Edit(
     JAX
     + """
@@ -424,57 +376,26 @@ def test_a_wrong_patch_is_refused(edit: Edit, originals: Originals) -> None:
     assert found.same is False, found
 
 
-PASSED_ON = Edit(
-    CLOSURE,
-    "for x in data:",
-    (
-        (
-            "    for x in data:",
-            "    step = jax.jit(lambda w, x: w - 0.01 * jax.grad(lambda w: ((w - x) ** 2).sum())(w))\n    for x in data:",
-        ),
-        ("w = w - 0.01 * jax.grad(loss)(w)", "w = step(w, x)"),
-    ),
-)
-JITTED = Edit(
-    SETATTR,
-    "for x in data:",
-    (
-        (
-            "def train_step(w, x): return w - cfg.lr * grads(w, x)",
-            "@jax.jit\ndef moved(w, x, lr): return w - lr * grads(w, x)\ndef train_step(w, x): return moved(w, x, cfg.lr)",
-        ),
-    ),
-)
+PASSING = f"    step = jax.jit(lambda w, x: w - 0.01 * jax.grad(lambda w: ((w - x) ** 2).sum())(w))\n{ENTERED}"
+PASSED_ON = Edit(CLOSURE, "for x in data:", ((ENTERED, PASSING), (EAGER, "w = step(w, x)")))
+OWN_RATE = "def train_step(w, x): return w - cfg.lr * grads(w, x)"
+MOVED = "@jax.jit\ndef moved(w, x, lr): return w - lr * grads(w, x)\ndef train_step(w, x): return moved(w, x, cfg.lr)"
+JITTED = Edit(SETATTR, "for x in data:", ((OWN_RATE, MOVED),))
 RATES = GROUPS.replace(
     "def steps(w, xs, lr):\n        for x in xs:", "def steps(w, xs, rates):\n        for x, lr in zip(xs, rates):"
 ).replace(
     "w = steps(w, group, lr)\n        for _ in range(size):\n            decay()",
     "rates = []\n        for _ in range(size):\n            rates.append(lr)\n            decay()\n        w = steps(w, group, rates)",
 )
-RIGHT_GROUPS = Edit(
-    NONLOCAL, "for x in data:", (("    for x in data:\n        w = step(w, x, lr)\n        decay()\n", RATES),), True
-)
-FUNCTION = Edit(
-    TENSORFLOW,
-    "for a, b in data:",
-    (
-        ("def train_step(a, b):", "@tf.function\ndef train_step(a, b, strength):"),
-        ("train_step(a, b)\n    print", "train_step(a, b, tf.constant(strength))\n    print"),
-    ),
-)
+RIGHT_GROUPS = Edit(NONLOCAL, "for x in data:", ((STEPPED, RATES),), True)
+GRAPH = ("def train_step(a, b):", "@tf.function\ndef train_step(a, b, strength):")
+GIVEN_STRENGTH = ("train_step(a, b)\n    print", "train_step(a, b, tf.constant(strength))\n    print")
+FUNCTION = Edit(TENSORFLOW, "for a, b in data:", (GRAPH, GIVEN_STRENGTH))
+APPLY = "    optimizer.apply_gradients(zip(gradients, model.trainable_variables))\n"
 OUTLINED = Edit(
     STANDING,
     "for a, b in data:",
-    (
-        (
-            "for a, b in data:\n",
-            "@tf.function\ndef step(a, b):\n",
-        ),
-        (
-            "    optimizer.apply_gradients(zip(gradients, model.trainable_variables))\n",
-            "    optimizer.apply_gradients(zip(gradients, model.trainable_variables))\n\nfor a, b in data:\n    step(a, b)\n",
-        ),
-    ),
+    (("for a, b in data:\n", "@tf.function\ndef step(a, b):\n"), (APPLY, f"{APPLY}\nfor a, b in data:\n    step(a, b)\n")),
 )
 SEVERAL = Edit(FIT, "", (("from_logits=True))", "from_logits=True), steps_per_execution=8)"),))
 WITHOUT_LENGTH = FIT.replace(".batch(16)", ".filter(lambda a, b: b >= 0).batch(16)").replace(
@@ -529,18 +450,14 @@ for i, x in enumerate(data):
 print(w)
 """
 )
-HIDDEN = LATE.replace(
-    """    if i == 500:
+DECAYED = """    if i == 500:
         rate["lr"] *= 0.1
-""",
-    """    knobs.update(lr=0.01 if 200.5 < float(w[0]) < 205.5 else 0.1)
-""",
-).replace("w = jnp", "knobs = rate\nw = jnp", 1)
+"""
+STEP = '    w = step(w, x, rate["lr"])\n'
+BAND = "    knobs.update(lr=0.01 if 200.5 < float(w[0]) < 205.5 else 0.1)\n"
+HIDDEN = LATE.replace(DECAYED, BAND).replace("w = jnp", "knobs = rate\nw = jnp", 1)
 SELDOM = LATE.replace(
-    """    if i == 500:
-        rate["lr"] *= 0.1
-    w = step(w, x, rate["lr"])
-""",
+    DECAYED + STEP,
     """    if 200.5 < float(w[0]) < 201.5:
         w = step(w, x, 0.01)
     else:
@@ -573,20 +490,12 @@ CUT = {
 def test_of_a_training_that_is_cut_the_passes_that_matter_are_compared(edit: Edit, same: bool | None, tmp_path: Path) -> None:
     found = edit.judged(tmp_path)
     assert found.same is same, found
-    assert (
-        same is not True or found.passes == 905
-    )  # the edited script came to other branches, and the passes up to these were made, too
+    # The edited script came to other branches, and the passes up to these were made, too.
+    assert same is not True or found.passes == 905
     assert same is not True or "run on to its end, what the edit lets it keep never became another" in found.sentence
 
 
-EITHER = LATE.replace(
-    """    if i == 500:
-        rate["lr"] *= 0.1
-    w = step(w, x, rate["lr"])
-""",
-    """    w = step(w, x, 0.01 if 200.5 < float(w[0]) < 201.5 else rate["lr"])
-""",
-)
+EITHER = LATE.replace(DECAYED + STEP, '    w = step(w, x, 0.01 if 200.5 < float(w[0]) < 201.5 else rate["lr"])\n')
 
 
 @needs_jax
@@ -607,9 +516,7 @@ def test_what_takes_long_behind_the_training_is_not_waited_for(old: str, new: st
     script = LATE + "import time\nfor k in range(900):\n    time.sleep(0.1)\n    print(k)\n"
     found = Edit(script, "for i, x", ((old, new),), behind=1.0).judged(tmp_path)
     assert found.same is same and found.passes == 512 and not found.whole, found
-    assert not same or (found.standing is Standing.COMPARED and found.share == 1.0), (
-        "its training is compared, and nothing behind it"
-    )
+    assert not same or (found.standing is Standing.COMPARED and found.share == 1.0), "nothing behind it is compared"
 
 
 NOISY = """
@@ -669,10 +576,7 @@ def test_what_the_edit_keeps_may_not_change_where_nothing_is_compared_any_more(b
 
 
 UNKNOWN = LATE.replace("for i, x in enumerate(data):", "import itertools, time\nfor i in itertools.count():").replace(
-    """    if i == 500:
-        rate["lr"] *= 0.1
-    w = step(w, x, rate["lr"])
-""",
+    DECAYED + STEP,
     """    time.sleep(0.01)
     if i == 700:
         break
@@ -694,10 +598,7 @@ def test_a_training_whose_length_nobody_knew_is_compared_as_a_whole_behind_the_e
 
 
 ENDLESS = LATE.replace("for i, x in enumerate(data):", "import itertools\nfor i in itertools.count():").replace(
-    """    if i == 500:
-        rate["lr"] *= 0.1
-    w = step(w, x, rate["lr"])
-""",
+    DECAYED + STEP,
     """    if float(w[0]) > 1e9:
         break
     w = step(w, data[i % 905], rate["lr"])

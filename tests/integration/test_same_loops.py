@@ -1,6 +1,4 @@
-"""Edits of loops as the search writes them, judged: of loops that count on what an edit changes
-they are refused.
-"""
+"""Edits of loops as the search writes them: refused where a loop counts on what they change."""
 
 from __future__ import annotations
 

@@ -1,6 +1,4 @@
-"""Processes that are forked from one which has imported the frameworks behave as others: the script
-sees no difference.
-"""
+"""A script sees no difference in a fork of a process that has imported the frameworks."""
 
 from __future__ import annotations
 
@@ -56,9 +54,7 @@ def test_a_fork_is_as_a_process_that_has_just_begun(tmp_path: Path, monkeypatch:
 
 
 def test_in_another_environment_it_begins_anew(tmp_path: Path) -> None:
-    """Where the script, or an edit of it, sets a variable before its import, what was imported is
-    not what it would have imported.
-    """
+    """A variable that is set before an import makes what was imported another module."""
     text = LOOP.format(before="print('begins'); os.environ['JAX_ENABLE_X64'] = '1'").replace("print(w)", "print(w.dtype)")
     with Forks(Imports(("jax",))) as forks:
         found = printed(tmp_path, text, forks)
@@ -69,9 +65,7 @@ def test_in_another_environment_it_begins_anew(tmp_path: Path) -> None:
 def test_what_a_script_imports_is_noted(
     guard: str, names: tuple[str, ...], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Where Python's functions are the guard, a module that was imported before would have those
-    that are none.
-    """
+    """Modules that were imported before would have functions that are no guard."""
     monkeypatch.setenv("OUTPACE_GUARD", guard)
     path = tmp_path / "train.py"
     path.write_text(LOOP.format(before="os.environ['MINE'] = 'set'"), encoding="utf-8")

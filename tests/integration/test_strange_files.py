@@ -1,6 +1,4 @@
-"""Files that are no files, under the names that Outpace reads: every command goes on, or says so in
-a sentence, at once.
-"""
+"""Strange files under names that Outpace reads: it goes on, or says so in a sentence, at once."""
 
 from __future__ import annotations
 

@@ -1,6 +1,4 @@
-"""Settings of the environment in real processes: they take effect, prove it, and change nothing
-else.
-"""
+"""Settings of the environment in real processes take effect, prove it, and change nothing else."""
 
 from __future__ import annotations
 

@@ -1,12 +1,8 @@
-"""What `outpace tune` and `outpace race` say and leave behind when something fails: arms, memory,
-Ctrl-C.
-"""
+"""What `tune` and `race` say and leave when something fails: arms, memory, Ctrl-C."""
 
 from __future__ import annotations
 
 import json
-import subprocess
-import sys
 import textwrap
 from pathlib import Path
 
@@ -16,7 +12,7 @@ from outpace.tune.climb.environment import tune_environment
 from outpace.tune.optimisations.environment import EnvironmentKnob, Host, Observed, Setting
 from outpace.tune.optimisations.optimisation import Applies
 from outpace.tune.risk import Risk
-from tests.integration.programs import environment, needs_tensorflow
+from tests.integration.programs import Ended, needs_tensorflow, run_python, run_tune
 from tests.integration.test_race import left_over
 
 TRAIN = """
@@ -41,7 +37,6 @@ model.compile("adam", keras.losses.SparseCategoricalCrossentropy(from_logits=Tru
 history = model.fit(data, epochs=EPOCHS, verbose=0)
 print("trained", hashlib.sha256(b"".join(w.tobytes() for w in model.get_weights())).hexdigest(), history.history["loss"][-1])
 """
-BROKEN = """.map(check)"""
 CHECK = """
 def check(a, b):
     tf.debugging.assert_less(a[0], -1.0, message="the data are broken")
@@ -69,9 +64,7 @@ def outpace_race():
 
 
 class Deadly(EnvironmentKnob):
-    """A setting whose process does not live long, as one that makes TensorFlow take more memory
-    than there is.
-    """
+    """A setting whose process does not live long, as one that takes all memory."""
 
     id, title, practice, order = "deadly", "Deadly", "Set nothing of this kind.", 1
 
@@ -85,11 +78,6 @@ class Deadly(EnvironmentKnob):
         return "it ran"
 
 
-def outpace(folder: Path, *args: str) -> subprocess.CompletedProcess[str]:
-    command = [sys.executable, "-m", "outpace", *args]
-    return subprocess.run(command, cwd=folder, capture_output=True, text=True, timeout=200, check=False, env=environment())
-
-
 def write(folder: Path, name: str, source: str) -> None:
     (folder / name).write_text(textwrap.dedent(source), encoding="utf-8")
 
@@ -98,52 +86,45 @@ def write(folder: Path, name: str, source: str) -> None:
 @needs_tensorflow
 def test_an_arm_that_xla_cannot_compile_fails_alone(tmp_path: Path) -> None:
     # Long enough to be seen before it ends: a script that ended with an error is not tuned.
-    write(tmp_path, "train.py", TRAIN.replace("PIPELINE", "").replace("EPOCHS", "400") + "sys.exit(3)\n")
-    done = outpace(tmp_path, "tune", "--budget", "60s", "--then", "continue", "--json", "train.py")
-    assert done.returncode == 3, done.stderr[-3000:]
-    document, end = json.JSONDecoder().raw_decode(done.stdout)
+    source = TRAIN.replace("PIPELINE", "").replace("EPOCHS", "400") + "sys.exit(3)\n"
+    done = run_tune(tmp_path, source, "--budget", "60s", "--then", "continue", "--json", code=3)
+    document, end = json.JSONDecoder().raw_decode(done.out)
     tried = {row[0]: row for row in document["tools"]["tune"]["tables"]["tried"]["rows"]}
     *_, reason, _ = tried["XLA"]  # the verdict, before its id
     assert tried["XLA"][1] == "failed" and "PyFunc" in reason and "\n" not in reason and len(reason) < 400
     assert tried["several steps per call"][1] not in ("failed", "not raced")
-    plain = subprocess.run(
-        [sys.executable, "train.py"], cwd=tmp_path, capture_output=True, text=True, env=environment(), check=False
-    )
-    assert done.stdout[end:].split() == plain.stdout.split() and "trained" in plain.stdout
+    plain = run_python("train.py", cwd=tmp_path)
+    assert done.out[end:].split() == plain.out.split() and "trained" in plain.out
 
 
 @needs_tensorflow
 def test_a_program_that_fails_by_itself_is_not_tuned(tmp_path: Path) -> None:
-    write(tmp_path, "train.py", TRAIN.replace("data =", CHECK).replace("PIPELINE", BROKEN).replace("EPOCHS", "2"))
-    done = outpace(tmp_path, "tune", "--budget", "6s", "train.py")
-    assert done.returncode == 1 and done.stdout == ""
-    assert "the data are broken" in done.stderr, done.stderr[-3000:]
-    assert "nothing is tuned: the script failed while its training was looked at" in done.stderr
+    source = TRAIN.replace("data =", CHECK).replace("PIPELINE", ".map(check)").replace("EPOCHS", "2")
+    done = run_tune(tmp_path, source, "--budget", "6s", code=1)
+    assert done.out == "" and "the data are broken" in done.err, done.err[-3000:]
+    assert "nothing is tuned: the script failed while its training was looked at" in done.err
+
+
+def race(folder: Path, *arguments: str, **scripts: str) -> Ended:
+    for name, source in scripts.items():
+        write(folder, f"{name}.py", source)
+    done = run_python("-m", "outpace", "race", *(f"{name}.py" for name in scripts), "--budget", "2s", *arguments, cwd=folder)
+    assert done.code == 0, done.err
+    assert not left_over(folder)
+    return done
 
 
 def test_a_variant_that_runs_out_of_memory_is_named_with_the_reason(tmp_path: Path) -> None:
-    for name, source in {"a": STEP, "twin": STEP, "unbounded": UNBOUNDED, "killed": KILLED}.items():
-        write(tmp_path, f"{name}.py", source)
-    done = outpace(tmp_path, "race", "a.py", "twin.py", "unbounded.py", "killed.py", "--budget", "2s", "--json")
-    assert done.returncode == 0, done.stderr
-    page = json.loads(done.stdout)["tools"]["race"]
+    page = json.loads(race(tmp_path, "--json", a=STEP, twin=STEP, unbounded=UNBOUNDED, killed=KILLED).out)["tools"]["race"]
     rows = {str(row[0]): " ".join(map(str, row)) for row in page["tables"]["race"]["rows"]}
-    assert " failed " in rows["unbounded.py"] and "exit code 1. MemoryError" in rows["unbounded.py"]
-    assert "MemoryError" in rows["unbounded.py"]
-    assert " failed " in rows["killed.py"]
+    assert [" failed " in rows[name] for name in ("twin.py", "unbounded.py", "killed.py")] == [False, True, True]
+    assert "exit code 1. MemoryError" in rows["unbounded.py"]
     assert "was killed (SIGKILL), as the system does when memory runs out" in rows["killed.py"]
-    assert " failed " not in rows["twin.py"]
-    assert not left_over(tmp_path)
 
 
 def test_a_race_whose_named_baseline_is_killed_says_so(tmp_path: Path) -> None:
-    write(tmp_path, "a.py", STEP)
-    write(tmp_path, "killed.py", KILLED)
-    done = outpace(tmp_path, "race", "a.py", "killed.py", "--baseline", "killed.py", "--budget", "2s")
-    assert done.returncode == 0, done.stderr
-    text = " ".join(done.stdout.split())
+    text = race(tmp_path, "--baseline", "killed.py", a=STEP, killed=KILLED).words
     assert "There is nothing to compare with" in text and "SIGKILL" in text and "larger budget" not in text
-    assert not left_over(tmp_path)
 
 
 @pytest.mark.parametrize("batches", [0, pytest.param(1, marks=pytest.mark.verify)])
@@ -151,12 +132,10 @@ def test_a_race_whose_named_baseline_is_killed_says_so(tmp_path: Path) -> None:
 def test_next_to_no_data(tmp_path: Path, batches: int) -> None:
     source = TRAIN.replace("PIPELINE", f".take({16 * batches})").replace("EPOCHS", "2")
     source = source.replace('history.history["loss"][-1]', "len(history.epoch)")
-    write(tmp_path, "train.py", source)
-    done = outpace(tmp_path, "tune", "--dry-run", "train.py")
-    assert done.returncode == (0 if batches else 8), done.stderr[-3000:]
-    assert done.stdout.count("trained") == 1  # it was over before enough steps were seen, and is looked at when it ends
-    assert ("The data set is empty, so there is no step to measure." in done.stderr) == (batches == 0)
-    assert ("would try: XLA" in done.stdout) == (batches == 1)
+    done = run_tune(tmp_path, source, "--dry-run", code=0 if batches else 8)
+    assert done.out.count("trained") == 1  # it was over before enough steps were seen, and is looked at when it ends
+    assert ("The data set is empty, so there is no step to measure." in done.err) == (batches == 0)
+    assert ("would try: XLA" in done.out) == (batches == 1)
 
 
 def test_a_setting_whose_process_is_killed_is_one_that_failed(tmp_path: Path) -> None:

@@ -1,6 +1,4 @@
-"""What is said of a model: steps per call, callbacks, and the facts for advice, biases that cancel
-before batch normalisation among them.
-"""
+"""What is said of a model: steps per call, callbacks, facts for advice, biases that cancel."""
 
 from __future__ import annotations
 
@@ -102,10 +100,8 @@ def test_only_biases_that_cancel_are_left_out(bias: dict[str, Any]) -> None:
 
 def test_layers_in_32_bits_are_counted_until_some_compute_in_16(bias: dict[str, Any]) -> None:
     said = bias["said"]["mixed_precision"]
-    assert (
-        said.startswith("4 layers compute in float32: ")
-        and 'set_global_policy("mixed_bfloat16") before the model is made' in said
-    )
+    assert said.startswith("4 layers compute in float32: ")
+    assert 'set_global_policy("mixed_bfloat16") before the model is made' in said
     assert "mixed_precision" not in bias["mixed"]
 
 
@@ -257,10 +253,8 @@ def test_an_epoch_holds_two_calls(calls: dict[str, Any]) -> None:
 
 
 def test_callbacks_that_act_on_each_batch_are_respected(calls: dict[str, Any]) -> None:
-    assert calls["own"][:2] == [
-        "NotApplicable",
-        "the callback Counts acts on each batch, and would be called once for 16 of them",
-    ]
+    why = "the callback Counts acts on each batch, and would be called once for 16 of them"
+    assert calls["own"][:2] == ["NotApplicable", why]
     assert calls["lambda"][0] == "NotApplicable"
     assert {calls["epoch"][0], calls["saves"][0], calls["lambda epoch"][0]} == {"Applies"}
     assert "(ModelCheckpoint too)" in calls["saves"][1]

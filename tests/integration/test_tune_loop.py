@@ -1,20 +1,14 @@
-"""`outpace tune` on loops that the user wrote. No test asks for a speed, but where an eager step
-becomes a graph.
-"""
+"""`outpace tune` on loops that the user wrote. A speed is asked of an eager step alone."""
 
 from __future__ import annotations
 
 import json
 import re
-import subprocess
-import sys
-import textwrap
 from pathlib import Path
-from typing import Any
 
 import pytest
 
-from tests.integration.programs import environment, needs_tensorflow
+from tests.integration.programs import needs_tensorflow, run_tune
 
 pytestmark = needs_tensorflow
 
@@ -60,84 +54,51 @@ pathlib.Path("trained").write_text("over")
 KIND = 'print("the step is a graph:", hasattr(train_step, "python_function"))\n'
 
 
-def run(folder: Path, text: str, *options: str) -> subprocess.CompletedProcess[str]:
-    (folder / "train.py").write_text(textwrap.dedent(text), encoding="utf-8")
-    command = [sys.executable, "-m", "outpace", "tune", *options, "train.py"]
-    return subprocess.run(command, cwd=folder, capture_output=True, text=True, timeout=300, check=False, env=environment())
-
-
-@pytest.fixture(scope="module")
-def eager(tmp_path_factory: pytest.TempPathFactory) -> tuple[subprocess.CompletedProcess[str], dict[str, Any], Path]:
-    """An eager loop, tuned, with its patch."""
-    folder = tmp_path_factory.mktemp("eager")
-    done = run(folder, HEAD + STEP + LOOP, "--budget", "12s", "--json", "--patch", "fast.patch")
-    assert done.returncode == 0, done.stderr[-3000:]
-    return done, json.loads(done.stdout[done.stdout.index("{") :]), folder  # behind what its first steps print
-
-
 @pytest.mark.verify
-def test_an_eager_step_is_raced_as_a_graph(eager: tuple[subprocess.CompletedProcess[str], dict[str, Any], Path]) -> None:
-    done, document, folder = eager
-    assert "tuning the loop at train.py:" in done.stderr
+def test_an_eager_step_is_raced_as_a_graph_and_nothing_of_the_users_is_written(tmp_path: Path) -> None:
+    done = run_tune(tmp_path, HEAD + STEP + LOOP, "--budget", "12s", "--json", "--patch", "fast.patch")
+    document = json.loads(done.out[done.out.index("{") :])  # behind what its first steps print
+    assert "tuning the loop at train.py:" in done.err
     rows = document["tools"]["tune"]["tables"]["tried"]["rows"]
     tried = next(row for row in rows if row[0] == "tf.function")
     assert tried[1] not in ("unsafe", "failed", "not applicable"), tried
-    assert re.search(r"Racing [^\n]*tf\.function[^\n]* against as it is", done.stderr), done.stderr[-3000:]
+    assert re.search(r"Racing [^\n]*tf\.function[^\n]* against as it is", done.err), done.err[-3000:]
     assert tried[2] is None or tried[2] > 1.5, tried  # None: a busy machine, and not one round in so small a budget
-    assert (folder / "fast.patch").exists() == ("Speed-up" in document["headline"])
+    assert (tmp_path / "fast.patch").exists() == ("Speed-up" in document["headline"])
     if tried[1] == "kept":
-        assert "+@tf.function" in (folder / "fast.patch").read_text()
-
-
-@pytest.mark.verify
-def test_nothing_of_the_users_is_written(eager: tuple[subprocess.CompletedProcess[str], dict[str, Any], Path]) -> None:
-    done, _, folder = eager
-    assert sorted(path.name for path in folder.iterdir() if path.name != "fast.patch") == ["train.py"]
-    assert "did not write: log.csv, saved/checkpoint, saved/model-1." in done.stderr, done.stderr[-3000:]
+        assert "+@tf.function" in (tmp_path / "fast.patch").read_text()
+    assert sorted(path.name for path in tmp_path.iterdir() if path.name != "fast.patch") == ["train.py"]
+    assert "did not write: log.csv, saved/checkpoint, saved/model-1." in done.err, done.err[-3000:]
 
 
 @pytest.mark.verify
 def test_a_compiled_step_gets_limits_and_xla_is_tried(tmp_path: Path) -> None:
-    done = run(tmp_path, HEAD + "@tf.function" + STEP + LOOP, "--budget", "6s", "--json")
-    assert done.returncode == 0, done.stderr[-3000:]
-    tried = done.stdout.lower()
+    done = run_tune(tmp_path, HEAD + "@tf.function" + STEP + LOOP, "--budget", "6s", "--json")
+    tried = done.out.lower()
     assert "xla" in tried and "model alone" in tried and "the step is a graph already" in tried
 
 
 @pytest.mark.verify
 def test_a_step_whose_state_a_graph_would_freeze_is_left_alone(tmp_path: Path) -> None:
     counting = STEP.replace("    return loss", "    global steps\n    steps += 1\n    return loss")
-    done = run(tmp_path, HEAD + "steps = 0\n" + counting + LOOP, "--budget", "6s", "--json")
-    assert done.returncode == 0, done.stderr[-3000:]
-    assert "assigns steps outside of itself" in done.stdout
+    done = run_tune(tmp_path, HEAD + "steps = 0\n" + counting + LOOP, "--budget", "6s", "--json")
+    assert "assigns steps outside of itself" in done.out
 
 
 def test_a_loop_that_ends_is_run_again(tmp_path: Path) -> None:
-    """Behind it stands what saves the model. A data set that is read before, to count its examples,
-    is not what the loop reads.
-    """
+    """What saves the model stands behind it; a data set that is read before is not the loop's."""
     counted = HEAD.replace("data = data.batch", "examples = sum(1 for _ in data)\ndata = data.batch")
     loop = "iterator = iter(data.repeat())\nfor number in range(30):\n    a, b = next(iterator)\n    train_step(a, b)\n"
     loop += 'pathlib.Path("trained").write_text("over")\n'
-    done = run(tmp_path, counted + "@tf.function" + STEP + loop, "--budget", "6s", "--only-limits")
-    assert done.returncode == 0, done.stderr[-3000:]
-    assert "tuning the loop at train.py:29" in done.stderr and not (tmp_path / "trained").exists()
-    assert "cannot be run alone" in " ".join(done.stdout.split()) and "Input alone" not in done.stdout, (
-        done.stdout
-    )  # a range is no input
+    done = run_tune(tmp_path, counted + "@tf.function" + STEP + loop, "--budget", "6s", "--only-limits")
+    assert "tuning the loop at train.py:29" in done.err and not (tmp_path / "trained").exists()
+    assert "cannot be run alone" in done.words and "Input alone" not in done.out, done.out  # a range is no input
 
 
 @pytest.mark.verify
-def test_what_is_kept_of_a_loop_is_turned_on_in_the_training_that_follows(tmp_path: Path) -> None:
-    done = run(tmp_path, HEAD + STEP + LOOP.replace("100_000", "1") + KIND, "--budget", "20s", "--then", "apply")
-    assert done.returncode == 0 and (tmp_path / "trained").exists(), done.stderr[-3000:]
-    assert "loss" in done.stdout and (tmp_path / "log.csv").exists()
-    kept = "with: tf.function" in done.stdout
-    assert done.stdout.splitlines()[-1] == f"the step is a graph: {kept}", done.stdout[-3000:]
-
-
-@pytest.mark.verify
-def test_a_loop_trains_on_unchanged(tmp_path: Path) -> None:
-    done = run(tmp_path, HEAD + STEP + LOOP.replace("100_000", "1") + KIND, "--budget", "6s", "--then", "continue")
-    assert done.returncode == 0 and (tmp_path / "trained").exists(), done.stderr[-3000:]
-    assert done.stdout.splitlines()[-1] == "the step is a graph: False"
+@pytest.mark.parametrize(("then", "budget"), [("apply", "20s"), ("continue", "6s")])
+def test_a_loop_trains_on_with_what_is_kept_or_unchanged(then: str, budget: str, tmp_path: Path) -> None:
+    done = run_tune(tmp_path, HEAD + STEP + LOOP.replace("100_000", "1") + KIND, "--budget", budget, "--then", then)
+    assert (tmp_path / "trained").exists() and "loss" in done.out and (tmp_path / "log.csv").exists(), done.err[-3000:]
+    kept = then == "apply" and "with: tf.function" in done.out
+    assert done.out.splitlines()[-1] == f"the step is a graph: {kept}", done.out[-3000:]

@@ -1,6 +1,4 @@
-"""Edited texts in place of a script's files, in the process that trains: as a plain run of the
-edited script, and no file changes.
-"""
+"""Edited texts train as a plain run of the edited script would, and no file changes."""
 
 from __future__ import annotations
 
@@ -10,11 +8,12 @@ import subprocess
 import sys
 import textwrap
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from outpace.tune.edited import edited_command
-from tests.integration.programs import environment, needs_jax, needs_tensorflow
+from tests.integration.programs import Ended, needs_jax, needs_tensorflow, run_python
 
 DATA = """
 import hashlib
@@ -88,27 +87,23 @@ def script(framework: str) -> str:
     return textwrap.dedent(text)
 
 
+def ran(command: list[str], folder: Path, **options: Any) -> Ended:
+    """The command of an edited script, run."""
+    assert command[0] == sys.executable
+    return run_python(*command[1:], cwd=folder, **options)
+
+
 def trained(folder: Path, command: list[str], jax: bool = False) -> dict[str, str]:
     """What a run prints, by its first word."""
     (folder / "temporary").mkdir(exist_ok=True)
-    done = subprocess.run(
-        command,
-        cwd=folder,
-        capture_output=True,
-        text=True,
-        env=environment(jax=jax, TMPDIR=str(folder / "temporary")),
-        timeout=200,
-        check=False,
-    )
-    assert done.returncode == 0, done.stderr[-3000:]
-    return dict(line.split(" ", 1) for line in done.stdout.splitlines())
+    done = ran(command, folder, jax=jax, TMPDIR=str(folder / "temporary"))
+    assert done.code == 0, done.err[-3000:]
+    return dict(line.split(" ", 1) for line in done.out.splitlines())
 
 
 @pytest.mark.parametrize("framework", FRAMEWORKS)
 def test_edited_texts_train_as_the_edited_script_would(framework: str, tmp_path: Path) -> None:
-    """A cache leaves batches and variables as they are; with a step that is a graph AutoGraph reads
-    the edited lines.
-    """
+    """A cache leaves batches and variables; where a step is a graph, edited lines are read."""
     source = script(framework)
     cached = source.replace("data = data.map(scale)", "# kept\ndata = data.map(scale).cache()")
     compiled = cached.replace(*STEPS[framework])
@@ -120,9 +115,8 @@ def test_edited_texts_train_as_the_edited_script_would(framework: str, tmp_path:
     edited = trained(tmp_path, command, framework == "jax")
     assert (tmp_path / "train.py").read_text(encoding="utf-8") == source
     (tmp_path / "train.py").write_text(compiled, encoding="utf-8")
-    assert (
-        edited == trained(tmp_path, [sys.executable, "train.py"], framework == "jax") and edited["batches"] == plain["batches"]
-    )
+    assert edited == trained(tmp_path, [sys.executable, "train.py"], framework == "jax")
+    assert edited["batches"] == plain["batches"]
 
 
 MAIN = (
@@ -141,11 +135,10 @@ def test_texts_of_modules_arguments_and_exit_codes(module: bool, tmp_path: Path)
     texts = {str(package / "parts.py"): "value = 7  # ä\n"}
     before = set(os.listdir(tmp_path))
     command = edited_command(texts, "train" if module else "train.py", ["a", "--b"], module)
-    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, env=environment(), check=False, timeout=60)
-    assert (done.returncode, done.stdout) == (7, "main __main__ ['a', '--b'] 7\n"), done.stderr
-    assert (package / "parts.py").read_text(encoding="utf-8") == "value = 1\n" and set(os.listdir(tmp_path)) - {
-        "__pycache__"
-    } == before
+    done = ran(command, tmp_path)
+    assert (done.code, done.out) == (7, "main __main__ ['a', '--b'] 7\n"), done.err
+    assert (package / "parts.py").read_text(encoding="utf-8") == "value = 1\n"
+    assert set(os.listdir(tmp_path)) - {"__pycache__"} == before
 
 
 def test_an_exception_is_the_edited_text_s_with_no_line_of_ours(tmp_path: Path) -> None:
@@ -153,6 +146,6 @@ def test_an_exception_is_the_edited_text_s_with_no_line_of_ours(tmp_path: Path) 
     command = edited_command({str(tmp_path / "train.py"): "x = 1\nraise ValueError('edited')\n"}, "train.py", [], False)
     folder = Path(json.loads(command[-1])["edition"]).parent
     assert folder.exists()
-    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, env=environment(), check=False, timeout=60)
-    assert done.returncode == 1 and "ValueError: edited" in done.stderr and "outpace" not in done.stderr
+    done = ran(command, tmp_path)
+    assert done.code == 1 and "ValueError: edited" in done.err and "outpace" not in done.err
     assert not folder.exists(), "what was written down for it is gone"

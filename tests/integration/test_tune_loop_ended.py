@@ -1,6 +1,4 @@
-"""A loop's tuning that is interrupted or killed: what is said, what ends with it, and that the
-user's files stay as they are.
-"""
+"""A loop's tuning that is interrupted or killed: what is said, what ends, what files stay."""
 
 from __future__ import annotations
 
@@ -154,9 +152,7 @@ def test_a_killed_command_takes_the_loop_with_it(framework: str, tmp_path: Path)
 
 @needs_tensorflow
 def test_no_source_of_a_graph_is_left(tmp_path: Path) -> None:
-    """TensorFlow removes what it wrote for debuggers when the interpreter ends, which a process
-    that is ended at once does not see.
-    """
+    """What TensorFlow wrote for debuggers is removed though the process ends at once."""
     text = """
     import os, sys, tensorflow as tf
     from outpace.capture.process_exit import end_process

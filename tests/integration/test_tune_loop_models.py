@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 
-from tests.integration.programs import environment, needs_tensorflow, run_on_tensorflow
+from tests.integration.programs import needs_tensorflow, run_on_tensorflow, run_tune
 
 pytestmark = needs_tensorflow
 
@@ -55,38 +53,24 @@ class Counting(keras.Model):
         return self.inner(x)
 
 """
-DROPS = (
-    COUNTS.replace("        self.calls += 1\n", "")
-    .replace(", training=None", "")
-    .replace("keras.layers.Dense(2)", "keras.layers.Dropout(0.5)")
-)
+DROPS = COUNTS.replace("        self.calls += 1\n", "").replace(", training=None", "")
+DROPS = DROPS.replace("keras.layers.Dense(2)", "keras.layers.Dropout(0.5)")
 HEAD = "agent = Agent()\n"
 EAGER = "agent.policy(state, training=True)[0]"
 ASKED = "agent.policy.predict(state.repeat({}, 0), verbose=0)[0]"
+OWN = HEAD + "agent.policy = Counting()\n"
 REFUSED = {
-    "counts": (COUNTS + HEAD + "agent.policy = Counting()\n", "Counting.call assigns self.calls"),
-    "drops": (DROPS + HEAD + "agent.policy = Counting()\n", "Counting.call takes no `training`"),
+    "counts": (HEAD, COUNTS + OWN, "not applicable: models as graphs: Counting.call assigns self.calls"),
+    "drops": (HEAD, DROPS + OWN, "not applicable: models as graphs: Counting.call takes no `training`"),
+    "many": (EAGER, ASKED.format(1000), "models as graphs: train.py:26 gives Sequential.predict more than 256 examples"),
 }
 
 
-def run(folder: Path, text: str, *options: str) -> subprocess.CompletedProcess[str]:
-    (folder / "train.py").write_text(text, encoding="utf-8")
-    command = [sys.executable, "-m", "outpace", "tune", *options, "train.py"]
-    return subprocess.run(command, cwd=folder, capture_output=True, text=True, timeout=300, check=False, env=environment())
-
-
 @pytest.mark.parametrize("name", REFUSED)
-def test_models_that_a_graph_would_change_are_left_eager(tmp_path: Path, name: str) -> None:
-    head, why = REFUSED[name]
-    done = run(tmp_path, SCRIPT.replace(HEAD, head), "--dry-run")
-    assert done.returncode == 0, done.stderr[-3000:]
-    assert f"not applicable: models as graphs: {why}" in done.stdout, done.stdout
-
-
-def test_a_model_that_predicts_many_examples_is_left_as_it_is(tmp_path: Path) -> None:
-    done = run(tmp_path, SCRIPT.replace(EAGER, ASKED.format(1000)), "--dry-run")
-    assert done.returncode == 0, done.stderr[-3000:]
-    assert "models as graphs: train.py:26 gives Sequential.predict more than 256 examples" in done.stdout, done.stdout
+def test_models_that_a_graph_would_change_are_left_as_they_are(tmp_path: Path, name: str) -> None:
+    old, new, why = REFUSED[name]
+    done = run_tune(tmp_path, SCRIPT.replace(old, new), "--dry-run")
+    assert why in done.out, done.out
 
 
 def test_what_stands_for_predict_gives_what_it_gives(tmp_path: Path) -> None:
@@ -114,22 +98,22 @@ assert short(data, steps=1).shape == (1000, 3)
     assert done.code == 0, done.err[-3000:]
 
 
+ASKING = "+agent.policy.predict = predicted(agent.policy)\n while True:"
+
+
 @pytest.mark.verify
-def test_a_model_that_every_step_asks_to_predict_is_raced_as_a_graph_and_written(tmp_path: Path) -> None:
-    done = run(tmp_path, SCRIPT.replace(EAGER, ASKED.format(1)), "--budget", "40s", "--details", "--patch", "fast.patch")
-    assert done.returncode == 0, done.stderr[-3000:]
-    said = " ".join(done.stdout.split())
-    assert "models as graphs: Every step calls agent.policy.predict (train.py:26)" in said, said
+@pytest.mark.parametrize(
+    ("call", "said", "added"),
+    [
+        (ASKED.format(1), "agent.policy.predict (train.py:26)", (ASKING, "+def predicted(model):\n")),
+        (EAGER, "agent.policy (train.py:26) eagerly", ("+agent.policy.call = tf.function(agent.policy.call)\n while True:",)),
+    ],
+    ids=["predict", "call"],
+)
+def test_a_model_that_every_step_calls_is_raced_as_a_graph_and_written(
+    call: str, said: str, added: tuple[str, ...], tmp_path: Path
+) -> None:
+    done = run_tune(tmp_path, SCRIPT.replace(EAGER, call), "--budget", "40s", "--details", "--patch", "fast.patch")
+    assert f"models as graphs: Every step calls {said}" in done.words, done.words
     patch = (tmp_path / "fast.patch").read_text()
-    assert "+agent.policy.predict = predicted(agent.policy)\n while True:" in patch and "+def predicted(model):\n" in patch, (
-        said
-    )
-
-
-@pytest.mark.verify
-def test_a_model_that_every_step_calls_eagerly_is_raced_as_a_graph_and_written(tmp_path: Path) -> None:
-    done = run(tmp_path, SCRIPT, "--budget", "40s", "--details", "--patch", "fast.patch")
-    assert done.returncode == 0, done.stderr[-3000:]
-    said = " ".join(done.stdout.split())
-    assert "models as graphs: Every step calls agent.policy (train.py:26) eagerly" in said, said
-    assert "+agent.policy.call = tf.function(agent.policy.call)\n while True:" in (tmp_path / "fast.patch").read_text(), said
+    assert all(text in patch for text in added), done.words

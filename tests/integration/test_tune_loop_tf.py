@@ -1,6 +1,4 @@
-"""What `outpace tune` says of loops of TensorFlow: values that they read, Keras' own step, epochs
-inside of a function, state of Python's.
-"""
+"""What `outpace tune` says of TensorFlow's loops: values read, Keras' own step, Python's state."""
 
 from __future__ import annotations
 
@@ -8,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.integration.programs import needs_tensorflow
-from tests.integration.test_tune_loop import HEAD, LOOP, STEP, run
+from tests.integration.programs import needs_tensorflow, run_tune
+from tests.integration.test_tune_loop import HEAD, LOOP, STEP
 
 pytestmark = needs_tensorflow
 READS = """
@@ -69,9 +67,8 @@ TRAPS = {
 
 
 def test_values_that_each_step_reads_are_named(tmp_path: Path) -> None:
-    done = run(tmp_path, HEAD + "@tf.function" + STEP + READS, "--dry-run")
-    assert done.returncode == 0, done.stderr[-3000:]
-    said = next(line for line in done.stdout.splitlines() if "values read later" in line)
+    done = run_tune(tmp_path, HEAD + "@tf.function" + STEP + READS, "--dry-run")
+    said = next(line for line in done.out.splitlines() if "values read later" in line)
     assert said.startswith("would try") and "float(loss)" in said and "accuracy.result().numpy()" in said, said
     assert "train.py:3" in said, said
 
@@ -81,34 +78,31 @@ def test_values_that_each_step_reads_are_named(tmp_path: Path) -> None:
 )
 def test_state_that_a_graph_would_freeze(tmp_path: Path, name: str) -> None:
     head, step, said = TRAPS[name]
-    done = run(tmp_path, HEAD + head + step + LOOP, "--dry-run")
-    assert done.returncode == 0, done.stderr[-3000:]
-    line = next(line for line in done.stdout.splitlines() if "tf.function:" in line)
+    done = run_tune(tmp_path, HEAD + head + step + LOOP, "--dry-run")
+    line = next(line for line in done.out.splitlines() if "tf.function:" in line)
     assert line.startswith("not applicable") and said in line, line
 
 
 def test_train_on_batch(tmp_path: Path) -> None:
-    done = run(tmp_path, HEAD + ON_BATCH, "--dry-run")
-    assert done.returncode == 0, done.stderr[-3000:]
-    assert "would try: XLA" in done.stdout and "would try: Cache in memory" in done.stdout, done.stdout
-    said = next(line for line in done.stdout.splitlines() if "values read later" in line)
+    done = run_tune(tmp_path, HEAD + ON_BATCH, "--dry-run")
+    assert "would try: XLA" in done.out and "would try: Cache in memory" in done.out, done.out
+    said = next(line for line in done.out.splitlines() if "values read later" in line)
     assert "model.train_on_batch(...) gives its loss and metrics back as numbers" in said, said
 
 
 @pytest.mark.verify
 def test_xla_of_train_on_batch_is_an_argument_of_compile(tmp_path: Path) -> None:
-    done = run(tmp_path, HEAD + ON_BATCH, "--budget", "30s", "--json", "--patch", "fast.patch")
-    assert done.returncode == 0, done.stderr[-3000:]
-    assert "model alone" in done.stdout.lower()
+    done = run_tune(tmp_path, HEAD + ON_BATCH, "--budget", "30s", "--json", "--patch", "fast.patch")
+    assert "model alone" in done.out.lower()
     if (tmp_path / "fast.patch").exists():
         assert "keras/src" not in (tmp_path / "fast.patch").read_text()
 
 
 def test_an_epoch_inside_of_a_function_is_refused(tmp_path: Path) -> None:
-    done = run(tmp_path, HEAD + STEP + WHOLE, "--dry-run")
-    assert done.returncode == 8 and done.stdout == "", done.stderr[-3000:]
+    done = run_tune(tmp_path, HEAD + STEP + WHOLE, "--dry-run", code=8)
+    assert done.out == "", done.err[-3000:]
     said = "nothing is tuned: train.py:"
-    (line,) = [line for line in done.stderr.splitlines() if said in line]
+    (line,) = [line for line in done.err.splitlines() if said in line]
     assert "epoch loops over its data set inside of a tf.function: one call makes all steps" in line, line
 
 

@@ -1,6 +1,4 @@
-"""The patch of a tuned program: what it says, that tools apply it, and that the patched program is
-the same one.
-"""
+"""The patch of a tuned program: tools apply it, and the patched program is the same one."""
 
 from __future__ import annotations
 
@@ -80,9 +78,7 @@ model.fit(ds, verbose=0)
 def patched(
     folder: Path, source: str, *changes: str, edited: str = "-", texts: Mapping[str, str] | None = None, name: str = "train.py"
 ) -> dict[str, Any]:
-    """What these changes make of the files; `texts` stand in for them, as in a second look at a
-    program.
-    """
+    """What these changes make of the files; `texts` stand in for them in a second look."""
     (folder / name).write_text(source, encoding="utf-8")
     arguments = (name, ",".join(changes), edited, json.dumps(texts or {}), "patch.json")
     done = run_on_tensorflow(HOST, folder, *arguments, command=True)
@@ -220,9 +216,7 @@ def load(a, b):
 
 
 def test_the_patched_program_is_the_same_one(chain: tuple[Path, dict[str, Any]]) -> None:
-    """Elements that were made before the shuffle come in its order, with the random numbers of
-    theirs.
-    """
+    """Elements made before the shuffle come in its order, with random numbers of their own."""
     outcome = judged(chain[1], chain[0])
     assert outcome.same is True and outcome.compared > 20, outcome
 
@@ -261,10 +255,8 @@ def test_data_sets_and_models_of_other_modules(tmp_path: Path) -> None:
     found = patched(tmp_path, script, "cache", "thread_pool", "jit_compile")
     assert not found["left"]
     assert [Path(each[0]).name for each in found["files"]] == ["data.py", "models.py"]
-    assert changed(found, "+") == [
-        "    return dataset.batch(16).cache()",
-        "    made.compile('sgd', loss='mse', jit_compile=True)",
-    ]
+    compiled = "    made.compile('sgd', loss='mse', jit_compile=True)"
+    assert changed(found, "+") == ["    return dataset.batch(16).cache()", compiled]
     assert found["apart"] == ["Give the pipeline threads of its own"]  # it changes the line that the cache changes
     again = patched(tmp_path, script, "thread_pool", texts={each[0]: each[2] for each in found["files"]})
     assert not again["left"]
@@ -333,9 +325,7 @@ INPUTS = {
     "name", [pytest.param(name, marks=[] if name == "batches" else [pytest.mark.verify]) for name in INPUTS]
 )
 def test_a_patch_of_the_step_alone(name: str, tmp_path: Path) -> None:
-    """Arrays once ended in an EOFError after the whole tuning; of batches that differ from run to
-    run nothing can be compared.
-    """
+    """Arrays once ended in an EOFError; batches that always differ cannot be compared."""
     given, noise, same, said = INPUTS[name]
     found = patched(tmp_path, STEP.replace("INPUT", given).replace("NOISE", noise), "steps_per_execution")
     assert changed(found, "+") == ['model.compile("sgd", "mse", steps_per_execution=5)']

@@ -1,6 +1,4 @@
-"""Functions of maps divided in their source, with TensorFlow's own trace of them to tell what is
-impure.
-"""
+"""Functions of maps divided in their source; TensorFlow's trace of them tells what is impure."""
 
 from __future__ import annotations
 
@@ -76,170 +74,97 @@ def body(text: str) -> list[str]:
     return [line.strip() for line in text.splitlines() if line.strip()]
 
 
+def load(*lines: str) -> str:
+    """The function that is divided."""
+    return "def load(a, b):\n" + "".join(f"    {line}\n" for line in lines)
+
+
 def test_an_expression_is_divided_around_its_pure_part(divide: Any) -> None:
-    first, second, border = divide(
-        """
-        def load(a, b):
-            a = tf.reshape(a, [2, 2]) * scale
-            return tf.image.random_flip_left_right(a[..., None]), b
-        """
-    )
+    flipped = "return tf.image.random_flip_left_right(a[..., None]), b"
+    first, second, border = divide(load("a = tf.reshape(a, [2, 2]) * scale", flipped))
     assert body(first) == ["def load_cached(a, b):", "a = tf.reshape(a, [2, 2])", "return a, b"]
-    assert body(second) == ["def load(a, b):", "a = a * scale", "return tf.image.random_flip_left_right(a[..., None]), b"]
+    assert body(second) == ["def load(a, b):", "a = a * scale", flipped]
     assert border == ("a", "b")
 
 
 def test_the_border_follows_first_use(divide: Any) -> None:
-    _, second, border = divide(
-        """
-        def load(a, b):
-            c = tf.reshape(a, [2, 2])
-            d = tf.cast(b, tf.float32) * 2.0
-            return d * scale, c, b
-        """
-    )
-    assert border == ("d", "c", "b")
-    assert body(second)[0] == "def load(d, c, b):"
+    lines = ("c = tf.reshape(a, [2, 2])", "d = tf.cast(b, tf.float32) * 2.0", "return d * scale, c, b")
+    _, second, border = divide(load(*lines))
+    assert border == ("d", "c", "b") and body(second)[0] == "def load(d, c, b):"
 
 
-def test_helpers_are_what_their_traced_operations_say(divide: Any) -> None:
-    first, second, _ = divide(
-        """
-        def load(a, b):
-            a = decode(a)
-            a = jitter(a)
-            return a, b
-        """
-    )
-    assert "a = decode(a)" in first and "decode" not in second
-    assert "a = jitter(a)" in second and "jitter" not in first
+TWICE = "def twice(a):\n    return a * 2\n\n"
+NOISY = "import random\n\ndef noisy(a):\n    return a * random.random()\n\n"
+PARTS = {  # source, what is cached, what is not
+    "helpers are what their traced operations say": (load("a = decode(a)", "a = jitter(a)", "return a, b"), "a = decode(a)", "a = jitter(a)"),
+    "random numbers that no name tells of": (
+        load("a = tf.exp(a)", "a = tf.nn.dropout(a, 0.5)", "return a, b"), "tf.exp(a)", "dropout",
+    ),
+    "a Python function that repeats itself": (
+        TWICE + load("a = tf.py_function(twice, [a], tf.float32)", "return a * scale, b"), "tf.py_function(twice, [a], tf.float32)", "* scale",
+    ),
+    "a Python function that may not repeat itself": (
+        NOISY + load("a = tf.exp(a)", "a = tf.py_function(noisy, [a], tf.float32)", "return a, b"), "tf.exp(a)", "py_function",
+    ),
+}  # fmt: skip
 
 
-def test_random_numbers_that_no_name_tells_of_are_seen_in_the_trace(divide: Any) -> None:
-    first, second, _ = divide(
-        """
-        def load(a, b):
-            a = tf.exp(a)
-            a = tf.nn.dropout(a, 0.5)
-            return a, b
-        """
-    )
-    assert "tf.exp" in first and "dropout" in second and "dropout" not in first
+@pytest.mark.parametrize("name", PARTS)
+def test_what_is_pure_is_cached_and_the_rest_is_not(divide: Any, name: str) -> None:
+    source, pure, impure = PARTS[name]
+    first, second, _ = divide(source)
+    assert pure in first and pure not in second
+    assert impure in second and impure not in first
 
 
 def test_tables_generators_and_stateless_random_numbers(divide: Any) -> None:
-    first, second, border = divide(
-        """
-        def load(a, b):
-            a = a + tf.random.stateless_normal([4], [1, 2])
-            a = a + generator.uniform([4])
-            return a, table.lookup(b), counts.lookup(b)
-        """
-    )
+    stateless, drawn = "a = a + tf.random.stateless_normal([4], [1, 2])", "a = a + generator.uniform([4])"
+    first, second, border = divide(load(stateless, drawn, "return a, table.lookup(b), counts.lookup(b)"))
     assert "stateless_normal" in first and "generator.uniform([4])" in second
     assert body(second)[-1] == "return a, b_cached, counts.lookup(b)"
     assert border == ("a", "b_cached", "b")
 
 
-def test_python_functions_that_repeat_themselves_are_cached(divide: Any) -> None:
-    first, second, _ = divide(
-        """
-        def twice(a):
-            return a * 2
-
-        def load(a, b):
-            a = tf.py_function(twice, [a], tf.float32)
-            return a * scale, b
-        """
-    )
-    assert "tf.py_function(twice, [a], tf.float32)" in first and "py_function" not in second
-
-
-def test_python_functions_that_may_not_repeat_themselves_are_not(divide: Any) -> None:
-    first, second, _ = divide(
-        """
-        import random
-
-        def noisy(a):
-            return a * random.random()
-
-        def load(a, b):
-            a = tf.exp(a)
-            a = tf.py_function(noisy, [a], tf.float32)
-            return a, b
-        """
-    )
-    assert "tf.exp" in first and "py_function" not in first and "py_function" in second
-
-
 def test_constants_are_made_where_they_are_used(divide: Any) -> None:
-    first, second, border = divide(
-        """
-        def load(a, b):
-            '''Reads.'''
-            size = [2, 2]
-            rate = half * 2
-            mean = 0.5
-            a = tf.reshape(a, size)
-            a = a * rate + tf.random.normal(size, mean)
-            return a, b
-        """
-    )
-    assert body(first) == [
-        "def load_cached(a, b):", "size = [2, 2]", "rate = half * 2", "a = tf.reshape(a, size)", "a = a * rate", "return a, b",
-    ]  # fmt: skip
-    assert body(second) == [
-        "def load(a, b):", "'''Reads.'''", "size = [2, 2]", "mean = 0.5", "a = a + tf.random.normal(size, mean)",
-        "return a, b",
-    ]  # fmt: skip
+    constants = ("'''Reads.'''", "size = [2, 2]", "rate = half * 2", "mean = 0.5", "a = tf.reshape(a, size)")
+    first, second, border = divide(load(*constants, "a = a * rate + tf.random.normal(size, mean)", "return a, b"))
+    cached = ["size = [2, 2]", "rate = half * 2", "a = tf.reshape(a, size)", "a = a * rate"]
+    assert body(first) == ["def load_cached(a, b):", *cached, "return a, b"]
+    rest = ["'''Reads.'''", "size = [2, 2]", "mean = 0.5", "a = a + tf.random.normal(size, mean)"]
+    assert body(second) == ["def load(a, b):", *rest, "return a, b"]
     assert border == ("a", "b")
 
 
 def test_a_name_that_is_needed_twice_gets_another_beside_it(divide: Any) -> None:
-    first, second, border = divide(
-        """
-        def load(a, b):
-            a = tf.sqrt(a) * scale + a
-            return a, b
-        """
-    )
+    first, second, border = divide(load("a = tf.sqrt(a) * scale + a", "return a, b"))
     assert body(first) == ["def load_cached(a, b):", "a_cached = tf.sqrt(a)", "return a_cached, a, b"]
     assert body(second) == ["def load(a_cached, a, b):", "a = a_cached * scale + a", "return a, b"]
     assert border == ("a_cached", "a", "b")
 
 
 def test_augmented_assignments_and_decorators(divide: Any) -> None:
-    first, second, _ = divide(
-        """
-        @tf.function
-        def load(a: tf.Tensor, b) -> tuple:
-            a = tf.exp(a)
-            a *= scale
-            return a, b
-        """
-    )
+    head, typed = "@tf.function\ndef load(a: tf.Tensor, b) -> tuple:", load("a = tf.exp(a)", "a *= scale", "return a, b")
+    first, second, _ = divide(typed.replace("def load(a, b):", head))
     assert first.startswith("@tf.function\ndef load_cached(a: tf.Tensor, b):") and "scale" not in first
-    assert second.startswith("@tf.function\ndef load(a: tf.Tensor, b) -> tuple:") and body(second)[2] == "a *= scale"
+    assert second.startswith(head) and body(second)[2] == "a *= scale"
 
 
 @pytest.mark.parametrize(
-    ("source", "reason"),
+    ("lines", "reason"),
     [
-        ("def load(a, b):\n    if half:\n        a = tf.exp(a)\n    return a * scale, b\n", "straight-line"),
-        ("def load(a, b, c=1):\n    a = tf.exp(a)\n    return a * scale, b\n", "other arguments"),
-        ("def load(a, b):\n    tf.print(a)\n    return tf.exp(a) * scale, b\n", "for its effect"),
-        ("def load(a, b):\n    c = {}\n    c['a'] = tf.exp(a)\n    return c['a'] * scale, b\n", "something else than a name"),
-        ("def load(a, b):\n    return a * scale, b\n", "nothing of load could be cached"),
-        ("def load(a, b):\n    s = a.shape\n    a = tf.exp(a) * scale\n    return tf.reshape(a, s), b\n", "no tensor"),
-        (
-            "def load(a, b):\n    c = tf.exp(a)\n    d = c * scale\n    c = tf.sqrt(c)\n    return c + d, b\n",
-            "assigns c again between the parts",
-        ),
+        (("if half:", "    a = tf.exp(a)", "return a * scale, b"), "straight-line"),
+        (("a = tf.exp(a)", "return a * scale, b", "c=1"), "other arguments"),
+        (("tf.print(a)", "return tf.exp(a) * scale, b"), "for its effect"),
+        (("c = {}", "c['a'] = tf.exp(a)", "return c['a'] * scale, b"), "something else than a name"),
+        (("return a * scale, b",), "nothing of load could be cached"),
+        (("s = a.shape", "a = tf.exp(a) * scale", "return tf.reshape(a, s), b"), "no tensor"),
+        (("c = tf.exp(a)", "d = c * scale", "c = tf.sqrt(c)", "return c + d, b"), "assigns c again between the parts"),
     ],
 )
-def test_what_is_not_divided_says_why(divide: Any, source: str, reason: str) -> None:
+def test_what_is_not_divided_says_why(divide: Any, lines: tuple[str, ...], reason: str) -> None:
     from outpace.tune.patch.calls import Unpatchable
 
+    source = load(*lines[:-1]).replace("a, b)", "a, b, c=1)", 1) if lines[-1] == "c=1" else load(*lines)
     with pytest.raises(Unpatchable) as refused:
         divide(source)
     assert reason in str(refused.value)

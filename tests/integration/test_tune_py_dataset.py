@@ -1,6 +1,4 @@
-"""Practices for a `PyDataset`: batches kept in memory and workers, what they ask of its batches,
-and their patch.
-"""
+"""Practices for a `PyDataset`: batches kept in memory, workers, and their patches."""
 
 from __future__ import annotations
 
@@ -134,11 +132,8 @@ def test_their_patches(found: dict[str, Any]) -> None:
     """The class that is written takes effect, and gives the same batches."""
     assert _lines(found["kept_batches"]) == ["+import functools", "+    @functools.cache"]
     assert found["kept_batches"]["patched"] == [False, True, True]
-    assert _lines(found["workers"]) == [
-        "+import os",
-        "-        super().__init__(**options)",
-        "+        super().__init__(**options, workers=os.cpu_count())",
-    ]
+    init = "        super().__init__(**options"
+    assert _lines(found["workers"]) == ["+import os", f"-{init})", f"+{init}, workers=os.cpu_count())"]
     assert found["workers"]["patched"] == [True, False, True]
     for name, said in {"kept_batches": "Decorate __getitem__", "workers": "Let several threads make the batches"}.items():
         assert found[name]["of input"] and said in found[name]["recipe"][0]

@@ -1,6 +1,4 @@
-"""While a script is tuned, raced or profiled, the user's files are the user's: nothing is written
-over them, and nothing is left.
-"""
+"""Commands that run a script write nothing over the user's files, and leave nothing."""
 
 from __future__ import annotations
 
@@ -14,10 +12,11 @@ import sys
 import textwrap
 import time
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-from tests.integration.programs import environment, needs_tensorflow
+from tests.integration.programs import environment, needs_tensorflow, run_python
 
 pytestmark = needs_tensorflow
 
@@ -58,9 +57,7 @@ if __name__ == "__main__":
 
 
 def made(folder: Path, name: str) -> dict[str, str]:
-    """The program with the files of an earlier training; their hashes. Two scripts of a race cannot
-    share a cache on disk.
-    """
+    """The program and files of an earlier training; their hashes. Two scripts share no cache."""
     parts = {"WHICH": COMMANDS[name][1], "CACHE": "" if name == "race" else '.cache("kept")'}
     source = textwrap.dedent(SCRIPT)
     for part, text in parts.items():
@@ -73,11 +70,7 @@ def made(folder: Path, name: str) -> dict[str, str]:
 
 
 def hashes(folder: Path) -> dict[str, str]:
-    files = (
-        path
-        for path in folder.rglob("*")
-        if path.is_file() and "__pycache__" not in path.parts and "outpace-logs" not in path.parts
-    )
+    files = (path for path in folder.rglob("*") if path.is_file() and not {"__pycache__", "outpace-logs"} & {*path.parts})
     return {str(path.relative_to(folder)): hashlib.sha256(path.read_bytes()).hexdigest() for path in files}
 
 
@@ -109,25 +102,17 @@ COMMANDS = {
 def test_no_file_of_the_users_changes_and_no_process_is_left(name: str, tmp_path: Path) -> None:
     command = COMMANDS[name][0]
     before = made(tmp_path, name)
-    done = subprocess.run(
-        [sys.executable, "-m", "outpace", *command],
-        cwd=tmp_path,
-        capture_output=True,
-        text=True,
-        env=environment(),
-        timeout=240,
-        check=False,
-    )
-    assert done.returncode == 0, done.stderr[-3000:]
+    done = run_python("-m", "outpace", *command, cwd=tmp_path)
+    assert done.code == 0, done.err[-3000:]
     after = hashes(tmp_path)
     if name != "tune":  # the script's own pipeline writes its cache as it trains
         after = {path: value for path, value in after.items() if not path.startswith("kept")}
     assert after == before
     assert not quiet(tmp_path)
     if name == "race":
-        assert "runs without ModelCheckpoint, BackupAndRestore, CSVLogger" in done.stderr
+        assert "runs without ModelCheckpoint, BackupAndRestore, CSVLogger" in done.err
     if name == "profile":
-        told = [line for line in done.stderr.splitlines() if "the training " in line]
+        told = [line for line in done.err.splitlines() if "the training " in line]
         assert ["will be stopped" in line and "--then continue" in line for line in told] == [True, False]
         assert "was stopped" in told[1]
 
@@ -142,13 +127,8 @@ KILLED = [(name, at) for name in COMMANDS for at in range(10)]
 def test_a_killed_command_leaves_no_process_and_no_cache(name: str, moment: int, tmp_path: Path) -> None:
     command = COMMANDS[name][0]
     before = made(tmp_path, name)
-    process = subprocess.Popen(
-        [sys.executable, "-m", "outpace", *command],
-        cwd=tmp_path,
-        stdout=subprocess.DEVNULL,
-        stderr=subprocess.DEVNULL,
-        env=environment(),
-    )
+    quietly: Any = {"stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL, "env": environment()}
+    process = subprocess.Popen([sys.executable, "-m", "outpace", *command], cwd=tmp_path, **quietly)
     time.sleep(random.Random(f"{name} {moment}").uniform(0.3, 14.0) if moment else 7.0)
     os.kill(process.pid, signal.SIGKILL)
     process.wait()

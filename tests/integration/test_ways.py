@@ -10,7 +10,6 @@ import importlib.util
 import json
 import socket
 import subprocess
-import sys
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -20,7 +19,7 @@ import pytest
 import outpace
 from outpace.metrics.facts.workload import Framework, find_workload
 from outpace.timeline import Run
-from tests.integration.programs import environment
+from tests.integration.programs import run_python, started
 
 pytestmark = [
     pytest.mark.skipif(importlib.util.find_spec(name) is None, reason=f"{name} is not installed")
@@ -165,16 +164,8 @@ def ended(kind: Kind, folder: Path, text: str, *command: str) -> None:
 
 def ran(kind: Kind, folder: Path, *arguments: str) -> None:
     """Run Python to its end."""
-    done = subprocess.run(
-        [sys.executable, *arguments],
-        cwd=folder,
-        env=environment(jax=kind.jax),
-        capture_output=True,
-        text=True,
-        timeout=200,
-        check=False,
-    )
-    assert done.returncode == 0, done.stderr[-2000:]
+    done = run_python(*arguments, cwd=folder, jax=kind.jax)
+    assert done.code == 0, done.err[-2000:]
 
 
 def asked(kind: Kind, folder: Path, server: str) -> None:
@@ -183,21 +174,14 @@ def asked(kind: Kind, folder: Path, server: str) -> None:
         f"{kind.text}{server}import os, time\nbegun = time.time()\n"
         "while not os.path.exists('end') and time.time() - begun < 100:\n    train(2)\nos._exit(0)\n"
     )
-    with subprocess.Popen(
-        [sys.executable, "train.py"],
-        cwd=folder,
-        env=environment(jax=kind.jax),
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-    ) as process:
+    with started("train.py", jax=kind.jax, cwd=folder, stdout=subprocess.PIPE) as process:
         assert process.stdout is not None
         address = process.stdout.readline().strip()
-        command = [sys.executable, "-m", "outpace.cli", "capture", address, "--logdir", "logs", "--duration", "2"]
-        done = subprocess.run(command, cwd=folder, env=environment(), capture_output=True, text=True, timeout=100)
+        asking = ("-m", "outpace.cli", "capture", address, "--logdir", "logs", "--duration", "2")
+        done = run_python(*asking, cwd=folder, timeout=100)
         (folder / "end").touch()
         process.communicate(timeout=60)
-    assert done.returncode == 0, done.stderr[-2000:]
+    assert done.code == 0, done.err[-2000:]
 
 
 WAYS: dict[str, Callable[[Kind, Path], None]] = {

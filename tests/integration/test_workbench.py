@@ -1,6 +1,4 @@
-"""The workbench by its addresses: a real site over real profiles, and the command's own server
-under hostile hands.
-"""
+"""The workbench by its addresses: a real site, and the command's server under hostile hands."""
 
 from __future__ import annotations
 

@@ -1,6 +1,4 @@
-"""Runs keep each other waiting neither for a report nor for a verdict: a process that is stopped
-stands for an analysis without end.
-"""
+"""A run whose analysis never ends keeps no other waiting for a report or a verdict."""
 
 from __future__ import annotations
 
@@ -74,9 +72,7 @@ def test_one_run_keeps_no_other_waiting(served: Served) -> None:
 
 
 def test_many_who_wait_for_one_run_leave_room_for_others(served: Served) -> None:
-    """Whoever loads a page again and again, while its run is read, takes no thread from others, and
-    no process.
-    """
+    """Loading a page again and again, while its run is read, takes no thread and no process."""
     ids = [str(runs(served)[name]["id"]) for name in NAMES]
     stuck = [Asked(served, f"/run/{ids[0]}/")]
     waited(lambda: served.children(asked=True), "a process that analyses")

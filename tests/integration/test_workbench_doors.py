@@ -1,6 +1,4 @@
-"""Hostile clients of the workbench's server and of the viewer's: whoever has no token, or too many
-connections, keeps nobody out.
-"""
+"""Hostile clients of the workbench and the viewer, without a token or by the thousand."""
 
 from __future__ import annotations
 
@@ -75,9 +73,7 @@ def many_files() -> Iterator[None]:
     "bytes_each", [b"", b"GET / HTTP/1.1\r\nHost: loc", b"POST /capture HTTP/1.1\r\nContent-Length: 9\r\n\r\n"]
 )
 def test_more_connections_than_are_taken_keep_nobody_out(served: Served, bytes_each: bytes) -> None:
-    """1,300 of them, of which the server takes 900: it used to answer nobody until the silent ones
-    were 15 seconds old.
-    """
+    """1,300, of which the server takes 900: once it waited until silent ones were 15 s old."""
     held = []
     try:
         for _ in range(1300):

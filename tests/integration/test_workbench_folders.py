@@ -1,6 +1,4 @@
-"""What a workbench opens: what is in the folders that it was started with, wherever links lead, and
-in nothing else.
-"""
+"""A workbench opens what is in the folders that it was started with, wherever links lead."""
 
 from __future__ import annotations
 
@@ -101,9 +99,7 @@ def test_links_inside_and_the_folder_that_was_named_may_be_links(logs: Logs) -> 
 
 
 def test_a_link_that_is_turned_while_the_workbench_runs_leads_nowhere(logs: Logs) -> None:
-    """Between the list and the opening, on a process that has the run's profile open, and on one
-    that has not.
-    """
+    """Between the list and the opening, whether or not a process has the profile open."""
     with site(logs.inside, cache=logs.folder / "cache") as one:
         lines(one)
         run = next(found for found in one._all() if found.info.run == "custom_loop")

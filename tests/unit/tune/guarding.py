@@ -80,18 +80,20 @@ class Home:
 
     def run(self, way: str, text: str, **variables: str) -> Ran:
         """Run a text to its end."""
+        environment = _environment(way, **variables)
         done = subprocess.run(
-            self.command(text),
-            cwd=self.path,
-            capture_output=True,
-            text=True,
-            env=_environment(way, **variables),
-            check=False,
-            timeout=60,
+            self.command(text), cwd=self.path, capture_output=True, text=True, env=environment, check=False, timeout=60
         )
         err, _, told = done.stderr.partition("\nCHANGED ")
         said: dict[str, Any] = json.loads(told) if told else {"changed": [], "how": ""}
         return Ran(done.returncode, done.stdout, err, said["changed"], said["how"])
+
+    def unchanged(self, way: str, text: str, **variables: str) -> Ran:
+        """The same; no file changes."""
+        before = self.hashes()
+        ran = self.run(way, text, **variables)
+        assert self.hashes() == before
+        return ran
 
     def environment(self, way: str) -> dict[str, str]:
         """What such a process is started with."""

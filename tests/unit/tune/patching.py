@@ -1,6 +1,4 @@
-"""A written pipeline as the recorder would have recorded it, without running it, and patches
-applied to its source.
-"""
+"""A written pipeline as the recorder sees it, without running it, and patches of its source."""
 
 from __future__ import annotations
 
@@ -17,9 +15,7 @@ from outpace.tune.patch.edit import Editor
 
 
 def recorded(path: Path) -> list[PipelineStage]:
-    """A record for every tf.data call of a file, in the order in which Python makes them (by line
-    and column of their ends).
-    """
+    """A record of each tf.data call of a file in the order of Python (by line, column of ends)."""
     text = path.read_text(encoding="utf-8")
     found = [node for node in ast.walk(ast.parse(text)) if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute)]
     calls = [node for node in found if isinstance(node.func, ast.Attribute) and node.func.attr in (*SOURCES, *METHODS)]

@@ -1,6 +1,4 @@
-"""A simulated machine: its clock moves only when an arm works, so that races depend on no real
-timing.
-"""
+"""A simulated machine, whose clock moves when an arm works: no race depends on real timing."""
 
 from __future__ import annotations
 
@@ -54,9 +52,7 @@ class Machine:
         return Arm(name, self.step(rate), **more)
 
     def text(self, name: str, rate: float = 1.0, apart: float = 0.0, start: float = 0.0, **more: Any) -> Arm:
-        """An arm of which further processes can be started, in `start` seconds each; their rates
-        differ by `apart` (sd of the log).
-        """
+        """An arm of which more processes start in `start` s each; `apart`: sd of log rates."""
 
         def another(name: str) -> Arm:
             return self.text(name, rate, apart, start, **more)

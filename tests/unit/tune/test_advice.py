@@ -1,6 +1,4 @@
-"""Advice on programs that are described by hand: it comes only where it fits, and its numbers
-follow from the formulas.
-"""
+"""Advice on programs that are described by hand: it comes where it fits, by its formulas."""
 
 from __future__ import annotations
 
@@ -39,9 +37,8 @@ def test_each_practice_has_a_name_of_its_own() -> None:
 
 def test_separable_convolutions_have_fewer_weights() -> None:
     assert pytest.approx(8.41, abs=0.01) == (9 * 64 * 128) / (9 * 64 + 64 * 128)
-    assert (
-        said(IMAGES, "depthwise_separable") == "1 Conv2D layer (wide) could be SeparableConv2D, with 8.4 times fewer weights."
-    )
+    separable = "1 Conv2D layer (wide) could be SeparableConv2D, with 8.4 times fewer weights."
+    assert said(IMAGES, "depthwise_separable") == separable
 
 
 @pytest.mark.parametrize("layers", [(HEAD,), (POINT,), (replace(WIDE, groups=64),), (replace(WIDE, kernel=(3, 3, 64, 1)),)])

@@ -28,9 +28,7 @@ def said(decision: Decision, ratio: float = 1.0, rounds: int = 12) -> Verdict:
 
 
 def limits(model: float, reading: float) -> Limits:
-    """Limits where the model alone and the input alone are that many times as fast as
-    the program.
-    """
+    """Limits of a model and an input that alone are so many times as fast as the program."""
     of_model, of_reading = (Estimate(each, each * 0.95, each * 1.05, 9, 0.05) for each in (model, reading))
     return Limits(1.0, model, reading, 1.0, 1.0, "model", of_model, of_reading, None, None)
 

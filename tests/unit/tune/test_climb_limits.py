@@ -1,6 +1,4 @@
-"""What bounds a program: the model, the input, or the cores that both share. Time and processor
-time are simulated.
-"""
+"""What bounds a program: the model, the input, or shared cores. Time is simulated."""
 
 from __future__ import annotations
 
@@ -16,9 +14,7 @@ from tests.unit.tune.simulated import Machine
 
 
 def limits(model: tuple[float, float], reading: tuple[float, float], cores: int) -> Limits:
-    """Of a program that trains 10 steps a second; seconds and processor seconds per step of either
-    part.
-    """
+    """Of 10 steps a second; seconds and processor seconds per step of either part."""
     machine = Machine(2, noise=0.02, drift=0.0, bursts=False)
 
     def arm(name: str, seconds: float, cpu: float) -> Arm:

@@ -1,6 +1,4 @@
-"""Knobs of the environment: from what is known of a machine and a script to variables, reasons and
-evidence. Nothing runs.
-"""
+"""Knobs of the environment: variables, reasons and evidence, of what is known of a machine."""
 
 from __future__ import annotations
 
@@ -80,9 +78,8 @@ def test_onednn_is_tried_off_where_it_is_on_and_the_cpu_trains() -> None:
 def test_knobs_of_gpus_wait_for_a_gpu() -> None:
     for knob in ("gpu_threads", "memory_growth", "l2_fetch"):
         assert reason(knob, CPU) == "the script uses no GPU"
-    assert variables("gpu_threads", GPU) == [
-        {"TF_GPU_THREAD_MODE": "gpu_private", "TF_GPU_THREAD_COUNT": count} for count in ("1", "2")
-    ]
+    private = [{"TF_GPU_THREAD_MODE": "gpu_private", "TF_GPU_THREAD_COUNT": count} for count in ("1", "2")]
+    assert variables("gpu_threads", GPU) == private
     assert "makes none faster" in reason("memory_growth", GPU)
     assert "cudaDeviceSetLimit(5, 128)" in reason("l2_fetch", GPU)
 
@@ -143,15 +140,9 @@ def test_the_page_names_what_is_kept_and_the_line_to_write() -> None:
         Tried("intra_op_threads", "Intra-op threads: 4", "slower", "10.0% slower.", "many threads", (0.9, 0.88, 0.92)),
         Tried("intra_op_threads", "Intra-op threads: 1", "faster", "1.20 times.", "many threads", (1.2, 1.1, 1.3)),
     )
-    command = "TF_NUM_INTRAOP_THREADS=1 python train.py"
-    outcome = EnvironmentOutcome(
-        tried,
-        {"TF_NUM_INTRAOP_THREADS": "1"},
-        ("Intra-op threads: 1",),
-        (),
-        Command(("train.py",), environment={"TF_NUM_INTRAOP_THREADS": "1"}),
-        9.0,
-    )
+    one = {"TF_NUM_INTRAOP_THREADS": "1"}
+    command = Command(("train.py",), environment=one)
+    outcome = EnvironmentOutcome(tried, one, ("Intra-op threads: 1",), (), command, 9.0)
     page = page_of(outcome)
     assert page.headline == "Faster with TF_NUM_INTRAOP_THREADS=1."
     assert [row[:3] for row in page.table("environment").rows()] == [
@@ -160,7 +151,7 @@ def test_the_page_names_what_is_kept_and_the_line_to_write() -> None:
         ("oneDNN off", "not applicable", None),
     ]
     texts = {section.title: section.body for section in page.sections if isinstance(section, Paragraph)}
-    assert texts["How to keep it"] == command
+    assert texts["How to keep it"] == "TF_NUM_INTRAOP_THREADS=1 python train.py"
     assert "oneDNN off: It is off." in texts["Why"]
 
 

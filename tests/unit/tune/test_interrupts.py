@@ -1,6 +1,4 @@
-"""Ctrl-C during trials: real signals to this process, whose exception gets lost or comes at a bad
-moment.
-"""
+"""Ctrl-C during trials: real signals, whose exception gets lost or comes at a bad moment."""
 
 from __future__ import annotations
 

@@ -11,6 +11,10 @@ import pytest
 
 from outpace.tune.loop.frozen import frozen
 
+NONE = "class T:\n    def __init__(self):\n        self.optimizer = None\n"
+AGAIN = f"{NONE}    def again(self):\n        self.optimizer = object()\n"
+GO = "    def go(self, x):\n        return self.optimizer\n"
+DRAWS = "import numpy as np\nrng = np.random.default_rng(0)\n\ndef step(x):\n    return "
 CLEAN = {
     "a step": "def step(x, y):\n    grads = []\n    grads.append(x)\n    return model(x) + y\n",
     "a helper": "def loss(x):\n    return x * 2\n\ndef step(x):\n    return loss(x)\n",
@@ -25,9 +29,8 @@ CLEAN = {
         "    def go(self, x):\n        return x * self.weight\nstep = T().go\n"
     ),
     "set up by a method": (
-        "class T:\n    def __init__(self):\n        self.optimizer = None\n    def ready(self):\n        self.optimizer = object()\n"
-        "    def go(self, x):\n        return self.optimizer\n    def fit(self, data):\n        for x in data:\n            self.go(x)\n"
-        "t = T()\nt.ready()\nt.fit([])\nstep = t.go\n"
+        f"{AGAIN}{GO}    def fit(self, data):\n        for x in data:\n            self.go(x)\n"
+        "t = T()\nt.again()\nt.fit([])\nstep = t.go\n"
     ),
 }
 FROZEN = {
@@ -54,10 +57,7 @@ FROZEN = {
     "a number": ("def step(x):\n    return float(x)\n", "float"),
     "printed": ("def step(x):\n    print(x)\n    return x\n", "print"),
     "chance": ("import random\n\ndef step(x):\n    return x * random.random()\n", "random.random"),
-    "chance of a generator": (
-        "import numpy as np\nrng = np.random.default_rng(0)\n\ndef step(x):\n    return x * rng.normal()\n",
-        "calls rng.normal()",
-    ),
+    "chance of a generator": (f"{DRAWS}x * rng.normal()\n", "calls rng.normal()"),
     "chance by its name": ("from random import random\n\ndef step(x):\n    return x * random()\n", "calls random()"),
     "chance of a module by another name": (
         "import numpy.random as chance\n\ndef step(x):\n    return x * chance.rand()\n",
@@ -73,36 +73,22 @@ FROZEN = {
         "reads self.rate",
     ),
     "an object that a loop makes anew": (
-        "class T:\n    def __init__(self):\n        self.optimizer = None\n    def again(self):\n        self.optimizer = object()\n"
-        "    def epoch(self):\n        self.again()\n    def go(self, x):\n        return self.optimizer\n"
+        f"{AGAIN}    def epoch(self):\n        self.again()\n{GO}"
         "t = T()\nt.epoch()\nstep = t.go\nfor at in range(0):\n    t.epoch()\n",
         "reads self.optimizer",
     ),
     "an object that a callback makes anew": (
-        "class T:\n    def __init__(self):\n        self.optimizer = None\n    def again(self):\n        self.optimizer = object()\n"
-        "    def go(self, x):\n        return self.optimizer\n"
-        "t = T()\nt.again()\nhooks = [t.again]\nstep = t.go\nfor hook in hooks:\n    hook()\n",
+        f"{AGAIN}{GO}t = T()\nt.again()\nhooks = [t.again]\nstep = t.go\nfor hook in hooks:\n    hook()\n",
         "reads self.optimizer",
     ),
     "a rate in a dictionary": (
         "hyper = {'rate': 0.1}\n\ndef step(x):\n    return x * hyper['rate']\n\nfor at in range(0):\n    hyper['rate'] *= 0.9\n",
         "reads hyper, whose content",
     ),
-    "a seed from a generator": (
-        "import numpy as np\nrng = np.random.default_rng(0)\n\ndef step(x):\n    return dropout(x, seed=rng.integers(9))\n",
-        "calls rng.integers()",
-    ),
+    "a seed from a generator": (f"{DRAWS}dropout(x, seed=rng.integers(9))\n", "calls rng.integers()"),
     "a seed from Python": (
         "from random import Random\ndraw = Random(0)\n\ndef step(x):\n    return dropout(x, seed=draw.randint(0, 9))\n",
         "calls draw.randint()",
-    ),
-    "a function of Python's own numbers": (
-        "from random import random\n\ndef step(x):\n    return x * random()\n",
-        "calls random()",
-    ),
-    "another name of NumPy's numbers": (
-        "import numpy.random as npr\n\ndef step(x):\n    return x * npr.rand()\n",
-        "calls npr.rand()",
     ),
     "a seed that is set": ("def step(x):\n    tf.random.set_seed(3)\n    return x\n", "tf.random.set_seed"),
     "a generator that a trainer holds": (

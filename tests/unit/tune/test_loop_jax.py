@@ -1,6 +1,4 @@
-"""Loops of JAX written anew: with each option, and with two of them put together where texts allow
-it, they do what they did.
-"""
+"""Loops of JAX written anew, with each option and with two together, do what they did."""
 
 from __future__ import annotations
 
@@ -114,6 +112,23 @@ def same(one: Any, other: Any) -> None:
     assert all(np.allclose(a, b, atol=1e-5) for a, b in leaves)
 
 
+def body_of(tmp_path: Path, text: str) -> Body:
+    """The loop of a script, as it is found."""
+    body, _ = run(tmp_path / "train.py", text)
+    assert isinstance(body, Body)
+    return body
+
+
+def rewritten(tmp_path: Path, text: str, *options: str) -> tuple[Body, str]:
+    """A loop, and its script with one or two options, which comes to the same."""
+    body, before = run(tmp_path / "train.py", text)
+    assert isinstance(body, Body)
+    changed = together(tmp_path / "train.py", found(body), options or (SEVERAL,))
+    assert changed is not None
+    same(before, run(tmp_path / "patched.py", changed)[1])
+    return body, changed
+
+
 def together(path: Path, loop: Any, options: tuple[str, ...]) -> str | None:
     """The text with one or two options, as a search puts texts together; None where it cannot."""
     name, texts = str(path), [patched(path, loop, option) for option in options]
@@ -123,46 +138,32 @@ def together(path: Path, loop: Any, options: tuple[str, ...]) -> str | None:
 
 @pytest.mark.parametrize("options", [*((option,) for option in OPTIONS), *PAIRS], ids="+".join)
 def test_a_loop_comes_to_the_same(tmp_path: Path, options: tuple[str, ...]) -> None:
-    path = tmp_path / "train.py"
-    body, before = run(path, HEAD + LOOP + TAIL)
-    assert isinstance(body, Body)
-    text = together(path, found(body), options)
-    assert text is not None and ("several_steps" in text) == (SEVERAL in options)
-    assert ("kept.append" in text) == (LATER in options) and ("donate_argnums=(0, 1)" in text) == (DONATED in options)
-    _, after = run(tmp_path / "patched.py", text)
-    same(before, after)
+    _, text = rewritten(tmp_path, HEAD + LOOP + TAIL, *options)
+    assert ("several_steps" in text) == (SEVERAL in options) and ("kept.append" in text) == (LATER in options)
+    assert ("donate_argnums=(0, 1)" in text) == (DONATED in options)
 
 
 def test_a_loop_is_written_anew_once(tmp_path: Path) -> None:
-    body, _ = run(tmp_path / "train.py", HEAD + LOOP + TAIL)
-    assert isinstance(body, Body)
+    body = body_of(tmp_path, HEAD + LOOP + TAIL)
     assert together(tmp_path / "train.py", found(body), (SEVERAL, LATER)) is None
 
 
 def test_a_patch_keeps_comments_and_the_rest_of_the_file(tmp_path: Path) -> None:
-    body, _ = run(tmp_path / "train.py", HEAD + LOOP + TAIL)
-    assert isinstance(body, Body)
-    text = patched(tmp_path / "train.py", found(body))
+    text = patched(tmp_path / "train.py", found(body_of(tmp_path, HEAD + LOOP + TAIL)))
     assert "        # the step\n" in text and "# as a number" in text and text.endswith(TAIL)
-    assert (
-        "\n\n\ndef in_groups(" in text
-        and "\n\n\n@jax.jit\ndef several_steps(" in text
-        and "\n\n\nfor epoch in range(3):\n" in text
-    )
+    for begin in ("def in_groups(", "@jax.jit\ndef several_steps(", "for epoch in range(3):\n"):
+        assert f"\n\n\n{begin}" in text
 
 
 @pytest.mark.parametrize("options", PAIRS, ids="+".join)
 def test_a_loop_in_a_function_is_written_with_its_functions_before_that(tmp_path: Path, options: tuple[str, ...]) -> None:
+    """What `outer` names, too, which would be gone without the copy."""
     loop = "".join(f"    {line}\n" for line in LOOP.splitlines())
     inside = f"def main(params, momentum, rate, total):\n{loop}    return params, momentum, total\n\nouter = params\n"
     end = "outcome = main(params, momentum, rate, total), losses, outer\n"
-    body, before = run(tmp_path / "train.py", HEAD + inside + end)
-    assert isinstance(body, Body)
-    text = together(tmp_path / "train.py", found(body), options)
-    assert text is not None and "jax.tree.map(jax.numpy.copy, params)" in text
+    _, text = rewritten(tmp_path, HEAD + inside + end, *options)
+    assert "jax.tree.map(jax.numpy.copy, params)" in text
     assert SEVERAL not in options or text.index("def several_steps") < text.index("def main")
-    _, after = run(tmp_path / "patched.py", text)
-    same(before, after)  # `outer` among them, which would be gone without the copy
 
 
 def test_slices_among_the_arguments_are_made_before_the_step(tmp_path: Path) -> None:
@@ -173,14 +174,9 @@ def test_slices_among_the_arguments_are_made_before_the_step(tmp_path: Path) -> 
         params, momentum, loss = step(params, momentum, data[at : at + 4], rate)
         losses.append(loss)
 """
-    body, before = run(tmp_path / "train.py", HEAD + loop + TAIL)
-    assert isinstance(body, Body) and body.several == "" and body.inputs == ("x",)
-    text = patched(tmp_path / "train.py", found(body))
-    assert "        x = data[at:at + 4]\n" in text and text.count("# of these rows\n    ") == text.count(
-        "= step(params, momentum, x, rate)"
-    )
-    _, after = run(tmp_path / "patched.py", text)
-    same(before, after)
+    body, text = rewritten(tmp_path, HEAD + loop + TAIL)
+    assert body.several == "" and body.inputs == ("x",) and "        x = data[at:at + 4]\n" in text
+    assert text.count("# of these rows\n    ") == text.count("= step(params, momentum, x, rate)")
 
 
 LOOKS = {
@@ -192,11 +188,8 @@ LOOKS = {
 
 @pytest.mark.parametrize("name", LOOKS)
 def test_what_looks_at_the_state_now_and_then_comes_in_time(tmp_path: Path, name: str) -> None:
-    text = HEAD + "count = 0\n" + LOOP.replace("    rate =", LOOKS[name] + "    rate =") + TAIL
-    body, before = run(tmp_path / "train.py", text)
-    assert isinstance(body, Body) and body.several == "" and body.ends
-    _, after = run(tmp_path / "patched.py", patched(tmp_path / "train.py", found(body)))
-    same(before, after)
+    body, _ = rewritten(tmp_path, HEAD + "count = 0\n" + LOOP.replace("    rate =", LOOKS[name] + "    rate =") + TAIL)
+    assert body.several == "" and body.ends
 
 
 @pytest.mark.parametrize(
@@ -209,27 +202,19 @@ def test_what_looks_at_the_state_now_and_then_comes_in_time(tmp_path: Path, name
     ],
 )
 def test_steps_that_cannot_be_put_together(tmp_path: Path, old: str, new: str, why: str) -> None:
-    body, _ = run(tmp_path / "train.py", HEAD + LOOP.replace(old, new) + TAIL)
-    assert isinstance(body, Body)
+    body = body_of(tmp_path, HEAD + LOOP.replace(old, new) + TAIL)
     assert why in body.several and bool(body.several) == bool(why)
 
 
 def test_arrays_that_a_statement_carries_are_a_part_of_the_step(tmp_path: Path) -> None:
-    split = LOOP.replace("        # the step\n", "        key, used = jax.random.split(key)\n").replace(
-        "x, rate)", "x, jax.random.uniform(used))"
-    )
-    text = HEAD + "key = jax.random.key(0)\n" + split + TAIL
-    body, before = run(tmp_path / "train.py", text)
-    assert isinstance(body, Body)
+    split = LOOP.replace("        # the step\n", "        key, used = jax.random.split(key)\n")
+    text = HEAD + "key = jax.random.key(0)\n" + split.replace("x, rate)", "x, jax.random.uniform(used))") + TAIL
+    body, _ = rewritten(tmp_path, text)
     assert not body.several and body.carried == ("key", "params", "momentum")
-    _, after = run(tmp_path / "patched.py", patched(tmp_path / "train.py", found(body)))
-    same(before, after)
 
 
 def test_what_the_loop_replaces_may_be_given_away(tmp_path: Path) -> None:
-    body, _ = run(tmp_path / "train.py", HEAD + LOOP + TAIL)
-    assert isinstance(body, Body)
-    donation = Donation(body)
+    donation = Donation(body_of(tmp_path, HEAD + LOOP + TAIL))
     assert donation.why == "" and next(iter(donation.given.values())).places == (0, 1)
 
 
@@ -241,25 +226,20 @@ def test_what_the_loop_replaces_may_be_given_away(tmp_path: Path) -> None:
     ],
 )
 def test_what_no_result_replaces_is_not_given_away(tmp_path: Path, old: str, new: str) -> None:
-    body, _ = run(tmp_path / "train.py", HEAD + LOOP.replace(old, new) + TAIL)
-    assert isinstance(body, Body) and "no argument" in Donation(body).why
+    assert "no argument" in Donation(body_of(tmp_path, HEAD + LOOP.replace(old, new) + TAIL)).why
 
 
 def test_trainings_that_begin_anew_each_copy_their_first_state(tmp_path: Path) -> None:
     loop = "".join(f"    {line}\n" for line in LOOP.splitlines())
     again = f"first = params\nfor fold in range(2):\n    params = first\n{loop}"
-    body, before = run(tmp_path / "train.py", HEAD + again + TAIL)
-    assert isinstance(body, Body)
-    text = patched(tmp_path / "train.py", found(body), DONATED)
+    _, text = rewritten(tmp_path, HEAD + again + TAIL, DONATED)
     assert "    params = first\n    momentum = jax.tree.map(jax.numpy.copy, momentum)\n" in text, text
-    _, after = run(tmp_path / "patched.py", text)
-    same(before, after)
 
 
 def test_a_step_that_gives_its_state_away_is_left(tmp_path: Path) -> None:
     head = HEAD.replace("@jax.jit\n", "from functools import partial\n@partial(jax.jit, donate_argnums=(0, 1))\n")
-    body, _ = run(tmp_path / "train.py", head + LOOP + TAIL)
-    assert isinstance(body, Body) and Donation(body).why == "its state is given away already"
+    body = body_of(tmp_path, head + LOOP + TAIL)
+    assert Donation(body).why == "its state is given away already"
     assert patched(tmp_path / "train.py", found(body)).count("donate_argnums") == 2  # of several steps, too
 
 
@@ -274,32 +254,23 @@ def test_a_step_that_gives_its_state_away_is_left(tmp_path: Path) -> None:
     ],
 )
 def test_which_values_can_be_read_later(tmp_path: Path, old: str, new: str, why: str) -> None:
-    body, before = run(tmp_path / "train.py", HEAD + LOOP.replace(old, new) + TAIL)
-    assert isinstance(body, Body)
+    body, _ = rewritten(tmp_path, HEAD + LOOP.replace(old, new) + TAIL, LATER)  # with those that may
     later = later_in(body)
     assert [why in said for _, said in later.stay] == [True] * bool(why) and len(later.moved) == (1 if why else 2)
-    _, after = run(tmp_path / "patched.py", patched(tmp_path / "train.py", found(body), LATER))
-    same(before, after)  # with those that may
 
 
 def test_what_is_read_now_and_then_is_left(tmp_path: Path) -> None:
     loop = LOOP.replace("total += float(loss)\n        losses.append((i, loss.item()))", "if i % 10 == 0: print(float(loss))")
-    body, _ = run(tmp_path / "train.py", HEAD + loop + TAIL)
-    assert isinstance(body, Body) and not later_in(body).found
+    assert not later_in(body_of(tmp_path, HEAD + loop + TAIL)).found
 
 
 def test_of_a_state_a_part_is_kept_for_later(tmp_path: Path) -> None:
-    body, before = run(tmp_path / "train.py", HEAD + LOOP.replace("loss.item()", 'float(params["b"])') + TAIL)
-    assert isinstance(body, Body)
-    text = patched(tmp_path / "train.py", found(body), LATER)
+    _, text = rewritten(tmp_path, HEAD + LOOP.replace("loss.item()", 'float(params["b"])') + TAIL, LATER)
     assert "kept.append((loss, i, params['b']))" in text, text
-    _, after = run(tmp_path / "patched.py", text)
-    same(before, after)
 
 
 def test_groups_of_equal_shapes_are_put_together(tmp_path: Path) -> None:
-    body, _ = run(tmp_path / "train.py", HEAD + LOOP + TAIL)
-    assert isinstance(body, Body)
+    body = body_of(tmp_path, HEAD + LOOP + TAIL)
     (tmp_path / "patched.py").write_text(patched(tmp_path / "train.py", found(body)), encoding="utf-8")
     in_groups = runpy.run_path(str(tmp_path / "patched.py"), {"hook": lambda: None})["in_groups"]
     items = [(np.zeros(4), at) for at in range(5)] + [(np.zeros(3), 5)]
@@ -308,11 +279,9 @@ def test_groups_of_equal_shapes_are_put_together(tmp_path: Path) -> None:
 
 
 def test_a_step_that_needs_no_batch(tmp_path: Path) -> None:
-    text = HEAD + "x = data\n" + LOOP.replace("for i, x in enumerate(batches()):", "for i in range(10):") + TAIL
-    body, before = run(tmp_path / "train.py", text)
-    assert isinstance(body, Body) and body.several == "" and not body.inputs
-    _, after = run(tmp_path / "patched.py", patched(tmp_path / "train.py", found(body)))
-    same(before, after)
+    loop = LOOP.replace("for i, x in enumerate(batches()):", "for i in range(10):")
+    body, _ = rewritten(tmp_path, HEAD + "x = data\n" + loop + TAIL)
+    assert body.several == "" and not body.inputs
 
 
 EPOCH = """
@@ -345,10 +314,5 @@ outcome = params, means
 
 @pytest.mark.parametrize("options", [(SEVERAL,), (DONATED,), (SEVERAL, DONATED)], ids="+".join)
 def test_an_epoch_in_a_function_with_two_compiled_calls(tmp_path: Path, options: tuple[str, ...]) -> None:
-    body, before = run(tmp_path / "train.py", HEAD + EPOCH)
-    assert isinstance(body, Body)
+    body, _ = rewritten(tmp_path, HEAD + EPOCH, *options)
     assert body.carried == ("params",) and body.inputs == ("batch",) and body.results == ("loss",) and not body.several
-    text = together(tmp_path / "train.py", found(body), options)
-    assert text is not None
-    _, after = run(tmp_path / "patched.py", text)
-    same(before, after)

@@ -95,24 +95,36 @@ def run(path: Path, text: str) -> tuple[Outline | None, Any]:
     return found[0], outcome
 
 
+def written(tmp_path: Path, outline: Outline, options: dict[str, str] | None = None) -> str:
+    """The file with it."""
+    edits = Edits(SourceFile(str(tmp_path / "train.py")))
+    write_outline(outline, lambda _: edits, options, "jax.jit")
+    return edits.text()
+
+
+def outlined_step(tmp_path: Path, text: str) -> tuple[Outline, str | None, str]:
+    """The step from its random numbers to its weights, what it would freeze, and the file with it,
+    which does the same.
+    """
+    outline, before = run(tmp_path / "train.py", text)
+    assert outline is not None and set(outline.given) == {"key", "x", "params", "state"}
+    kept, changed = frozen(outline.function), written(tmp_path, outline)
+    leaves = zip(jax.tree.leaves(before), jax.tree.leaves(run(tmp_path / "patched.py", changed)[1]), strict=True)
+    assert all(np.allclose(a, b, atol=1e-5) for a, b in leaves)
+    return outline, kept, changed
+
+
 @pytest.mark.parametrize("loop", [LOOP, COMPILED], ids=["eager gradients", "compiled gradients"])
 @pytest.mark.parametrize("inside", [False, True], ids=["in the file", "in a function"])
 def test_the_step_from_its_random_numbers_to_its_weights(tmp_path: Path, loop: str, inside: bool) -> None:
-    text = HEAD + loop + TAIL
     if inside:
         body = "".join(f"    {line}\n" for line in loop.splitlines())
-        text = f"{HEAD}def main(params, state, key):\n{body}    return params, state\n\nparams, state = main(params, state, key)\n{TAIL}"
-    outline, before = run(tmp_path / "train.py", text)
-    assert outline is not None and set(outline.given) == {"key", "x", "params", "state"}
+        loop = f"def main(params, state, key):\n{body}    return params, state\n\nparams, state = main(params, state, key)\n"
+    outline, kept, changed = outlined_step(tmp_path, HEAD + loop + TAIL)
     assert set(outline.returned) == {"key", "loss", "state", "params"}
     assert "split(key)" in outline.text and "append" not in outline.text
-    assert frozen(outline.function) is None  # `updates, state = optimizer.update(...)` changes nothing
-    edits = Edits(SourceFile(str(tmp_path / "train.py")))
-    write_outline(outline, lambda _: edits, None, "jax.jit")
-    assert "@jax.jit\n" in edits.text() and "    # the step" in edits.text()
-    _, after = run(tmp_path / "patched.py", edits.text())
-    leaves = zip(jax.tree.leaves(before), jax.tree.leaves(after), strict=True)
-    assert all(np.allclose(a, b, atol=1e-5) for a, b in leaves)
+    assert kept is None  # `updates, state = optimizer.update(...)` changes nothing
+    assert "@jax.jit\n" in changed and "    # the step" in changed
 
 
 def test_a_loss_that_is_defined_in_each_step_is_a_part_of_it(tmp_path: Path) -> None:
@@ -122,13 +134,7 @@ def test_a_loss_that_is_defined_in_each_step_is_a_part_of_it(tmp_path: Path) -> 
         "        noise_of = lambda key: jax.random.normal(key, (8,))\n"
         "        def loss_here(params):\n            return jnp.mean((x @ params['w'] - noise_of(noise)) ** 2)\n\n",
     ).replace("(loss_of)(params, x + jax.random.normal(noise, x.shape))", "(loss_here)(params)")
-    outline, before = run(tmp_path / "train.py", HEAD + loop + TAIL)
-    assert outline is not None and set(outline.given) == {"key", "x", "params", "state"}
-    edits = Edits(SourceFile(str(tmp_path / "train.py")))
-    write_outline(outline, lambda _: edits, None, "jax.jit")
-    _, after = run(tmp_path / "patched.py", edits.text())
-    leaves = zip(jax.tree.leaves(before), jax.tree.leaves(after), strict=True)
-    assert all(np.allclose(a, b, atol=1e-5) for a, b in leaves)
+    outlined_step(tmp_path, HEAD + loop + TAIL)
 
 
 def test_what_only_looks_follows_the_step(tmp_path: Path) -> None:
@@ -137,18 +143,15 @@ def test_what_only_looks_follows_the_step(tmp_path: Path) -> None:
     )
     outline, _ = run(tmp_path / "train.py", HEAD + between + TAIL)
     assert outline is not None and outline.returned == ("key", "loss", "state", "params") and "losses" not in outline.text
-    edits = Edits(SourceFile(str(tmp_path / "train.py")))
-    write_outline(outline, lambda _: edits, full="jax.jit")
-    body = edits.text().partition("hook()\n")[2].splitlines()
+    body = written(tmp_path, outline).partition("hook()\n")[2].splitlines()
     assert [line.strip() for line in body[:3]] == [outline.call, "if epoch:", "losses.append(float(loss))"]
 
 
 def test_options_of_the_compiled_function(tmp_path: Path) -> None:
     outline, _ = run(tmp_path / "train.py", HEAD + LOOP + TAIL)
     assert outline is not None
-    edits = Edits(SourceFile(str(tmp_path / "train.py")))
-    write_outline(outline, lambda _: edits, {"static_argnames": "('x',)"}, "jax.jit")
-    assert "@functools.partial(jax.jit, static_argnames=('x',))\ndef train_step(" in edits.text()
+    text = written(tmp_path, outline, {"static_argnames": "('x',)"})
+    assert "@functools.partial(jax.jit, static_argnames=('x',))\ndef train_step(" in text
 
 
 OTHERS = {

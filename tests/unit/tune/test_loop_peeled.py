@@ -1,6 +1,4 @@
-"""Functions of a step that return numbers: what a graph can make of them, and what reads the
-numbers then.
-"""
+"""Functions of a step that return numbers: what a graph makes of them, what reads them then."""
 
 from __future__ import annotations
 

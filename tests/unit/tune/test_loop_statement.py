@@ -8,6 +8,8 @@ import sys
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from outpace.tune.loop.statement import Statement
 
 found: list[Statement | None] = []
@@ -26,20 +28,22 @@ def run(tmp_path: Path, text: str) -> dict[str, Any]:
     return runpy.run_path(str(path), {"tick": tick})
 
 
-def test_the_outermost_loop_is_found_with_its_line(tmp_path: Path) -> None:
-    run(tmp_path, "for epoch in range(1):\n    for step in range(2):\n        tick()\n")
-    assert found[0] is not None and found[0].line == 1 and found[0].file.endswith("train.py")
+STEPS = "for step in range(2):\n    tick()\n"
+INSIDE = "".join(f"    {line}\n" for line in STEPS.splitlines())
 
 
-def test_a_loop_around_the_call_of_a_function(tmp_path: Path) -> None:
-    run(tmp_path, "def epoch():\n    for step in range(2):\n        tick()\n\nfor number in range(1):\n    epoch()\n")
-    assert found[0] is not None and found[0].line == 5
-
-
-def test_loops_of_generators_are_not_the_trainings(tmp_path: Path) -> None:
-    text = "def batches():\n    for at in range(3):\n        tick()\n        yield at\n\nfor batch in batches():\n    pass\n"
+@pytest.mark.parametrize(
+    ("text", "line"),
+    [
+        (f"for epoch in range(1):\n{INSIDE}", 1),
+        (f"def epoch():\n{INSIDE}\nfor number in range(1):\n    epoch()\n", 5),
+        (f"def batches():\n{INSIDE}        yield step\n\nfor batch in batches():\n    pass\n", 6),
+    ],
+    ids=["the outermost", "around the call of a function", "not a generator's"],
+)
+def test_the_trainings_loop_is_found_with_its_line(tmp_path: Path, text: str, line: int) -> None:
     run(tmp_path, text)
-    assert found[0] is not None and found[0].line == 6
+    assert found[0] is not None and found[0].line == line and found[0].file.endswith("train.py")
 
 
 def test_without_a_loop_there_is_none(tmp_path: Path) -> None:

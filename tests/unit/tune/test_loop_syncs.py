@@ -1,6 +1,4 @@
-"""Statements of a loop that read values: which are found, which may come later, and that they do
-what they did as they are written then.
-"""
+"""Statements of a loop that read values: which may come later, and do what they did then."""
 
 from __future__ import annotations
 
@@ -155,10 +153,8 @@ KEPT = {
 @pytest.mark.parametrize("name", KEPT)
 def test_what_stays_is_named(tmp_path: Path, name: str) -> None:
     text, why = KEPT[name]
-    syncs = looked(
-        tmp_path,
-        f"total = 0\nfor step in range(3):\n    for each in range(2):\n        loss = Tensor(1.5)\n        look()\n{text}",
-    )[0]
+    head = "total = 0\nfor step in range(3):\n    for each in range(2):\n        loss = Tensor(1.5)\n        look()\n"
+    syncs = looked(tmp_path, head + text)[0]
     assert not syncs.moved and len(syncs.stay) == 1
     assert why in syncs.stay[0][1] and syncs.found[0].said == "float(loss)"
 

@@ -18,15 +18,8 @@ class Endless:
         raise TypeError("it has no length")
 
 
-NAMES: dict[str, Any] = {
-    "files": ["a", "b", "c"],
-    "n": 10,
-    "made": (each for each in "abc"),
-    "begun": iter("abcd"),
-    "endless": Endless(),
-    "always": itertools.repeat(1),
-    "nothing": None,
-}
+NAMES: dict[str, Any] = {"files": ["a", "b", "c"], "n": 10, "made": (each for each in "abc"), "begun": iter("abcd")}
+NAMES |= {"endless": Endless(), "always": itertools.repeat(1), "nothing": None}
 
 
 @pytest.mark.parametrize(

@@ -1,6 +1,4 @@
-"""Loops of TensorFlow written anew: several steps in one call do what the loop did, and loops are
-refused that cannot be written so.
-"""
+"""Loops of TensorFlow with several steps in one call do what they did, or are refused."""
 
 from __future__ import annotations
 
@@ -93,49 +91,54 @@ def same(one: Any, other: Any) -> None:
     assert all(np.allclose(a, b, atol=1e-6) for a, b in leaves)
 
 
+def rewritten(tmp_path: Path, text: str, **options: Any) -> tuple[TensorBody, str]:
+    """A loop whose steps can be put together, and its script with that, which comes to the same."""
+    body, before = run(tmp_path / "train.py", text)
+    assert isinstance(body, TensorBody) and body.several == "", body
+    changed = patched(tmp_path / "train.py", body, **options)
+    same(before, run(tmp_path / "patched.py", changed)[1])
+    return body, changed
+
+
 @pytest.mark.parametrize("compiles", [False, True])
 def test_a_loop_comes_to_the_same(tmp_path: Path, compiles: bool) -> None:
-    body, before = run(tmp_path / "train.py", HEAD + LOOP + TAIL)
-    assert isinstance(body, TensorBody) and body.several == "" and body.fixed == ("rate",)
-    text = patched(tmp_path / "train.py", body, compiles=compiles)
+    body, text = rewritten(tmp_path, HEAD + LOOP + TAIL, compiles=compiles)
+    assert body.fixed == ("rate",)
     assert text.count("jit_compile=True") == compiles and "# the step" in text and "# as numbers" in text
     assert "several_steps(stack, rate)" in text and "fn_output_signature=(tf.float32, tf.float32)" in text
-    _, after = run(tmp_path / "patched.py", text)
-    same(before, after)
+
+
+UNREAD = LOOP[: LOOP.index("        loss, most")] + "        step(x, rate)\n" + TAIL
+MADE = "def made():\n    import numpy as np\n    return np.random.default_rng(0)\n"
+OTHERS = {
+    "names of the last step that are read behind the loop": (HEAD + UNREAD + "outcome = (*outcome, i, x.numpy())\n")
+    .replace("42, 4", "40, 4")
+    .replace("batch(4)", "batch(5)"),
+    "batches that a function of the program gives": f"{HEAD}def made():\n    for x in data:\n        yield x\n\n"
+    + LOOP.replace("(data)", "(made())")
+    + TAIL,
+    "a rate of each epoch": HEAD + LOOP.replace("    for i", "    rate = rate * 0.9\n    for i") + TAIL,
+    "a file that imports NumPy in a function alone": MADE
+    + HEAD.replace("import numpy as np\n", "").replace("np.random.default_rng(0)\ndata", "made()\ndata")
+    + LOOP
+    + TAIL,
+}
+
+
+@pytest.mark.parametrize("text", OTHERS.values(), ids=OTHERS)
+def test_other_loops_come_to_the_same(tmp_path: Path, text: str) -> None:
+    rewritten(tmp_path, text)
 
 
 def test_a_step_whose_results_nobody_reads(tmp_path: Path) -> None:
-    text = HEAD + LOOP[: LOOP.index("        loss, most")] + "        step(x, rate)\n" + TAIL
-    body, before = run(tmp_path / "train.py", text)
-    assert isinstance(body, TensorBody) and body.several == ""
-    changed = patched(tmp_path / "train.py", body)
-    assert "each_of" not in changed
-    _, after = run(tmp_path / "patched.py", changed)
-    same(before, after)
-
-
-def test_names_of_the_last_step_are_there_behind_the_loop(tmp_path: Path) -> None:
-    text = (
-        HEAD
-        + LOOP[: LOOP.index("        loss, most")]
-        + "        step(x, rate)\n"
-        + TAIL
-        + "outcome = (*outcome, i, x.numpy())\n"
-    )
-    body, before = run(tmp_path / "train.py", text.replace("42, 4", "40, 4").replace("batch(4)", "batch(5)"))
-    assert isinstance(body, TensorBody) and body.several == ""
-    _, after = run(tmp_path / "patched.py", patched(tmp_path / "train.py", body))
-    same(before, after)
+    assert "each_of" not in rewritten(tmp_path, HEAD + UNREAD)[1]
 
 
 @pytest.mark.parametrize("fixed", ["fixed", "inputs", "stack"])
 def test_a_step_that_needs_no_batch(tmp_path: Path, fixed: str) -> None:
     loop = "for i in range(10):\n    log.warning(i)\n    loss, most = step(FIXED, rate)\n    losses.append(float(loss))\n"
-    text = (HEAD + "FIXED = tf.ones((2, 4))\n" + loop + TAIL).replace("FIXED", fixed)
-    body, before = run(tmp_path / "train.py", text)
-    assert isinstance(body, TensorBody) and body.several == "" and body.fixed == (fixed, "rate")
-    _, after = run(tmp_path / "patched.py", patched(tmp_path / "train.py", body))
-    same(before, after)
+    body, _ = rewritten(tmp_path, (HEAD + "FIXED = tf.ones((2, 4))\n" + loop + TAIL).replace("FIXED", fixed))
+    assert body.fixed == (fixed, "rate")
 
 
 @pytest.mark.parametrize("rows", ["rows", "items", "inputs", "group", "results"])
@@ -149,56 +152,37 @@ def test_arguments_that_numpy_makes_are_made_before_the_step(tmp_path: Path, row
         losses.append(float(loss))
 """
     text = (HEAD + 'ROWS = rng.standard_normal((40, 4)).astype("float32")\n' + loop + TAIL).replace("ROWS", rows)
-    body, before = run(tmp_path / "train.py", text)
-    assert isinstance(body, TensorBody) and body.several == "" and body.inputs == ("x",), body
-    changed = patched(tmp_path / "train.py", body)
+    body, changed = rewritten(tmp_path, text)
+    assert body.inputs == ("x",), body
     assert f"        x = tf.constant({rows}[order[at:at + 4]])\n" in changed and "step(x, rate=rate)" in changed
-    _, after = run(tmp_path / "patched.py", changed)
-    same(before, after)
 
 
+END = "        number += 1\n        if {}:\n            {}\n"
 ENDS = {
-    "== end": ("        number += 1\n        if number == end:\n            break\n", "(number + n) == end"),
-    "> end": ("        number += 1\n        if number > end:\n            break\n", "(number + n) > end"),
+    "== end": (END.format("number == end", "break"), "(number + n) == end"),
+    "> end": (END.format("number > end", "break"), "(number + n) > end"),
     ">= before": (
         "        if number >= end:\n            print('end')\n            break\n        number += 1\n",
         "(number + n - 1) >= end",
     ),
-    "a metric": (
-        "        number += 1\n        if i % 3 == 0:\n            losses.append(weights.numpy().sum())\n",
-        "item[1] % 3 == 0",
-    ),
-    "a counter": (
-        "        number += 1\n        if number % 7 == 0:\n            weights.assign(weights * 0.5)\n",
-        "(number + n) % 7 == 0",
-    ),
+    "a metric": (END.format("i % 3 == 0", "losses.append(weights.numpy().sum())"), "item[1] % 3 == 0"),
+    "a counter": (END.format("number % 7 == 0", "weights.assign(weights * 0.5)"), "(number + n) % 7 == 0"),
 }
 
 
 @pytest.mark.parametrize("name", ENDS)
 def test_what_looks_at_the_weights_now_and_then_comes_in_time(tmp_path: Path, name: str) -> None:
     tail, ends = ENDS[name]
-    head = HEAD + "number, end = 0, 17\n"
     after = "    if number >= end:\n        break\n" if "break" in tail else ""
-    text = head + LOOP + tail + after + TAIL + "outcome = (*outcome, number)\n"
-    body, before = run(tmp_path / "train.py", text)
-    assert isinstance(body, TensorBody) and body.several == "" and body.ends == ends
-    changed = patched(tmp_path / "train.py", body)
-    assert f"lambda item, n: {body.ends})" in changed
-    _, after_it = run(tmp_path / "patched.py", changed)
-    same(before, after_it)
+    text = HEAD + "number, end = 0, 17\n" + LOOP + tail + after + TAIL + "outcome = (*outcome, number)\n"
+    body, changed = rewritten(tmp_path, text)
+    assert body.ends == ends and f"lambda item, n: {body.ends})" in changed
 
 
-@pytest.mark.parametrize(
-    "wrong",
-    [
-        "number += 2",
-        "number = number + 1",
-        "number += 1\n        number += 1",
-        "end -= 1; number += 1",
-        "number += int(loss > 0)",
-    ],
-)
+WRONG = ("number += 2", "number = number + 1", "number += 1\n        number += 1", "end -= 1; number += 1")
+
+
+@pytest.mark.parametrize("wrong", [*WRONG, "number += int(loss > 0)"])
 def test_a_loop_whose_end_cannot_be_foreseen(tmp_path: Path, wrong: str) -> None:
     tail = f"        {wrong}\n        if number >= end:\n            break\n"
     body, _ = run(tmp_path / "train.py", HEAD + "number, end = 0, 17\n" + LOOP + tail + TAIL)
@@ -209,12 +193,8 @@ def test_what_only_a_function_knows_stays_in_it(tmp_path: Path) -> None:
     head, _, step = HEAD.partition("@tf.function")
     inside = "".join(f"    {line}\n" if line else "\n" for line in ("@tf.function" + step + LOOP).splitlines())
     text = f"{head}def main(rate, total):\n{inside}    return total\n\ntotal = main(rate, total)\n" + TAIL
-    body, before = run(tmp_path / "train.py", text)
-    assert isinstance(body, TensorBody) and body.several == ""
-    changed = patched(tmp_path / "train.py", body)
+    body, changed = rewritten(tmp_path, text)
     assert changed.index("def main") < changed.index("    def several_steps") < changed.index("    for epoch")
-    _, after = run(tmp_path / "patched.py", changed)
-    same(before, after)
     with pytest.raises(Unpatchable, match="step, which only the function around the loop knows"):
         patched(tmp_path / "train.py", body, inside=False)
 
@@ -250,29 +230,13 @@ def test_a_loop_inside_of_a_step_has_its_own_length(tmp_path: Path) -> None:
     assert isinstance(body, TensorBody) and Taken(body, True).per_call(tf.data.Dataset.range(30)) == 2
 
 
-def test_batches_that_a_function_of_the_program_gives(tmp_path: Path) -> None:
-    head = HEAD + "def made():\n    for x in data:\n        yield x\n\n"
-    body, before = run(tmp_path / "train.py", head + LOOP.replace("(data)", "(made())") + TAIL)
-    assert isinstance(body, TensorBody) and body.several == ""
-    _, after = run(tmp_path / "patched.py", patched(tmp_path / "train.py", body))
-    same(before, after)
-
-
 def test_what_metrics_say_after_each_step_is_asked_for_in_it(tmp_path: Path) -> None:
-    metric = "mean = tf.keras.metrics.Mean()\n" + HEAD.replace(
-        "    count.assign_add(1)", "    count.assign_add(1)\n    mean.update_state(loss)"
-    )
-    head = metric.replace("mean =", "import tensorflow as tf\nmean =", 1)
-    text = head + LOOP.replace("most.numpy()", "mean.result().numpy()") + TAIL
-    body, before = run(tmp_path / "train.py", text)
-    assert isinstance(body, TensorBody) and body.several == "" and body.results == ("loss", "mean_result"), body
-    changed = patched(tmp_path / "train.py", body)
-    assert (
-        "            mean_result = mean.result()\n" in changed
-        and "losses.append((i, float(loss), mean_result.numpy()))" in changed
-    )
-    _, after = run(tmp_path / "patched.py", changed)
-    same(before, after)
+    counted = HEAD.replace("    count.assign_add(1)", "    count.assign_add(1)\n    mean.update_state(loss)")
+    head = f"import tensorflow as tf\nmean = tf.keras.metrics.Mean()\n{counted}"
+    body, changed = rewritten(tmp_path, head + LOOP.replace("most.numpy()", "mean.result().numpy()") + TAIL)
+    assert body.results == ("loss", "mean_result"), body
+    assert "            mean_result = mean.result()\n" in changed
+    assert "losses.append((i, float(loss), mean_result.numpy()))" in changed
 
 
 METRICS = """gen, disc = (tf.keras.metrics.Mean(name=name) for name in "gd")
@@ -295,29 +259,8 @@ def test_metrics_with_other_names_and_other_changes(tmp_path: Path, after: str, 
     step = "" if len(results) == 1 else "    box.loss.update_state(loss)\n    two.loss.update_state(-loss)\n"
     head = HEAD.replace("    return loss", step + "    return loss").replace("@tf.function", METRICS + "@tf.function")
     text = head + LOOP[: LOOP.index("        losses")] + f"        {after}\n" + TAIL
-    body, before = run(tmp_path / "train.py", text)
-    assert isinstance(body, TensorBody) and body.several == "" and body.results == results, body
-    _, made = run(tmp_path / "patched.py", patched(tmp_path / "train.py", body))
-    same(before, made)
-
-
-def test_a_rate_of_each_epoch(tmp_path: Path) -> None:
-    text = HEAD + LOOP.replace("    for i", "    rate = rate * 0.9\n    for i") + TAIL
-    body, before = run(tmp_path / "train.py", text)
-    assert isinstance(body, TensorBody) and body.several == ""
-    _, after = run(tmp_path / "patched.py", patched(tmp_path / "train.py", body))
-    same(before, after)
-
-
-def test_a_file_that_imports_numpy_in_a_function_alone(tmp_path: Path) -> None:
-    text = "def made():\n    import numpy as np\n    return np.random.default_rng(0)\n" + HEAD.replace(
-        "import numpy as np\n", ""
-    )
-    text = text.replace("np.random.default_rng(0)\ndata", "made()\ndata") + LOOP + TAIL
-    body, before = run(tmp_path / "train.py", text)
-    assert isinstance(body, TensorBody) and body.several == ""
-    _, after = run(tmp_path / "patched.py", patched(tmp_path / "train.py", body))
-    same(before, after)
+    body, _ = rewritten(tmp_path, text)
+    assert body.results == results, body
 
 
 def test_groups_of_equal_shapes_and_their_results(tmp_path: Path) -> None:

@@ -35,21 +35,8 @@ def cached(written: Written) -> tuple[Patch, ...]:
 
 def test_every_comment_of_a_chain_stays_beside_its_call(tmp_path: Path) -> None:
     written = Written(tmp_path, CHAIN)
-    assert (
-        written.patched(*cached(written))
-        == """\
-import tensorflow as tf
-
-ds = (
-    tf.data.Dataset.range(10)  # numbers
-    # the work
-    .map(load)  # slow
-    .cache()
-    .shuffle( 100 , seed=1)  # all of them
-    .batch(4, drop_remainder = True)  # pairs
-)
-"""
-    )
+    shuffle, work = CHAIN.splitlines(keepends=True)[4], "".join(CHAIN.splitlines(keepends=True)[5:7])
+    assert written.patched(*cached(written)) == CHAIN.replace(shuffle + work, f"{work}    .cache()\n{shuffle}")
 
 
 def test_behind_the_last_call_of_a_chain(tmp_path: Path) -> None:
@@ -83,21 +70,9 @@ def build(n):
 
 def test_statements_stay_statements_and_a_moved_one_takes_its_comments_along(tmp_path: Path) -> None:
     written = Written(tmp_path, STATEMENTS)
-    assert (
-        written.patched(*cached(written))
-        == """\
-import tensorflow as tf
-
-def build(n):
-    dataset = tf.data.Dataset.range(n)
-    dataset = dataset.map(load)
-    dataset = dataset.cache()
-    # the order
-    dataset = dataset.shuffle(n)  # whole
-    batches = dataset.batch(4)
-    return batches
-"""
-    )
+    order, mapped = "    # the order\n    dataset = dataset.shuffle(n)  # whole\n", "    dataset = dataset.map(load)\n"
+    moved = f"{mapped}    dataset = dataset.cache()\n{order}"
+    assert written.patched(*cached(written)) == STATEMENTS.replace(f"\n{order}{mapped}", moved)
 
 
 def test_a_statement_that_names_something_new(tmp_path: Path) -> None:

@@ -63,8 +63,6 @@ def test_of_texts_those_that_change_nothing_are_left_out(tmp_path: Path) -> None
     texts = {train: "a = 2\r\n", same: "b = 1\n", data: "# coding: latin-1\nx = 'ö'\n"}
     sources = {path: source_of(path) for path in texts}
     patch = SourcePatch.of(sources, texts, ("cache",))
-    assert patch.files == (
-        FileChange(data, "# coding: latin-1\nx = 'ä'\n", texts[data]),
-        FileChange(train, "a = 1\r\n", texts[train]),
-    )
+    old = {data: "# coding: latin-1\nx = 'ä'\n", train: "a = 1\r\n"}
+    assert patch.files == tuple(FileChange(path, old[path], texts[path]) for path in (data, train))
     assert patch.titles == ("cache",)

@@ -34,42 +34,45 @@ def _all(code: CodeType) -> list[CodeType]:
     return [code, *(inner for each in code.co_consts if isinstance(each, CodeType) for inner in _all(each))]
 
 
-def test_a_decorator_gets_the_option(tmp_path: Path) -> None:
-    text = "import tensorflow as tf\n\n@tf.function\ndef step(x):\n    return x\n"
-    assert edited(tmp_path, text) == text.replace("@tf.function", "@tf.function(jit_compile=True)")
+IMPORT, PLAIN = "import tensorflow as tf\n\n", "def step(x):\n    return x\n"
+WRITTEN = {
+    "a decorator": (f"{IMPORT}@tf.function\n{PLAIN}", "@tf.function", "@tf.function(jit_compile=True)"),
+    "a decorator with options, which it keeps": (
+        f"from tensorflow import function\n\n@function(reduce_retracing=True)\n{PLAIN}",
+        "@function(reduce_retracing=True)",
+        "@function(reduce_retracing=True, jit_compile=True)",
+    ),
+    "a call that makes it": (f"{IMPORT}{PLAIN}\nrun = tf.function(step)\n", "(step)", "(step, jit_compile=True)"),
+    "a method inside of a class": (
+        f"{IMPORT}class T:\n    @tf.function\n    def step(self, x):\n        return x\n",
+        "@tf.function",
+        "@tf.function(jit_compile=True)",
+    ),
+}
 
 
-def test_a_decorator_with_options_keeps_them(tmp_path: Path) -> None:
-    text = "from tensorflow import function\n\n@function(reduce_retracing=True)\ndef step(x):\n    return x\n"
-    assert "@function(reduce_retracing=True, jit_compile=True)" in edited(tmp_path, text)
-
-
-def test_a_call_that_makes_it(tmp_path: Path) -> None:
-    text = "import tensorflow as tf\n\ndef step(x):\n    return x\n\nrun = tf.function(step)\n"
-    assert edited(tmp_path, text).endswith("run = tf.function(step, jit_compile=True)\n")
-
-
-def test_a_method_inside_of_a_class(tmp_path: Path) -> None:
-    text = "import tensorflow as tf\n\nclass T:\n    @tf.function\n    def step(self, x):\n        return x\n"
-    assert "    @tf.function(jit_compile=True)\n    def step" in edited(tmp_path, text)
+@pytest.mark.parametrize("name", WRITTEN)
+def test_a_graph_gets_the_option(tmp_path: Path, name: str) -> None:
+    text, old, new = WRITTEN[name]
+    assert edited(tmp_path, text) == text.replace(old, new)
 
 
 def test_an_eager_function_becomes_a_graph(tmp_path: Path) -> None:
-    text = "import tensorflow as tf\n\n\ndef step(x):\n    return x\n"
+    text = f"{IMPORT}\n{PLAIN}"
     assert edited(tmp_path, text, graph=True) == text.replace("def step", "@tf.function\ndef step")
 
 
 def test_what_cannot_be_written_says_why(tmp_path: Path) -> None:
     with pytest.raises(Unpatchable, match="decorated already"):
-        edited(tmp_path, "import tensorflow as tf\n\n@note\ndef step(x):\n    return x\n", graph=True)
+        edited(tmp_path, f"{IMPORT}@note\n{PLAIN}", graph=True)
     with pytest.raises(Unpatchable, match="no name for"):
-        edited(tmp_path, "import keras\n\ndef step(x):\n    return x\n")
+        edited(tmp_path, f"import keras\n\n{PLAIN}")
     with pytest.raises(Unpatchable, match="no call of"):
-        edited(tmp_path, "import tensorflow as tf\n\ndef step(x):\n    return x\n")
+        edited(tmp_path, IMPORT + PLAIN)
 
 
 def test_a_function_of_a_library_is_never_edited(tmp_path: Path) -> None:
     folder = tmp_path / "site-packages" / "library"
     folder.mkdir(parents=True)
     with pytest.raises(Unpatchable, match="a function of a library"):
-        edited(folder, "import tensorflow as tf\n\n@tf.function\ndef step(x):\n    return x\n")
+        edited(folder, f"{IMPORT}@tf.function\n{PLAIN}")

@@ -1,6 +1,4 @@
-"""Python functions of pipelines are called twice with the same arguments: those that give the same
-may be kept, others not.
-"""
+"""Python functions of pipelines, called twice: those that give the same may be kept."""
 
 from __future__ import annotations
 

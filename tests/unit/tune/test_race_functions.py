@@ -1,6 +1,4 @@
-"""`race` in one process, and what its result looks like. Arms measure themselves, so that no
-verdict depends on this machine's timing.
-"""
+"""`race` in one process, and its result. Arms measure themselves, at any speed of the machine."""
 
 from __future__ import annotations
 

@@ -25,10 +25,8 @@ def test_the_line_that_says_something_is_found() -> None:
     assert reason_of(ValueError("no such file.\nmore")) == "ValueError: no such file"
     assert reason_of(RuntimeError(ASSERTION)).startswith("RuntimeError: assertion failed: [element 500 is broken]")
     assert "PyFunc" in reason_of(RuntimeError(XLA)) and "\n" not in reason_of(RuntimeError(XLA))
-    assert (
-        reason_of(RuntimeError("{{function_node __wrapped__IteratorGetNext}} assertion failed"))
-        == "RuntimeError: assertion failed"
-    )
+    bare = RuntimeError("{{function_node __wrapped__IteratorGetNext}} assertion failed")
+    assert reason_of(bare) == "RuntimeError: assertion failed"
 
 
 def test_an_own_error_is_its_sentence() -> None:

@@ -1,6 +1,4 @@
-"""Chance that follows the place that asks: what has a seed keeps it, and what has none gets one for
-its line.
-"""
+"""Chance follows the place that asks: seeds stay, and what has none gets one for its line."""
 
 from __future__ import annotations
 

@@ -160,9 +160,7 @@ def test_a_trace_after_the_change_has_the_new_value(names: dict[str, Any]) -> No
 
 
 def watched(names: dict[str, Any], source: str, known: set[tuple[str, str]] | None = None) -> int:
-    """At which line of a script something has changed that a function keeps which it has traced; 0
-    for none, -1 for the end.
-    """
+    """The line at which what a function keeps has changed; 0 for none, -1 for the end."""
     found: list[int] = []
     frozen = Frozen(lambda file: file.endswith(("train.py", "later.py")))
     frozen.known = known or set()

@@ -88,26 +88,35 @@ def test_values_that_two_originals_do_not_agree_on_are_left_out() -> None:
     assert found.same is True and found.compared == 5
 
 
-def test_a_text_that_differs() -> None:
-    found = judged(record(mode="eval"), mode="train")
-    assert found.same is False and "main:mode train is eval" in found.why
+@pytest.mark.parametrize(
+    ("original", "edited", "why"),
+    [
+        ("train", "eval", "main:x train is eval"),
+        (lambda at: at, lambda at: at + 1, "main:x is off by 1"),
+        (np.zeros(4), np.zeros(5), "main:x has another shape or type"),
+        (np.zeros(4), "text", "main:x has another shape or type"),
+        (np.array([1, 2]), np.array([1, 3]), ""),
+        (False, True, ""),
+        (np.array([np.nan, 2.0]), np.array([2.0, np.nan]), ""),
+        (np.int64(5), np.int32(5), ""),
+        (np.ones(3, np.float32), np.ones(3, np.float16), ""),
+    ],
+)
+def test_other_values_are_another_program(original: Any, edited: Any, why: str) -> None:
+    found = judged(record(x=edited), x=original)
+    assert found.same is False and why in found.why
 
 
-def test_a_counter_that_is_off_by_one() -> None:
-    found = judged(record(count=lambda at: at + 1), count=lambda at: at)
-    assert found.same is False and "main:count is off by 1" in found.why
-
-
-def test_another_shape_or_type() -> None:
-    for given in (np.zeros(5), "text"):
-        found = judged(record(x=given), x=np.zeros(4))
-        assert found.same is False and "main:x has another shape or type" in found.why
-
-
-def test_integers_and_logical_values_are_compared_exactly() -> None:
-    assert judged(record(n=np.array([1, 2])), n=np.array([1, 2])).same is True
-    assert judged(record(n=np.array([1, 3])), n=np.array([1, 2])).same is False
-    assert judged(record(n=True), n=False).same is False
+@pytest.mark.parametrize(
+    ("original", "edited"),
+    [
+        (np.array([1, 2]), np.array([1, 2])),
+        (np.array([np.nan, 1.0]), np.array([np.nan, 1.0])),
+        (np.float64(0.5), np.float32(0.5)),  # one number of a loss may be read later
+    ],
+)
+def test_equal_values_are_the_same_program(original: Any, edited: Any) -> None:
+    assert judged(record(x=edited), x=original).same is True
 
 
 @pytest.mark.parametrize(
@@ -119,11 +128,6 @@ def test_of_many_whole_numbers_a_few_may_have_turned_over(size: int, others: int
     edited = pixels.copy()
     edited[:others] += by
     assert judged(record(pixels=edited), pixels=pixels).same is same
-
-
-def test_no_number_where_the_original_has_none_is_no_difference() -> None:
-    assert judged(record(x=np.array([np.nan, 1.0])), x=np.array([np.nan, 1.0])).same is True
-    assert judged(record(x=np.array([2.0, np.nan])), x=np.array([np.nan, 2.0])).same is False
 
 
 def test_a_name_that_is_missing_is_not_proven_unless_nobody_reads_it() -> None:
@@ -175,39 +179,31 @@ def test_no_pass_is_no_proof() -> None:
     assert judged(Record({}, {"0": 8}, (), "cut")).same is None
 
 
+# Ten batches are read after 1, 2, 4 and 8, and five steps per call end after 5 and 10; or no batch
+# is read at all where a group of steps is longer than an epoch.
+ENDS = ("epoch", 1, END, 10), ("fit", 1, END, 10)
+FITS = {
+    "calls that end elsewhere": ([*(("batch", 1, at, at) for at in PASSES), *ENDS], ENDS, None, 8),
+    "short epochs": ((("epoch", 1, END, 5), ("epoch", 2, END, 10), ENDS[1]),) * 2 + (10, 10),
+}
+
+
+@pytest.mark.parametrize("name", FITS)
 @pytest.mark.parametrize("off", [0.0, 0.01])
-def test_a_fit_whose_calls_end_elsewhere_is_compared_at_the_ends_of_its_epochs(off: float) -> None:
-    """Ten batches are read after 1, 2, 4 and 8; five steps per call end after 5 and 10."""
+def test_a_fit_is_compared_at_the_ends_of_its_epochs(off: float, name: str) -> None:
+    original, edited, made, passes = FITS[name]
 
-    def run(off: float, *batches: int) -> Record:
-        ends = [("epoch", 1, END, 10), ("fit", 1, END, 10)]
-        marks = [*(("batch", 1, at, at) for at in batches), *ends]
-        return Record(
-            {(key, entry, at): state({"model.w": trained(steps, off)}) for key, entry, at, steps in marks}, {}, (), ""
-        )
+    def run(off: float, marks: Any) -> Record:
+        states = {(key, entry, at): state({"model.w": trained(steps, off)}) for key, entry, at, steps in marks}
+        return Record(states, {}, (), "") if made is None else Record(states, {}, (), "", made=made)
 
-    found = judge([run(0.0, *PASSES), run(0.0, *PASSES), run(NUDGED, *PASSES)], run(off))
-    assert (found.same, found.passes) == (not off, 8), found
-
-
-@pytest.mark.parametrize("off", [0.0, 0.01])
-def test_a_fit_of_short_epochs_is_compared_at_their_ends(off: float) -> None:
-    """No batch is read at all where a group of steps is longer than an epoch."""
-
-    def run(off: float) -> Record:
-        ends = [("epoch", 1, END, 5), ("epoch", 2, END, 10), ("fit", 1, END, 10)]
-        marks = {(key, entry, at): state({"model.w": trained(steps, off)}) for key, entry, at, steps in ends}
-        return Record(marks, {}, (), "", made=10)
-
-    found = judge([run(0.0), run(0.0), run(NUDGED)], run(off))
-    assert (found.same, found.passes) == (not off, 10), found
+    found = judge([run(0.0, original), run(0.0, original), run(NUDGED, original)], run(off, edited))
+    assert (found.same, found.passes) == (not off, passes), found
 
 
 @pytest.mark.parametrize("begin", [True, False])
 def test_what_training_changed_is_told_from_where_it_began(begin: bool) -> None:
-    """The first state that is read is that after 16 steps, and two runs of the script differ by
-    more than one more step changes.
-    """
+    """The first state is that after 16 steps; two runs differ by more than a step changes."""
 
     def run(off: float) -> Record:
         marks = {("batch", 1, at): state({"model.w": trained(at) + off}) for at in (16, 17)}
@@ -247,46 +243,56 @@ def test_branches_that_did_not_run_are_named() -> None:
 
 
 LOSS = ("epoch 1", "loss 0.6931")
-
-
-@pytest.mark.parametrize(
-    ("edited", "said"),
-    [
-        (LOSS, ""),
-        (("epoch 1", "loss 0.6932"), ""),
-        (("epoch 1", "loss 0.7931"), "it prints 'loss 0.7931' for 'loss 0.6931'"),
-        (("epoch 2", "loss 0.6931"), "it prints 'epoch 2' for 'epoch 1'"),
-        (("epoch 1", "accuracy 0.6931"), "it prints 'accuracy 0.6931'"),
-        (("epoch 1",), "it prints 1 line instead of 2"),
-    ],
-)
-def test_what_is_printed(edited: tuple[str, ...], said: str) -> None:
-    found = judged(record(printed=edited), printed=LOSS)
-    assert (found.same is False) == bool(said) and said in found.why, found
-
-
 BAR = ("  12/90 ━━━━╸  3s 5ms/step - loss: 0.8", "  90/90 ━━━━━━━ 1s 4ms/step - loss: 0.6931", "epoch 2")
+SEEN = ("seen 16000 0.123456789",)
 
 
 @pytest.mark.parametrize(
-    ("edited", "same"),
+    ("original", "edited", "said"),
     [
-        (BAR, True),
-        ((BAR[1].replace("1s 4ms", "0s 923us"), BAR[2]), True),
-        ((*BAR[:1] * 3, *BAR[1:]), True),
-        ((BAR[0], BAR[1].replace("0.6931", "0.7931"), BAR[2]), False),
-        (BAR[:1] + BAR[2:], False),
+        (LOSS, LOSS, ""),
+        (LOSS, ("epoch 1", "loss 0.6932"), ""),
+        (LOSS, ("epoch 1", "loss 0.7931"), "it prints 'loss 0.7931' for 'loss 0.6931'"),
+        (LOSS, ("epoch 2", "loss 0.6931"), "it prints 'epoch 2' for 'epoch 1'"),
+        (LOSS, ("epoch 1", "accuracy 0.6931"), "it prints 'accuracy 0.6931'"),
+        (LOSS, ("epoch 1",), "it prints 1 line instead of 2"),
+        # Of a progress bar the last line counts, without times.
+        (BAR, BAR, ""),
+        (BAR, (BAR[1].replace("1s 4ms", "0s 923us"), BAR[2]), ""),
+        (BAR, (*BAR[:1] * 3, *BAR[1:]), ""),
+        (BAR, (BAR[0], BAR[1].replace("0.6931", "0.7931"), BAR[2]), "it prints"),
+        (BAR, BAR[:1] + BAR[2:], "it prints"),
+        # Whole numbers are exact, and all digits count.
+        (SEEN, SEEN, ""),
+        (SEEN, ("seen 16001 0.123456789",), "it prints"),
+        (SEEN, ("seen 16000 0.123556789",), "it prints"),
     ],
 )
-def test_of_a_progress_bar_the_last_line_is_compared_without_times(edited: tuple[str, ...], same: bool) -> None:
-    assert judged(record(printed=edited), printed=BAR).same is same
+def test_what_is_printed(original: tuple[str, ...], edited: tuple[str, ...], said: str) -> None:
+    found = judged(record(printed=edited), printed=original)
+    assert found.same is (not said) and said in found.why, found
 
 
-def test_lines_are_compared_from_the_end_too() -> None:
-    lines = [("at 12", "at 19", "loss 0.6931"), ("at 11", "at 17", "loss 0.6931"), ("at 21", "loss 0.6931")]
-    originals = [record(off, printed=each) for off, each in zip((0.0, 0.0, NUDGED), lines, strict=True)]
-    assert judge(originals, record(printed=("loss 0.6931",))).same is True
-    assert judge(originals, record(printed=("loss 0.7931",))).same is False
+ENDING = (("at 12", "at 19", "loss 0.6931"), ("at 11", "at 17", "loss 0.6931"), ("at 21", "loss 0.6931"))
+CHANCE = (("step 1: 2.0000", "step 2: 4.0000"),) * 2 + (("step 1: 2.0010", "step 2: 4.0000"),)
+COLUMNS = (("[0.4996 0.501  0.501 ]",),) * 2 + (("[0.49961 0.50099 0.501  ]",),)
+
+
+@pytest.mark.parametrize(
+    ("originals", "edited", "same"),
+    [
+        (ENDING, ("loss 0.6931",), True),  # lines are compared from the end, too
+        (ENDING, ("loss 0.7931",), False),
+        (CHANCE, ("step 1: 2.0020", "step 2: 4.0040"), True),  # runs that agree in a line do not in others like it
+        (CHANCE, ("step 1: 2.0020", "step 2: 4.2000"), False),
+        (COLUMNS, ("[0.4996 0.501  0.501 ]",), True),  # blanks fill up columns
+        (COLUMNS, ("[1.4996 1.501  1.501 ]",), False),
+        (tuple(("took", f"{at}.5 s") for at in (1, 2, 3)), ("took", "9.5 s"), True),  # two originals differ in it
+    ],
+)
+def test_lines_are_compared_as_far_as_the_originals_agree(originals: Any, edited: tuple[str, ...], same: bool) -> None:
+    runs = [record(off, printed=lines) for off, lines in zip((0.0, 0.0, NUDGED), originals, strict=True)]
+    assert judge(runs, record(printed=edited)).same is same
 
 
 def test_arrays_under_names_that_no_other_run_has_are_not_passed_over() -> None:
@@ -304,25 +310,6 @@ def test_what_was_too_much_to_read_is_not_proven() -> None:
     marks = {key: replace(each, unread={BEYOND: "more than 200,000 objects"}) for key, each in edited.marks.items()}
     found = judge([record(), record(), record(NUDGED)], replace(edited, marks=marks))
     assert found.same is None and "more than 200,000 objects" in found.why
-
-
-@pytest.mark.parametrize(("last", "same"), [("4.0040", True), ("4.2000", False)])
-def test_runs_that_agree_in_a_line_by_chance_do_not_in_others_like_it(last: str, same: bool) -> None:
-    lines = ("step 1: 2.0000", "step 2: 4.0000")
-    nudged = record(NUDGED, printed=("step 1: 2.0010", "step 2: 4.0000"))
-    edited = record(printed=("step 1: 2.0020", f"step 2: {last}"))
-    assert judge([record(printed=lines), record(printed=lines), nudged], edited).same is same
-
-
-@pytest.mark.parametrize(("edited", "same"), [("[0.4996 0.501  0.501 ]", True), ("[1.4996 1.501  1.501 ]", False)])
-def test_blanks_that_fill_up_columns_do_not_keep_a_line_from_being_compared(edited: str, same: bool) -> None:
-    plain, nudged = record(printed=("[0.4996 0.501  0.501 ]",)), record(NUDGED, printed=("[0.49961 0.50099 0.501  ]",))
-    assert judge([plain, plain, nudged], record(printed=(edited,))).same is same
-
-
-def test_lines_that_two_originals_print_differently_are_left_out() -> None:
-    one, two, nudged = (record(off, printed=("took", f"{at}.5 s")) for at, off in ((1, 0.0), (2, 0.0), (3, NUDGED)))
-    assert judge([one, two, nudged], record(printed=("took", "9.5 s"))).same is True
 
 
 @pytest.mark.parametrize(("chaos", "parts"), [(1, None), (4, 2), (9, 8), (99, 0)])
@@ -359,11 +346,13 @@ def test_runs_that_begin_together_share_the_time_of_day_and_others_need_not(
     assert judge([original, original, record(NUDGED, printed=(plain,))], record(printed=(other,))).same is same
 
 
-def test_a_training_that_was_cut_is_not_called_the_same_program() -> None:
+def test_a_training_that_was_cut_says_which_passes_were_compared() -> None:
     whole = judged(record())
     cut = replace(whole, whole=False)
     assert whole.same is True and "was not compared" not in whole.sentence
     assert "what only shows later was not compared" in cut.sentence
+    shown = replace(cut, shown="steps 1-8, 99-100 of 100")
+    assert shown.sentence.endswith("; these were steps 1-8, 99-100 of 100, and what only shows in others was not compared")
 
 
 def test_what_was_allowed_and_what_was_sampled_is_said() -> None:
@@ -373,34 +362,15 @@ def test_what_was_allowed_and_what_was_sampled_is_said() -> None:
     assert found.sampled == 1 and "of 1 large array a sample and sums" in found.sentence
 
 
-def test_a_cut_training_says_which_passes_were_compared() -> None:
-    cut = replace(judged(record()), whole=False, shown="steps 1-8, 99-100 of 100")
-    assert cut.sentence.endswith("; these were steps 1-8, 99-100 of 100, and what only shows in others was not compared")
-
-
 def test_an_end_that_is_not_told_proves_nothing() -> None:
     found = judge([record(), record(), record(NUDGED, ends=False)], record())
     assert found.same is None and found.why == "Its end could not be compared."
-
-
-def test_types_that_hold_less() -> None:
-    assert judged(record(n=np.int32(5)), n=np.int64(5)).same is False
-    assert judged(record(a=np.ones(3, np.float16)), a=np.ones(3, np.float32)).same is False
-    assert judged(record(a=np.float32(0.5)), a=np.float64(0.5)).same is True, "one number of a loss may be read later"
 
 
 def test_what_changes_little_is_not_excused_by_its_size() -> None:
     """A hundred thousandth of the value, but a tenth of what training has made of it."""
     originals: Any = {"v": lambda at: np.full(4, 1000.0) + 1e-3 * (at if at != END else 8)}
     assert judged(record(v=lambda at: np.full(4, 1000.0) + 1.1e-3 * (at if at != END else 8)), **originals).same is False
-
-
-@pytest.mark.parametrize(
-    ("edited", "same"),
-    [("seen 16000 0.123456789", True), ("seen 16001 0.123456789", False), ("seen 16000 0.123556789", False)],
-)
-def test_whole_numbers_are_exact_and_all_digits_count(edited: str, same: bool) -> None:
-    assert judged(record(printed=(edited,)), printed=("seen 16000 0.123456789",)).same is same
 
 
 def test_noise_is_named() -> None:

@@ -1,6 +1,4 @@
-"""What an edit lets a script keep is made again later: it is another where the script changed what
-goes into it, in whatever way.
-"""
+"""What an edit lets a script keep is made again: another where what goes into it changed."""
 
 from __future__ import annotations
 
@@ -28,9 +26,7 @@ Seen = Callable[[str, str], dict[str, str]]
 
 @pytest.fixture
 def seen(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Seen]:
-    """What has changed of what a script keeps that was edited in all of its lines, after something
-    else has run.
-    """
+    """What a script keeps, edited in all its lines, that changed when something else has run."""
 
     def run(script: str, between: str) -> dict[str, str]:
         path = tmp_path / "train.py"

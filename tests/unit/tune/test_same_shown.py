@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 from dataclasses import replace
 from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
@@ -19,25 +20,24 @@ def spans(
     return said(Shown(first, every, numbers, held).spans("a", entry, inner), None)
 
 
-def test_of_a_loop_that_nothing_is_known_of_the_first_passes() -> None:
-    assert spans() == "1-64" and spans(inner=False) == "1-2"
+KNOWN, OPEN = Items(1003, True), Items(600, False)
+SPANS: dict[str, tuple[dict[str, Any], str]] = {
+    "nothing is known": ({}, "1-64"),
+    "nothing is known of a loop around": ({"inner": False}, "1-2"),
+    "numbers that the text names, and the last": ({"numbers": (3, 500, 501, 5000), "a": KNOWN}, "1-64, 500-503, 1002-1003"),
+    "a loop whose end is not known": ({"numbers": (500, 5000), "a": OPEN}, "1-64, 500-502"),
+    "near numbers are reached without a gap": ({"numbers": (100,), "a": Items(1000, True)}, "1-102, 999-1000"),
+    "a short loop as a whole": ({"a": Items(120, True)}, "1-120"),
+    "a short loop around as a whole": ({"inner": False, "a": Items(6, True)}, "1-6"),
+    "whole groups, and the rest of the last": ({"every": 16, "numbers": (500,), "a": KNOWN}, "1-64, 497-512, 977-1003"),
+    "less of later epochs": ({"numbers": (500,), "entry": 3, "a": Items(1000, True)}, f"1-{FEW}, 999-1000"),
+}
 
 
-def test_numbers_that_the_text_names_and_the_last_passes() -> None:
-    assert spans(numbers=(3, 500, 501, 5000), a=Items(1003, True)) == "1-64, 500-503, 1002-1003"
-    assert spans(numbers=(500, 5000), a=Items(600, False)) == "1-64, 500-502"
-
-
-def test_numbers_that_are_near_are_reached_without_a_gap() -> None:
-    assert spans(numbers=(100,), a=Items(1000, True)) == "1-102, 999-1000"
-
-
-def test_a_short_loop_is_shown_as_a_whole() -> None:
-    assert spans(a=Items(120, True)) == "1-120" and spans(inner=False, a=Items(6, True)) == "1-6"
-
-
-def test_groups_stay_whole_and_so_does_the_rest_of_the_last() -> None:
-    assert spans(every=16, numbers=(500,), a=Items(1003, True)) == "1-64, 497-512, 977-1003"
+@pytest.mark.parametrize("name", SPANS)
+def test_which_passes_are_made(name: str) -> None:
+    known, expected = SPANS[name]
+    assert spans(**known) == expected
 
 
 @pytest.mark.parametrize(("count", "expected"), [(1024, "1-64, 993-1009"), (1003, "1-64, 977-1003"), (64, "1-49")])
@@ -53,10 +53,6 @@ def test_a_loop_that_is_entered_once_ends_so_where_it_is_cut() -> None:
     cut, whole = (Shown(64, 16, items={"0": [Items(count, True)]}) for count in (1024, 128))
     assert said(cut.run("0", 1, True), None) == "1-64, 993-1009"
     assert said(whole.run("0", 1, True), None) == "1-128"
-
-
-def test_of_later_epochs_less_is_shown() -> None:
-    assert spans(numbers=(500,), entry=3, a=Items(1000, True)) == f"1-{FEW}, 999-1000"
 
 
 def outer(count: int, first: int = 64, seconds: float = 0.0, every: int = 1) -> str:
@@ -100,15 +96,8 @@ def test_passes_keep_their_numbers() -> None:
 )
 def test_numbers_of_a_text(text: str, numbers: list[int]) -> None:
     args = SimpleNamespace(every=10, plan={60: "b", 70: "c"})
-    names = {
-        "hundred": 100,
-        "args": args,
-        "marks": [40],
-        "marks_of": {50: "a"},
-        "step_of": {"x": 7},
-        "step": 0,
-        "limit": lambda: 3,
-    }
+    marks = {"marks": [40], "marks_of": {50: "a"}, "step_of": {"x": 7}}
+    names = {"hundred": 100, "args": args, **marks, "step": 0, "limit": lambda: 3}
     assert numbers_of(ast.parse(text), names) == numbers
 
 

@@ -1,6 +1,4 @@
-"""What the state of a program is: everything that its names lead to, by path; without a
-framework.
-"""
+"""The state of a program, without a framework: all that its names lead to, by path."""
 
 from __future__ import annotations
 

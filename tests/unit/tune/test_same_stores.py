@@ -10,11 +10,8 @@ import pytest
 from outpace.tune.same.stores import Kept, Ran, may_change
 from outpace.tune.texts.place import loops_of
 
-LR, NAME, ITEM = (
-    Kept("cfg.lr", "step", "lr", "cfg", kind="."),
-    Kept("lr", "step", "lr"),
-    Kept("level[0]", "step", "0", "level", kind="["),
-)
+LR, NAME = Kept("cfg.lr", "step", "lr", "cfg", kind="."), Kept("lr", "step", "lr")
+ITEM = Kept("level[0]", "step", "0", "level", kind="[")
 WHOLE = Kept("level", "step", "level")
 FREE = Kept("lr", "step", "lr", free=True)
 
@@ -57,9 +54,7 @@ def test_what_changes_nothing(statement: str) -> None:
 
 
 def test_behind_a_training_that_was_cut_there() -> None:
-    """What stands behind it, in whatever it began in; a constant as well, for it was not set so
-    far.
-    """
+    """What stands behind it, in whatever it began in; constants, too, which were not set so far."""
     text = """
         def run():
             lr = 1.0

@@ -1,6 +1,4 @@
-"""Marks in a text: what runs with them does the same, and every pass, entry and branch
-is told of.
-"""
+"""Marks in a text: it does the same, and every pass, entry and branch is told of."""
 
 from __future__ import annotations
 
@@ -151,9 +149,7 @@ def test_a_cut_loop_takes_no_item_more_than_it_is_cut_after() -> None:
 
 
 def test_the_cut_is_inside_of_what_an_edit_puts_around_the_items() -> None:
-    """An edited header goes over groups of the original's items: the original's are what is
-    counted.
-    """
+    """An edited header goes over groups of the original's items, which are what is counted."""
     text = """
     import itertools
     def groups(items):
@@ -259,9 +255,7 @@ def test_docstrings_and_imports_of_the_future_stay_first() -> None:
 
 @pytest.mark.parametrize("items", ["range(3)", "(named := range(3))"])
 def test_a_loop_without_an_end_begins_again_with_items_that_are_made_anew(items: str) -> None:
-    """As the races run it: what the loop goes over is a function there, and gives what it names to
-    the script.
-    """
+    """As races run it: a function gives what the loop goes over, and its names to the script."""
     text = f"for x in {items}:\n    said.append(x)\n    " + ("assert len(named) == 3\n" if "named" in items else "pass\n")
     tree = instrumented(ast.parse(text), FILE, Place(FILE, "<module>", (0,)), endless=True)
     said: list[int] = []

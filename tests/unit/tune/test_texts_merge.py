@@ -18,18 +18,27 @@ def together(base: str, one: str, two: str) -> str | None:
     return found["f"] if found is not None else None
 
 
-def test_both_edits_are_in_the_text() -> None:
-    assert together(BASE, BASE.replace("a = 1", "a = 10"), BASE.replace("c = 3\n", "")) == "import os\n\na = 10\nb = 2\n"
+A, B, C = ("a = 1", "a = 10"), ("b = 2", "b = 20"), ("c = 3", "c = 30")
+TOGETHER = {
+    "both edits": (A, ("c = 3\n", ""), "a = 10\nb = 2\n"),
+    "lines side by side": (A, B, "a = 10\nb = 20\nc = 3\n"),
+    "what is put before a line stands before what becomes of it": (
+        ("b = 2", "new = 0\nb = 2"),
+        B,
+        "a = 1\nnew = 0\nb = 20\nc = 3\n",
+    ),
+    "the same edit twice": (B, B, "a = 1\nb = 20\nc = 3\n"),
+    "an end without a line end": (A, ("c = 3\n", "c = 3\nd = 4"), "a = 10\nb = 2\nc = 3\nd = 4"),
+}
 
 
-def test_edits_of_lines_side_by_side_are_two() -> None:
-    found = together(BASE, BASE.replace("a = 1", "a = 10"), BASE.replace("b = 2", "b = 20"))
-    assert found == "import os\n\na = 10\nb = 20\nc = 3\n"
-
-
-def test_what_is_put_before_a_line_stands_before_what_becomes_of_it() -> None:
-    found = together(BASE, BASE.replace("b = 2", "new = 0\nb = 2"), BASE.replace("b = 2", "b = 20"))
-    assert found == "import os\n\na = 1\nnew = 0\nb = 20\nc = 3\n"
+@pytest.mark.parametrize("ends", ["\n", "\r\n"], ids=["unix", "windows"])
+@pytest.mark.parametrize("name", TOGETHER)
+def test_both_edits_are_in_the_text_with_its_line_ends(name: str, ends: str) -> None:
+    one, two, rest = TOGETHER[name]
+    texts = (BASE, BASE.replace(*one), BASE.replace(*two), f"import os\n\n{rest}")
+    base, first, second, both = (text.replace("\n", ends) for text in texts)
+    assert together(base, first, second) == both
 
 
 @pytest.mark.parametrize(
@@ -47,13 +56,8 @@ def test_edits_of_the_same_lines_do_not_go_together(one: tuple[str, str], two: t
 
 def test_what_both_insert_stands_there_once() -> None:
     """Two edits that need one import."""
-    one, two = (f"import functools\n{BASE.replace(*edit)}" for edit in (("a = 1", "a = 10"), ("c = 3", "c = 30")))
+    one, two = (f"import functools\n{BASE.replace(*edit)}" for edit in (A, C))
     assert together(BASE, one, two) == "import functools\nimport os\n\na = 10\nb = 2\nc = 30\n"
-
-
-def test_the_same_edit_twice_is_one() -> None:
-    edited = BASE.replace("b = 2", "b = 20")
-    assert together(BASE, edited, edited) == edited
 
 
 def test_one_edit_is_taken_out_of_two() -> None:
@@ -66,12 +70,6 @@ def test_one_edit_is_taken_out_of_two() -> None:
 def test_an_edit_that_a_later_one_changes_stays_in() -> None:
     before, after, both = BASE, BASE.replace("b = 2", "b = 20"), BASE.replace("b = 2", "b = 21")
     assert merged({"f": after}, {"f": before}, {"f": both}) is None
-
-
-def test_line_ends_are_as_they_were() -> None:
-    base = BASE.replace("\n", "\r\n")
-    found = together(base, base.replace("a = 1", "a = 10"), base.replace("c = 3\r\n", "c = 3\r\nd = 4"))
-    assert found == "import os\r\n\r\na = 10\r\nb = 2\r\nc = 3\r\nd = 4"
 
 
 def test_a_file_that_texts_do_not_hold_is_as_it_is(tmp_path: Path) -> None:

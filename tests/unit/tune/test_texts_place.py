@@ -86,10 +86,8 @@ def test_each_loop_has_its_function_as_python_names_it_and_its_numbers() -> None
 
 def test_the_names_are_those_that_python_gives() -> None:
     names: dict[str, object] = {}
-    exec(
-        "def main():\n    def inner(): pass\n    class Inside:\n        def method(self): pass\n    return inner, Inside.method",
-        names,
-    )
+    inside = "    class Inside:\n        def method(self): pass\n"
+    exec(f"def main():\n    def inner(): pass\n{inside}    return inner, Inside.method", names)
     main = names["main"]
     assert callable(main)
     assert [each.__qualname__ for each in main()] == [where()[over][0] for over in ("four()", "[x for x in five()]")]
@@ -106,8 +104,7 @@ def line_of(part: str) -> int:
 
 
 @pytest.mark.parametrize(
-    ("part", "path"),
-    [("for b in", (0,)), ("b -= 1", (0, 0)), ("for c in", (0, 1)), ("while b", (0, 0)), ("for f in", (1,))],
+    ("part", "path"), [("for b in", (0,)), ("b -= 1", (0, 0)), ("for c in", (0, 1)), ("while b", (0, 0)), ("for f in", (1,))]
 )
 def test_the_innermost_loop_at_a_line(part: str, path: tuple[int, ...]) -> None:
     assert loop_at(TEXT, line_of(part), "/train.py") == Place("/train.py", "main", path)

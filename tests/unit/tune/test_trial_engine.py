@@ -1,6 +1,4 @@
-"""What the engine calls and when; arms that fail, prove nothing, or are interrupted. Time is
-simulated.
-"""
+"""What the engine calls and when; arms that fail or prove nothing. Time is simulated."""
 
 from __future__ import annotations
 
@@ -82,13 +80,7 @@ def test_calls_around_a_block_are_not_timed_and_come_in_order() -> None:
         calls.append("run")
         return run(steps)
 
-    arm = Arm(
-        "b",
-        noted_run,
-        prepare=noted("prepare", 3.0),
-        undo=noted("undo"),
-        end=noted("end", 0.3),
-    )
+    arm = Arm("b", noted_run, prepare=noted("prepare", 3.0), undo=noted("undo"), end=noted("end", 0.3))
     experiment = race(machine, machine.arm("a"), arm)
     assert calls[:3] == ["prepare", "run", "end"]
     assert calls.count("undo") == 1 and calls[-1] == "undo"
@@ -245,9 +237,7 @@ def test_a_difference_that_was_not_confirmed_is_not_called_one() -> None:
 
 
 def test_a_baseline_that_differs_from_itself_refuses_the_verdict() -> None:
-    """Its second process runs 10% slower: of what has a single process, nothing close to that can
-    be believed.
-    """
+    """Its second process is 10% slower: of a single process, nothing close to that is believed."""
     machine = quiet()
     base = machine.arm("a", another=lambda name: machine.arm(name, 0.9))
     experiment = race(machine, base, machine.arm("b", 1.2), machine.arm("c", 6.0), budget=60.0)
@@ -353,12 +343,11 @@ def test_a_search_ends_where_an_arm_has_outrun_the_others() -> None:
     """What the others are worth is asked on top of it."""
     machine = quiet()
     arms = [machine.arm("a"), machine.arm("little", 1.05), machine.arm("faster", 3.0)]
-    experiment = race(
-        machine,
-        *arms,
-        protocol=Protocol(confirm=False),
-        enough=lambda known: any(outrun(known, name, 1.5) for name in ("little", "faster")),
-    )
+
+    def enough(known: Experiment) -> bool:
+        return any(outrun(known, name, 1.5) for name in ("little", "faster"))
+
+    experiment = race(machine, *arms, protocol=Protocol(confirm=False), enough=enough)
     assert len(experiment.rates("a", Phase.SEARCH)) == experiment.protocol.few_rounds
     assert outrun(experiment, "faster", 1.5) and not outrun(experiment, "faster", 4.0) and not outrun(experiment, "little", 1.0)
     assert experiment.verdict("faster").decision is Decision.SEEMS_FASTER

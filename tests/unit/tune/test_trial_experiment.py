@@ -21,11 +21,8 @@ def experiments() -> list[Experiment]:
     machine = Machine(5)
     facts = Facts("keras fit, 32 examples", 32.0, {"tensorflow": "2.21.0"})
     arms = [machine.arm("base", facts=lambda: facts), Arm("broken", broken), machine.arm("inert", proof=lambda: None)]
-    return [
-        simulate(1, 1.3, 0.5),
-        simulate(2, 1.0),
-        run_experiment(arms, clock=machine.clock, budget=5, sources={"base": "a.py --fast"}),
-    ]
+    raced = run_experiment(arms, clock=machine.clock, budget=5, sources={"base": "a.py --fast"})
+    return [simulate(1, 1.3, 0.5), simulate(2, 1.0), raced]
 
 
 @pytest.mark.parametrize("at", range(3))
@@ -75,9 +72,7 @@ def test_a_missing_file_and_a_folder_that_takes_none(tmp_path: Path) -> None:
 
 
 def test_older_records_are_read_as_they_were_judged(tmp_path: Path) -> None:
-    """The header named the second time of the baseline; blocks were doubled, and what was measured
-    before did not count.
-    """
+    """The header named the baseline's second time; what was measured before did not count."""
     experiment = simulate(1, 1.3)
     path = write_experiment(experiment, tmp_path / "race.jsonl")
     rows = [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]

@@ -29,9 +29,7 @@ def decisions(experiments: tuple[Experiment, ...]) -> Counter[str]:
 
 
 def test_equal_arms_are_not_called_different() -> None:
-    """Of 40 races of equals, 5 may look different to the search and 2 after confirmation: the same
-    shares, of more races.
-    """
+    """Of 40 races of equals, 5 may look different to the search and 2 after confirmation."""
     experiments = races(200, 1.0)
     called = [e for e in experiments if e.verdicts[0].decision in (Decision.FASTER, Decision.SLOWER)]
     assert sum(bool(e.plan) for e in experiments) <= 25
@@ -53,9 +51,7 @@ def test_real_differences_are_found(rate: float, number: int, least: int) -> Non
 
 
 def test_published_intervals_hold_the_truth() -> None:
-    """95% of them should; fewer than 91% of 240 happens in 1 of 300 runs of a protocol that is
-    right.
-    """
+    """95% should; fewer than 91% of 240 happens in 1 of 300 runs of a protocol that is right."""
     confirmed = [
         verdict.estimate.contains(rate)
         for rate, number in ((1.05, 60), (1.1, 60), (1.3, 60), (0.8, 60))

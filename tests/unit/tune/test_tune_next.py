@@ -1,6 +1,4 @@
-"""What a report names at its end: the commands that catch up on what was left out for want of time
-or consent, where that may help.
-"""
+"""Commands that a report names: they catch up on what was left out, where that may help."""
 
 from __future__ import annotations
 
@@ -20,18 +18,8 @@ from outpace.tune.texts.place import Place
 MAP = Tried("parallel_map", "Run the map's function in parallel", OPT_IN, "", "", (1.3, 1.2, 1.4), "statistical")
 CACHE = Tried("cache_any_order", "Cache in memory, shuffle behind", OPT_IN, "", "", (5.7, 5.3, 6.1), "order")
 WORKERS = Tried("workers", "Workers of the PyDataset", OPT_IN, "", "", (1.5, 1.4, 1.6), "statistical")
-PLAN: dict[str, Any] = {
-    "script": "my train.py",
-    "argv": ["--epochs", "3"],
-    "module": False,
-    "fit": 1,
-    "asked_budget": None,
-    "budget": 140.0,
-    "allow": [],
-    "only_limits": False,
-    "require": "compared",
-    "show_secrets": False,
-}
+PLAN: dict[str, Any] = {"script": "my train.py", "argv": ["--epochs", "3"], "module": False, "fit": 1, "allow": []}
+PLAN |= {"asked_budget": None, "budget": 140.0, "only_limits": False, "require": "compared", "show_secrets": False}
 
 
 def climbed(*tried: Tried, model_alone: tuple[float, float] | None = None) -> Climbed:
@@ -48,10 +36,8 @@ def following(found: Climbed, plan: dict[str, Any]) -> Sequence[Command]:
 def test_what_consent_would_bring_is_named_by_its_class_the_largest_gain_first() -> None:
     first, second = following(climbed(MAP, WORKERS, CACHE), PLAN)
     assert first.line == "outpace tune --allow order 'my train.py' --epochs 3"
-    assert (
-        first.what
-        == "the same examples in another order or in other batches: Cache in memory, shuffle behind seemed 5.70 times faster"
-    )
+    order = "the same examples in another order or in other batches"
+    assert first.what == f"{order}: Cache in memory, shuffle behind seemed 5.70 times faster"
     assert second.line == "outpace tune --allow statistical 'my train.py' --epochs 3"
     assert second.what == (
         "other random numbers: Workers of the PyDataset seemed 1.50 times faster, Run the map's function in parallel seemed 1.30 times faster"

@@ -1,6 +1,4 @@
-"""What tables of races and tunings say of their columns: keys name rows, and what is additive can
-be added up.
-"""
+"""What tables of races and tunings say of columns: keys name rows, additive ones add up."""
 
 from __future__ import annotations
 

@@ -1,6 +1,4 @@
-"""What `outpace tune` prints and writes: where files are is said, and one that cannot be written
-keeps no other from being written.
-"""
+"""What `outpace tune` prints and writes: one file that cannot be written keeps no other back."""
 
 from __future__ import annotations
 
@@ -30,18 +28,10 @@ FOUND = Searched(CLIMBED, None, (), Place(), 1)
 
 
 def plan(**files: Path) -> dict[str, Any]:
-    asked = {"script": "train.py", "argv": [], "module": False, "fit": 1, "budget": 140.0, "asked_budget": None}
-    asked |= {
-        "allow": [],
-        "only_limits": False,
-        "require": "compared",
-        "json": False,
-        "width": None,
-        "details": False,
-        "color": False,
-        "show_secrets": False,
-    }
-    return {**asked, "html": None, "out": None, "patch": None, **{name: str(path) for name, path in files.items()}}
+    asked = {"script": "train.py", "argv": [], "module": False, "fit": 1, "budget": 140.0, "asked_budget": None, "allow": []}
+    shown = {"json": False, "width": None, "details": False, "color": False, "show_secrets": False}
+    wanted = {"only_limits": False, "require": "compared", "html": None, "out": None, "patch": None}
+    return {**asked, **shown, **wanted, **{name: str(path) for name, path in files.items()}}
 
 
 def written(plan: dict[str, Any], searched: Searched, proof: Proof | None) -> int:
