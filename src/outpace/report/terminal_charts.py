@@ -13,18 +13,16 @@ from outpace.model import Chart, ChartKind, Unit
 from outpace.model.text import clean, format_cell
 from outpace.model.units import format_count
 from outpace.report import chart_data, palette
+from outpace.report.terminal_bar import WIDEST, part_glyph, part_style, split_cells, stack_parts
 from outpace.report.terminal_cells import truncate, wrap_cells
 from outpace.report.terminal_grid import TextColumn, fits_width, layout_grid, layout_rows
 
-GLYPHS = "█▓▒░#=+:o.-"
 HEIGHT = 7
 _EDGE = 10  # width left of the axis, cells: room for "14.0 GiB"
 _EIGHTHS = " ▁▂▃▄▅▆▇█"
-_WIDEST = 118  # maximum width of a bar, cells; a longer one is no easier to read
 _MOST_BARS = 12
 _MOST_NODES = 60
 _SMALLEST = 0.02
-_WORTH_NAMING = 0.01  # minimum share of the whole for a part to be named
 _ROLE_STYLES = {"bottleneck": "bold red", "critical": "bold", "other": ""}
 _ROLE_MARKS = {"bottleneck": "◀ bottleneck", "critical": "● critical path", "other": ""}
 
@@ -60,49 +58,23 @@ def stacked_bar(chart: Chart, width: int, colored: bool) -> list[Text]:
         TextColumn("", tuple(parts[i].label for i in order), right=True),
         TextColumn("", tuple(f"{parts[i].share * 100:.1f}%" for i in order), right=True),
     ]
-    marks = [Text().append(_glyph(i, colored) + " ", _style(parts[i].color_key, colored)) for i in order]
+    marks = [Text().append(part_glyph(i, colored) + " ", part_style(parts[i].color_key, colored)) for i in order]
     legend = zip(marks, layout_rows(columns, width - 2), strict=True)
     lines = ((Text("  ") if at else mark) + line for mark, row in legend for at, line in enumerate(row))
-    return [_stack(parts, width, colored), *lines, Text(f"  total {total}", style="dim")]
-
-
-def bar_and_legend(chart: Chart, width: int, colored: bool) -> tuple[Text, list[Text]]:
-    """Return one stacked bar, and its parts with time and share, largest first; those of less than
-    a hundredth are combined.
-    """
-    parts = chart_data.compute_parts(chart)
-    order = sorted((i for i, p in enumerate(parts) if p.value > 0), key=lambda i: -parts[i].value)
-    large = [i for i in order if parts[i].share >= _WORTH_NAMING]
-    legend = [
-        Text()
-        .append(_glyph(i, colored) + " ", _style(parts[i].color_key, colored))
-        .append(f"{parts[i].name} {parts[i].label}")
-        .append(f" {parts[i].share:.0%}", "dim")
-        for i in large
-    ]
-    if rest := len(order) - len(large):
-        legend.append(Text(f"{format_count(rest, 'other')} under 1%", "dim"))
-    return _stack(parts, width, colored), legend
-
-
-def _stack(parts: Sequence[chart_data.ChartPart], width: int, colored: bool) -> Text:
-    bar = Text()
-    for i, (part, cells) in enumerate(zip(parts, split_cells([p.value for p in parts], min(width, _WIDEST)), strict=True)):
-        bar.append(_glyph(i, colored) * cells, style=_style(part.color_key, colored))
-    return bar
+    return [stack_parts(parts, width, colored), *lines, Text(f"  total {total}", style="dim")]
 
 
 def stacked_columns(chart: Chart, width: int, colored: bool) -> list[Text]:
     """Return stacked columns as a block of text with an axis and a legend."""
     if chart.table.field(chart.x).unit is Unit.TEXT:
         return stacked_rows(chart, width, colored)
-    width = min(width, _WIDEST)
+    width = min(width, WIDEST)
     return _block(chart_data.compute_columns(chart, max(width - _EDGE, 1)), width, colored)
 
 
 def area(chart: Chart, width: int, colored: bool) -> list[Text]:
     """Return an area chart of use over time, with one column per slice of time."""
-    width = min(width, _WIDEST)
+    width = min(width, WIDEST)
     return _block(chart_data.compute_area_columns(chart, max(width - _EDGE, 1)), width, colored)
 
 
@@ -116,10 +88,10 @@ def _block(data: chart_data.StackedColumns, width: int, colored: bool) -> list[T
         column = _column(data.heights[:, j].tolist(), data.axis_end)
         for row in range(HEIGHT):
             part, glyph = column[row] if j not in data.clipped or row < HEIGHT - 1 else (-1, "▲")
-            text = glyph if colored or part < 0 or glyph != "█" else _glyph(part, colored)
+            text = glyph if colored or part < 0 or glyph != "█" else part_glyph(part, colored)
             gap = " " if wide > 2 else ""
             lines[HEIGHT - 1 - row].append(
-                text * (wide - len(gap)), _style(data.color_keys[part], colored) if part >= 0 else ""
+                text * (wide - len(gap)), part_style(data.color_keys[part], colored) if part >= 0 else ""
             )
             lines[HEIGHT - 1 - row].append(gap)
     top = truncate(format_cell(data.axis_end, data.unit), edge - 2).rjust(edge - 2)
@@ -138,7 +110,7 @@ def stacked_rows(chart: Chart, width: int, colored: bool) -> list[Text]:
     kept = sorted(sorted(range(len(totals)), key=lambda i: -totals[i])[:_MOST_BARS])
     if not kept:
         return [Text("nothing to draw", style="dim")]
-    width = min(width, _WIDEST)
+    width = min(width, WIDEST)
     sizes = tuple(format_cell(totals[i], data.unit) for i in kept)
     named = layout_rows([TextColumn("", tuple(data.labels[i] for i in kept)), TextColumn("", sizes, right=True)], width // 2)
     edge = _edge(named)
@@ -146,7 +118,7 @@ def stacked_rows(chart: Chart, width: int, colored: bool) -> list[Text]:
         line.pad_right(edge - line.cell_len)
         room = round((width - edge) * min(1.0, totals[i] / data.axis_end))
         for part, cells in enumerate(split_cells(data.heights[:, i].tolist(), room)):
-            line.append(_glyph(part, colored) * cells, style=_style(data.color_keys[part], colored))
+            line.append(part_glyph(part, colored) * cells, style=part_style(data.color_keys[part], colored))
     more = [Text(f"… and {len(totals) - len(kept):,} more", style="dim")] if len(totals) > len(kept) else []
     return [*(line for row in named for line in row), *more, *_legend(data, edge, width, colored)]
 
@@ -157,7 +129,7 @@ def bars(chart: Chart, width: int, colored: bool) -> list[Text]:
     kept = parts[:_MOST_BARS]
     if not kept:
         return [Text("nothing to draw", style="dim")]
-    room = max(10, min(width, _WIDEST) // 3)
+    room = max(10, min(width, WIDEST) // 3)
     most = chart_data.max_bar_value(kept)
     columns = [TextColumn("", tuple(p.name for p in kept)), TextColumn("", tuple(p.label for p in kept), right=True)]
     if chart.kind is ChartKind.PIE:
@@ -167,7 +139,7 @@ def bars(chart: Chart, width: int, colored: bool) -> list[Text]:
     for (line, *_), part in zip(named, kept, strict=True):
         line.pad_right(edge - line.cell_len)
         if part.name != chart_data.OTHERS_NAME:
-            line.append(_bar(part.value / most, room), style=_style(part.color_key, colored))
+            line.append(_bar(part.value / most, room), style=part_style(part.color_key, colored))
     lines = [line for row in named for line in row]
     if len(parts) > len(kept):
         lines.append(Text(f"… and {len(parts) - len(kept):,} more", style="dim"))
@@ -221,7 +193,7 @@ def icicle(chart: Chart, width: int, colored: bool) -> list[Text]:
     cells = chart_data.layout_icicle(chart, _SMALLEST)[:_MOST_NODES]
     if not cells:
         return [Text("nothing to draw", style="dim")]
-    room = max(10, min(width, _WIDEST) // 3)
+    room = max(10, min(width, WIDEST) // 3)
     columns = [
         TextColumn("", tuple("  " * min(c.depth, 12) + c.name for c in cells)),
         TextColumn("", tuple(c.label for c in cells), right=True),
@@ -233,7 +205,7 @@ def icicle(chart: Chart, width: int, colored: bool) -> list[Text]:
     edge = _edge(named)
     for (line, *_), cell in zip(named, cells, strict=True):
         line.pad_right(edge - line.cell_len)
-        line.append(_bar(cell.width, room), style=_style(cell.color_key, colored))
+        line.append(_bar(cell.width, room), style=part_style(cell.color_key, colored))
     return [line for row in named for line in row]
 
 
@@ -247,22 +219,6 @@ def _edge(named: Sequence[Sequence[Text]]) -> int:
 def is_numeric_unit(unit: str) -> bool:
     """Whether a column of this unit is aligned to the right."""
     return unit not in ("text", "bool")
-
-
-def split_cells(values: Sequence[float], width: int) -> list[int]:
-    """Divide exactly `width` cells among `values`; every positive value gets at least one while
-    there are enough.
-    """
-    total = sum(values)
-    if total <= 0:
-        return [0] * len(values)
-    exact = [v / total * width for v in values]
-    cells = [max(int(e), 1 if v > 0 else 0) for e, v in zip(exact, values, strict=True)]
-    while sum(cells) > width:
-        cells[max(range(len(cells)), key=lambda i: cells[i] - exact[i] if cells[i] > 1 else -width)] -= 1
-    for i in sorted(range(len(cells)), key=lambda i: cells[i] - exact[i])[: width - sum(cells)]:
-        cells[i] += 1
-    return cells
 
 
 def _column(parts: Sequence[float], top: float) -> list[tuple[int, str]]:
@@ -294,7 +250,7 @@ def _legend(data: chart_data.StackedColumns, edge: int, width: int, colored: boo
         name = truncate(name, width - edge - 5)
         if lines[-1].cell_len + cell_len(name) + 2 > width:
             lines.append(Text(" " * edge))
-        lines[-1].append(_glyph(i, colored), _style(key, colored)).append(f" {name}   ")
+        lines[-1].append(part_glyph(i, colored), part_style(key, colored)).append(f" {name}   ")
     return lines
 
 
@@ -313,14 +269,6 @@ def _bar(share: float, room: int) -> str:
     eighths = round(share * room * 8)
     full, rest = divmod(eighths, 8)
     return "█" * full + (" ▏▎▍▌▋▊▉"[rest] if rest else "" if full or share <= 0 else "▏")
-
-
-def _glyph(position: int, colored: bool) -> str:
-    return "█" if colored else GLYPHS[position % len(GLYPHS)]
-
-
-def _style(key: str, colored: bool) -> str:
-    return palette.hex_color(key, dark=True) if colored else ""
 
 
 _DRAWERS: dict[ChartKind, Callable[[Chart, int, bool], list[Text]]] = {

@@ -10,8 +10,8 @@ from rich.text import Text
 from outpace._dataclass import dataclass
 from outpace.model import Chart, Command, Finding
 from outpace.model.text import clean, clean_prose, first_clause, first_sentence, format_cell
-from outpace.report import terminal_charts
 from outpace.report.first_screen import FirstScreen, format_saving
+from outpace.report.terminal_bar import bar_and_legend
 
 HEIGHT = 25
 """Maximum lines of the screen, where its sentences allow it."""
@@ -70,7 +70,7 @@ class _Layout:
             yield Text(f"! and {left} more (--details)", "yellow")
 
     def _bar(self, chart: Chart) -> Iterator[Text]:
-        bar, legend = terminal_charts.bar_and_legend(chart, self.width, self.console.color_system is not None)
+        bar, legend = bar_and_legend(chart, self.width, self.console.color_system is not None)
         yield bar
         yield from self._flow(legend)
 
