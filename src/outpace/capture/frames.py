@@ -15,9 +15,10 @@ from typing import Any
 
 from outpace._dataclass import dataclass
 from outpace.capture.libraries import library_of
+from outpace.frameworks import keras
+from outpace.frameworks.tensorflow import AUTOGRAPH_FILE, STACK
 
 LIBRARIES = ("tensorflow", "keras", "tf_keras", "tensorflow_datasets")
-AUTOGRAPH_PREFIX = "__autograph_generated_file"
 _OWN = os.path.dirname(os.path.dirname(os.path.abspath(__file__))) + os.sep
 _LIBRARY = os.path.dirname(os.path.abspath(os.__file__)) + os.sep
 
@@ -48,7 +49,7 @@ def find_call_site(depth: int = 2) -> CallSite | None:
     entry: str | None = None
     while frame is not None:
         name = frame.f_code.co_filename
-        if AUTOGRAPH_PREFIX in name:
+        if AUTOGRAPH_FILE in name:
             return find_mapped_call_site(library)
         package = _package(name)
         if package is None and not name.startswith("<frozen"):
@@ -72,12 +73,12 @@ def code_of(function: Any) -> CodeType | None:
 
 def is_user_file(filename: str) -> bool:
     """Whether a file is the user's own: no library's, not the interpreter's, not ours."""
-    return not (filename.startswith(("<", _OWN, _LIBRARY)) or AUTOGRAPH_PREFIX in filename or library_of(filename))
+    return not (filename.startswith(("<", _OWN, _LIBRARY)) or AUTOGRAPH_FILE in filename or library_of(filename))
 
 
 def is_keras_code(code: CodeType) -> bool:
     """Whether code is Keras' own."""
-    return "/keras/src/" in code.co_filename.replace("\\", "/")
+    return keras.FOLDER in code.co_filename.replace("\\", "/")
 
 
 def _package(filename: str) -> str | None:
@@ -97,13 +98,11 @@ def _autograph(filename: str) -> bool:
 def find_mapped_call_site(library: str | None) -> CallSite | None:
     """The user's line as TensorFlow maps it; private, so any surprise means no place."""
     try:
-        from tensorflow.python.util import tf_stack
-
-        frames = list(tf_stack.extract_stack())
+        frames = list(STACK.value())
     except Exception:
         return None
     for frame in reversed(frames):
         name = str(frame.filename)
-        if AUTOGRAPH_PREFIX not in name and _package(name) is None and not name.startswith("<"):
+        if AUTOGRAPH_FILE not in name and _package(name) is None and not name.startswith("<"):
             return CallSite(os.path.abspath(name), int(frame.lineno), library)
     return None

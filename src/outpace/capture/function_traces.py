@@ -1,15 +1,13 @@
 """Which `tf.function`s built graphs, for which arguments: what a profile cannot tell, and what says
 why a function is built anew.
 
-`_create_concrete_function` is where TensorFlow 2.16 to 2.21 builds one graph of one function;
+`CREATE_GRAPH` is where TensorFlow 2.16 to 2.21 builds one graph of one function;
 without it, nothing is noted.
 """
 
 from __future__ import annotations
 
-import contextlib
 import functools
-import importlib
 import inspect
 import time
 from collections.abc import Callable
@@ -17,9 +15,9 @@ from types import ModuleType
 from typing import Any
 
 from outpace.capture.faults import suppress_faults
+from outpace.frameworks.tensorflow import CREATE_GRAPH
 from outpace.store.record import FunctionTrace
 
-_WHERE = "tensorflow.python.eager.polymorphic_function.tracing_compilation"
 _MOST = 2000  # traces that are kept: a script that retraces in every step has said enough by then
 _KEPT_TEXT = 160
 
@@ -34,11 +32,8 @@ class FunctionTraceRecorder:
 
     def install(self, _tf: ModuleType) -> None:
         """Hook TensorFlow; a version without the hook's place is left alone."""
-        with contextlib.suppress(ImportError):
-            module: Any = importlib.import_module(_WHERE)
-            original = getattr(module, "_create_concrete_function", None)
-            if original is not None:
-                module._create_concrete_function = self._hooked(original)
+        if CREATE_GRAPH.value is not None:
+            CREATE_GRAPH.replace(self._hooked(CREATE_GRAPH.value))
 
     def _hooked(self, original: Any) -> Any:
         @functools.wraps(original)

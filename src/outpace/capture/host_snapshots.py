@@ -24,6 +24,7 @@ from outpace.capture.main_thread import hold_lock, run_between_calls
 from outpace.capture.options import UNTRAINED_TIMEOUT_S, AnalysisRequest, ProgramRuns, Repetition
 from outpace.capture.profilers import HostSession, JaxProfiler, ProfilerBusy
 from outpace.capture.stacks import owner_of
+from outpace.frameworks.jax import DERIVATIVES_FILE
 from outpace.store.record import StepDurations
 
 FIRST_DURATION_S, MAX_DURATION_S = 0.05, 3.0  # of a look
@@ -42,7 +43,6 @@ RESPONSE_TIMEOUT_S = 10.0  # for the command that judges
 _POLL_S = 0.01
 _MAY_TRAIN = re.compile(r"grad|vjp|\bfit\b|train", re.IGNORECASE)
 _LARGEST_SOURCE = 4 << 20
-_DERIVATIVES = "jax/_src/interpreters/ad.py"  # where a gradient is computed op by op
 
 
 class AnalysisClient:
@@ -262,7 +262,7 @@ def _derives() -> bool:
     """Whether the main thread is computing a gradient op by op, which no program's name tells."""
     frame = _main_frame()
     while frame is not None:
-        if frame.f_code.co_filename.endswith(_DERIVATIVES):
+        if frame.f_code.co_filename.endswith(DERIVATIVES_FILE):
             return True
         frame = frame.f_back
     return False

@@ -18,6 +18,7 @@ from types import FrameType
 from typing import Any
 
 from outpace._dataclass import dataclass
+from outpace.frameworks.jax import CACHE_MISS
 
 MAX_FUNCTIONS = 2000  # whose last arguments are remembered
 MAX_ARRAYS = 2000  # arrays of one call that are described
@@ -25,7 +26,6 @@ MAX_CHANGES = 8  # arguments that are noted: where more differ, the first ones s
 MAX_TEXT = 80
 MAX_COMPARED_TEXT = 4000  # of a static value's text, in which a difference is looked for
 _DEEPEST = 3  # fields of fields
-_CALL = "cache_miss"
 
 
 @dataclass(frozen=True)
@@ -51,7 +51,7 @@ class JitArguments:
         """What differs for the compilation that `frame` is part of; None where that
         cannot be seen.
         """
-        while frame is not None and frame.f_code.co_name != _CALL:
+        while frame is not None and frame.f_code.co_name != CACHE_MISS.name:
             frame = frame.f_back
         if frame is None:
             return None

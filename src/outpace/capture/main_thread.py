@@ -29,6 +29,7 @@ from typing import Any, Generic, Protocol, TypeVar, cast
 from outpace.capture.faults import suppress_faults
 from outpace.capture.frameworks import uses_cuda_graphs
 from outpace.capture.messages import print_message
+from outpace.frameworks.jax import CALLBACK_FILE, DEBUGGING_FILE
 from outpace.model.errors import CaptureError
 
 _T = TypeVar("_T")
@@ -38,7 +39,6 @@ PARKED_S = 5.0  # that the main thread waits for other threads, without a break,
 _POLL_S = 0.01
 _WAITS = ("threading.py", "queue.py", "selectors.py", "concurrent/futures/_base.py")  # where Python waits for other threads
 _STDLIB = threading.__file__.removesuffix("threading.py")
-_CALLBACKS = ("jax/_src/callback.py", "jax/_src/debugging.py")  # what a program on a device calls: it is inside a call
 
 
 class Lock(Protocol):
@@ -173,7 +173,7 @@ def _unsafely(function: Callable[[], _T]) -> _T:
 def _in_callback(frame: Any) -> bool:
     """Whether a thread that is at this frame was called by a program that runs on a device."""
     while frame is not None:
-        if frame.f_code.co_filename.replace("\\", "/").endswith(_CALLBACKS):
+        if frame.f_code.co_filename.replace("\\", "/").endswith((CALLBACK_FILE, DEBUGGING_FILE)):
             return True
         frame = frame.f_back
     return False

@@ -12,7 +12,7 @@ from types import TracebackType
 from typing import Any
 
 from outpace.capture.frameworks import framework_in_use
-from outpace.capture.iterators import iterator_class
+from outpace.frameworks.tensorflow import ITERATOR_CLASS
 from outpace.capture.messages import print_message
 from outpace.store.record import StepDurations
 
@@ -119,7 +119,7 @@ class _InputWatch:
             print_message(INPUT_ADVICE)
 
     def _hook(self) -> bool:
-        kind = iterator_class()
+        kind = ITERATOR_CLASS.value
         if kind is None:
             return "tensorflow" in sys.modules
         original, watch = kind.__next__, self

@@ -19,6 +19,7 @@ from typing import Any
 
 from outpace.capture import frames, stateful
 from outpace.capture.faults import suppress_faults
+from outpace.frameworks.tensorflow import VARIANT, inputs_of
 from outpace.store.record import PipelineStage
 
 SOURCES = (
@@ -168,9 +169,8 @@ class PipelineRecorder:
                 yield from self._inputs_in(value)
             elif isinstance(value, dict) and len(value) <= 64:
                 yield from self._inputs_in(value.values())
-            elif not isinstance(value, type) and hasattr(
-                value, "_variant_tensor"
-            ):  # a class is a function here: flat_map(TextLineDataset)
+            # A class is a function here: flat_map(TextLineDataset).
+            elif not isinstance(value, type) and VARIANT.of(value) is not None:
                 yield from self._nearest(value)
 
     def _nearest(self, dataset: Any, depth: int = 0) -> Iterator[int]:
@@ -181,7 +181,7 @@ class PipelineRecorder:
         if known is not None:
             yield known
         elif depth < 32:
-            for behind in getattr(dataset, "_inputs", lambda: ())():
+            for behind in inputs_of(dataset):
                 yield from self._nearest(behind, depth + 1)
 
     def _unused(self, label: str, inputs: tuple[int, ...]) -> str:

@@ -10,6 +10,8 @@ from collections.abc import Callable
 from typing import Any, Protocol
 
 from outpace.capture.options import CaptureOptions
+from outpace.frameworks.jax import HOST_PROFILER, OLDER_HOST_PROFILER, PROFILE_LOCK, PROFILE_RESET, PROFILE_SESSION
+from outpace.frameworks.tensorflow import PROFILER
 
 DEFAULT_LEVELS = (2, 0, 1)  # host, Python, device: what TensorFlow uses when nothing is said
 _ALREADY = "ALREADY_EXISTS"  # in the words of XLA's error: another session runs
@@ -60,8 +62,7 @@ class TensorFlowProfiler:
 
     def is_running(self) -> bool:
         """Whether a session started from Python runs in this process."""
-        module = sys.modules.get(self._start.__module__)
-        return getattr(module, "_profiler", None) is not None
+        return PROFILER.value is not None
 
     def start(self, logdir: str) -> None:
         """Start a session; raises ProfilerBusy when one is running."""
@@ -137,26 +138,25 @@ class JaxProfiler:
         except RuntimeError as error:
             if _ALREADY not in str(error):
                 raise
-            reset = getattr(_state(), "reset", None)
+            reset = PROFILE_RESET.value
             if reset is not None:  # else JAX would take it for one that runs
                 reset()
             raise ProfilerBusy(str(error)) from None
 
     def is_ready(self) -> bool:
         """Whether nobody holds the lock of JAX's profiler, which its thread cannot take twice."""
-        lock = getattr(_state(), "lock", None)
+        lock = PROFILE_LOCK.value
         return lock is None or not lock.locked()
 
     def begin_host_session(self) -> HostSession:
         """A session that records the host alone, and has begun. Raises ProfilerBusy while another
         one runs, NotImplementedError where this JAX has none.
         """
-        behind = sys.modules.get("jax._src.profiler")
-        for module in (getattr(behind, "_profiler", None), getattr(getattr(behind, "xla_client", None), "profiler", None)):
+        for module in (HOST_PROFILER.value, OLDER_HOST_PROFILER.value):
             session = getattr(module, "ProfilerSession", None)
             options = getattr(self._jax.profiler, "ProfileOptions", None) or getattr(module, "ProfileOptions", None)
             if session is not None and options is not None:
-                return HostSession(session, options, _state())
+                return HostSession(session, options)
         raise NotImplementedError
 
     def is_device_busy(self) -> bool:
@@ -187,9 +187,9 @@ class HostSession:
     be told so.
     """
 
-    def __init__(self, kind: Any, options: Any, state: Any) -> None:
-        """Begin; `state`: where JAX keeps the session that the program itself began."""
-        if getattr(state, "profile_session", None) is not None:
+    def __init__(self, kind: Any, options: Any) -> None:
+        """Begin. Raises ProfilerBusy during a session that the program itself began."""
+        if PROFILE_SESSION.value is not None:
             raise ProfilerBusy
         chosen = options()
         chosen.host_tracer_level, chosen.python_tracer_level = 1, 0
@@ -206,11 +206,6 @@ class HostSession:
         except RuntimeError as error:
             raise ProfilerBusy(str(error)) from None
         return data
-
-
-def _state() -> Any:
-    """Where JAX keeps the session that was begun last; None where it keeps it elsewhere."""
-    return getattr(sys.modules.get("jax._src.profiler"), "_profile_state", None)
 
 
 PROFILER_CLASSES: dict[str, Callable[[Any, CaptureOptions], Profiler]] = {"tensorflow": TensorFlowProfiler, "jax": JaxProfiler}

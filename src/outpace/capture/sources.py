@@ -10,7 +10,6 @@ left out, and nothing raises into the user's program.
 from __future__ import annotations
 
 import functools
-import importlib
 import inspect
 import linecache
 import os
@@ -25,6 +24,8 @@ from types import CodeType, FrameType, ModuleType
 from typing import Any
 
 from outpace.capture.faults import suppress_faults
+from outpace.frameworks.keras import ENDS_SCOPE, LAYER_CALL_FILES, NAME_SCOPE, VARIABLES
+from outpace.frameworks.tensorflow import DEFAULT_GRAPH, GRAPH_FUNCTIONS
 from outpace.store.record import LayerSource, OpSources
 
 _MOST_OPS = 20_000  # ops whose stack is read
@@ -34,8 +35,6 @@ _KEPT_TEXT = 160
 _SILENT = ("Const", "Placeholder", "NoOp", "Identity", "IdentityN")  # ops that take no time
 _GRADIENT = re.compile(r"(?:^|/)(?:gradient_tape|gradients(?:_\d+)?)/")
 _OWN = os.path.dirname(os.path.dirname(os.path.abspath(__file__))) + os.sep
-_CALLS_A_LAYER = ("keras/src/layers/layer.py", "keras/src/ops/operation.py", "keras/src/backend/tensorflow/trainer.py")
-
 _MOST_VARIABLES = 10_000
 _NUMBERED = re.compile(r"_\d+$")
 _KINDS = {"Model": "model", "Layer": "layer", "BaseOptimizer": "optimizer", "Metric": "metric"}  # by Keras' class
@@ -55,9 +54,8 @@ class SourceRecorder:
         self._scopes: weakref.WeakKeyDictionary[Any, dict[str, weakref.ref[Any]]] = weakref.WeakKeyDictionary()
         self._made: dict[int, tuple[weakref.ref[Any], FileLine, bool]] = {}
         self._known: Sources | None = None
-        self._updates: dict[
-            CodeType, FileLine
-        ] = {}  # what updates a metric of Keras' own, and the line that made the first such metric
+        # What updates a metric of Keras' own, and the line that made the first such metric.
+        self._updates: dict[CodeType, FileLine] = {}
         self.callbacks: dict[str, SourceText] = {}
         self._named = False
 
@@ -72,10 +70,9 @@ class SourceRecorder:
         Keras 3's backend.
         """
         with suppress_faults():
-            scope = importlib.import_module("keras.src.backend.tensorflow.core").name_scope
             self._hook_layer(keras.layers.Layer)
             _hook_new(keras.metrics.Metric, self._metric)
-            self._hook_scope(scope)
+            self._hook_scope(NAME_SCOPE.value)
 
     def install_layers(self, keras: ModuleType) -> None:
         """Hook the construction of layers alone, on backends whose programs name each op after its
@@ -114,22 +111,21 @@ class SourceRecorder:
 
     def _hook_scope(self, owner: Any) -> None:
         original, recorder = owner.__enter__, self
-        ops = importlib.import_module("tensorflow.python.framework.ops")
 
         @functools.wraps(original)
         def __enter__(scope: Any) -> Any:
             entered = original(scope)
             if recorder._known is None:
                 with suppress_faults():
-                    recorder._entered(scope, ops)
+                    recorder._entered(scope)
             return entered
 
         owner.__enter__ = __enter__
 
-    def _entered(self, scope: Any, ops: Any) -> None:
-        if scope.caller is None or not scope._pop_on_exit:
+    def _entered(self, scope: Any) -> None:
+        if scope.caller is None or not ENDS_SCOPE.of(scope):
             return
-        graph = ops.get_default_graph()
+        graph = DEFAULT_GRAPH.value()
         if graph.building_function:
             self._scopes.setdefault(graph, {})[graph.get_name_scope()] = weakref.ref(scope.caller)
 
@@ -189,7 +185,7 @@ def _with_updates(facts: LayerSource, optimizer: Any, graph: Any, path: str) -> 
     numbered as the variables are. Keras updates one variable after the other, and assigns it last.
     """
     with suppress_faults():
-        variables = [str(v.path) for v in optimizer._trainable_variables][:_MOST_VARIABLES]
+        variables = [str(v.path) for v in VARIABLES.of(optimizer)][:_MOST_VARIABLES]
         of: dict[str, list[int]] = {}
         at = 0
         for op in graph.get_operations():
@@ -255,7 +251,7 @@ class _Lines:
             file = frame.filename
             if _is_users(file):
                 return os.path.abspath(file) if not file.startswith("<") else file, int(frame.lineno)
-            if file.replace(os.sep, "/").endswith(_CALLS_A_LAYER):
+            if file.replace(os.sep, "/").endswith(LAYER_CALL_FILES):
                 return None
             for of, lines, place in self._updates:
                 if file == of and frame.lineno in lines:
@@ -295,7 +291,7 @@ def _family(graph: Any) -> Iterator[Any]:
     todo, seen = [graph], {id(graph)}
     while todo:
         yield (top := todo.pop())
-        for function in getattr(top, "_functions", {}).values():
+        for function in GRAPH_FUNCTIONS.of(top, {}).values():
             inner = getattr(function, "graph", None)
             if inner is not None and id(inner) not in seen:
                 seen.add(id(inner))

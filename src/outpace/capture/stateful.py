@@ -1,12 +1,12 @@
-"""What inside a data set's function keeps TensorFlow from running it in parallel by itself. Private
-API, read defensively.
-"""
+"""What inside a data set's function keeps TensorFlow from running it in parallel by itself."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Iterator
 from typing import Any
+
+from outpace.frameworks import tensorflow
 
 # Stateful by declaration, yet no cause of their own: what a call, branch or loop runs is listed
 # itself, and so is a captured variable; making a data set inside (interleave) is what such a
@@ -21,8 +21,8 @@ _READS = ("ReadVariableOp", "ResourceGather")
 
 def find_function(dataset: Any) -> Any:
     """The traced function of a map-like data set, or None."""
-    for name in ("_map_func", "_predicate", "_scan_func"):
-        wrapper = getattr(dataset, name, None)
+    for name in (tensorflow.MAP_FUNCTION, tensorflow.PREDICATE, tensorflow.SCAN_FUNCTION):
+        wrapper = name.of(dataset)
         if wrapper is not None and hasattr(wrapper, "function"):
             return wrapper
     return None
@@ -30,7 +30,7 @@ def find_function(dataset: Any) -> Any:
 
 def find_function_name(wrapper: Any) -> str | None:
     """Name of the user's function."""
-    name = getattr(getattr(wrapper, "_func", None), "__name__", None)
+    name = getattr(tensorflow.WRAPPED_FUNCTION.of(wrapper), "__name__", None)
     return name if isinstance(name, str) else None
 
 
@@ -85,7 +85,7 @@ def _types(graph: Any) -> Iterator[str]:
 
 def _bodies(graph: Any) -> Iterator[tuple[str, list[str]]]:
     """Bodies of conditions, loops and nested functions: name, and types of the operations."""
-    for name, function in getattr(graph, "_functions", {}).items():
+    for name, function in tensorflow.GRAPH_FUNCTIONS.of(graph, {}).items():
         definition = getattr(function, "cached_definition", None) or getattr(function, "definition", None)
         yield str(name), [node.op for node in getattr(definition, "node_def", ())]
 
@@ -93,7 +93,5 @@ def _bodies(graph: Any) -> Iterator[tuple[str, list[str]]]:
 def _is_stateful(kind: str) -> bool:
     if kind in ("PyFunc", "EagerPyFunc"):
         return True
-    from tensorflow.python.framework import op_def_registry
-
-    definition = op_def_registry.get(kind)
+    definition = tensorflow.OP_DEFINITION.value(kind)
     return definition is not None and bool(definition.is_stateful)

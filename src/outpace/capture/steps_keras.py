@@ -18,6 +18,7 @@ from typing import Any
 from outpace.capture.session import CaptureSession
 from outpace.capture.steps_tf import LoopSteps
 from outpace.capture.window import StepCandidate
+from outpace.frameworks.keras import KERAS_2_STEPS
 
 KINDS = {"train": "keras fit", "test": "keras evaluate", "predict": "keras predict"}
 
@@ -122,7 +123,7 @@ def wrap_method(owner: Any, name: str, before: Callable[[Any], None] | None, aft
 def steps_per_execution(model: Any) -> int:
     """Training steps per call of the compiled function; 1 where the model does not say."""
     try:
-        said = getattr(model, "steps_per_execution", None) or model._steps_per_execution.numpy()  # the latter: Keras 2
+        said = getattr(model, "steps_per_execution", None) or KERAS_2_STEPS.of(model).numpy()
         return max(1, int(said))
     except (AttributeError, TypeError, ValueError):
         return 1

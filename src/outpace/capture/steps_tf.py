@@ -17,13 +17,14 @@ from collections.abc import Callable
 from types import CodeType
 from typing import Any
 
-from outpace.capture.frames import code_of
+from outpace.capture.frames import code_of, is_keras_code
 from outpace.capture.frameworks import framework_in_use
-from outpace.capture.iterators import iterator_class
 from outpace.capture.pauses import record_iterator_end
 from outpace.capture.session import CaptureSession
 from outpace.capture.timed_window import TimedWindow
 from outpace.capture.window import StepCandidate
+from outpace.frameworks.jax import START_TRACE
+from outpace.frameworks.tensorflow import ITERATOR_CLASS, PUBLIC_API, READ_DATASET, START_PROFILER, function_class
 
 ReadSite = tuple[CodeType, int]  # what reads a data set: the code, and the line in it
 UNTAPED_FACTOR = 10  # reads without a gradient tape in between (counting words, say) need that many times the warm-up
@@ -59,11 +60,10 @@ class LoopSteps:
         """Hook the classes of functions, iterators and tapes; a part that this TensorFlow lacks is
         left out.
         """
-        self._hook_functions(type(tf.function(_nothing)))
+        self._hook_functions(function_class(tf))
         self._hook_tapes(tf.GradientTape)
-        owned = iterator_class()
-        if owned is not None:
-            self._hook_iterators(owned)
+        if ITERATOR_CLASS.value is not None:
+            self._hook_iterators(ITERATOR_CLASS.value)
 
     def find_code(self, candidate: StepCandidate) -> CodeType | None:
         """Of the function whose calls are a candidate's steps; None where they are no calls."""
@@ -150,9 +150,9 @@ class LoopSteps:
 
         def __next__(self: Any) -> Any:
             frame = sys._getframe(1)
-            if not steps.is_outside() and not _from_keras(frame.f_code.co_filename):
+            if not steps.is_outside() and not is_keras_code(frame.f_code):  # it reads eagerly, too, to adapt a layer
                 steps._read(self)
-                steps._readers[getattr(self, "_dataset", self)] = frame.f_code, frame.f_lineno
+                steps._readers[READ_DATASET.of(self, self)] = frame.f_code, frame.f_lineno
             return original(self)
 
         kind.__next__ = __next__
@@ -164,7 +164,7 @@ class LoopSteps:
             record_iterator_end(iterator)
             for function in self._functions.values():  # an epoch's end or a validation lies within this step
                 function.interrupted = function.interrupted or function.begin_ns is not None
-        dataset = getattr(iterator, "_dataset", iterator)
+        dataset = READ_DATASET.of(iterator, iterator)
         self._recent.append(weakref.ref(dataset))
         candidate = self._loops.setdefault(dataset, StepCandidate("eager loop"))
         if candidate.begin_ns is not None:
@@ -219,14 +219,13 @@ def hook_profiler(session: CaptureSession, tf: Any) -> None:
 
     start.__doc__, start.__module__ = original.__doc__, original.__module__
     _publish(public, "start", original, start)
-    module = sys.modules.get(original.__module__)
-    if module is not None and getattr(module, "start", None) is original:
-        module.start = start  # type: ignore[attr-defined]  # the Profile context manager looks it up here
+    if START_PROFILER.value is original:
+        START_PROFILER.replace(start)
 
 
 def hook_jax_profiler(session: CaptureSession, jax: Any) -> None:
     """Give way when the script starts JAX's profiler itself."""
-    original, behind = jax.profiler.start_trace, sys.modules.get("jax._src.profiler")
+    original = jax.profiler.start_trace
 
     @functools.wraps(original)
     def start_trace(log_dir: Any, *args: Any, **kwargs: Any) -> Any:
@@ -235,27 +234,16 @@ def hook_jax_profiler(session: CaptureSession, jax: Any) -> None:
             return original(log_dir, *args, **kwargs)
 
     jax.profiler.start_trace = start_trace
-    if behind is not None and getattr(behind, "start_trace", None) is original:
-        behind.start_trace = start_trace  # type: ignore[attr-defined]  # the context manager `trace` looks it up here
+    if START_TRACE.value is original:
+        START_TRACE.replace(start_trace)
 
 
 def _publish(namespace: Any, name: str, original: Any, replaced: Any) -> None:
     """Put something into the place of a public name, also in `tensorflow.compat.v2`, which holds
     the same in a namespace of its own: Keras 2 marks its steps by that.
     """
-    _, found, inside = namespace.__name__.partition("._api.v2.")
+    _, found, inside = namespace.__name__.partition(PUBLIC_API)
     twins = [module for key, module in list(sys.modules.items()) if found and key.endswith(f".compat.v2.{inside}")]
     for each in (namespace, *twins):
         if getattr(each, name, None) is original:
             setattr(each, name, replaced)
-
-
-def _from_keras(filename: str) -> bool:
-    """Keras reads data sets eagerly too, for instance to adapt a normalisation layer: no training
-    step.
-    """
-    return "/keras/src/" in filename.replace("\\", "/")
-
-
-def _nothing() -> None:
-    """A body for the one tf.function whose class is wanted; never called."""

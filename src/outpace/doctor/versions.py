@@ -10,6 +10,7 @@ from outpace._dataclass import dataclass
 from outpace.doctor.facts import DoctorFacts, FrameworkFacts, last_lines
 from outpace.doctor.result import CheckResult, note, ok, problem, unchecked
 from outpace.doctor.system import System
+from outpace.frameworks.probe import missing_names
 
 _TENSORFLOWS = (
     *("tensorflow", "tensorflow-cpu", "tensorflow-gpu", "tensorflow-rocm", "tensorflow-aarch64"),
@@ -164,7 +165,8 @@ MISMATCHES = (
 
 def check(system: System, facts: DoctorFacts) -> list[CheckResult]:
     """Check the Python, its frameworks, known mismatches, and the output of `pip check`."""
-    return [*_python(facts), *_frameworks(system, facts), *_mismatches(facts), *_requirements(facts), *_callback(facts)]
+    results = [*_python(facts), *_frameworks(system, facts), *_mismatches(facts)]
+    return [*results, *_requirements(facts), *_callback(facts), *_private_names(system, facts)]
 
 
 def _python(facts: DoctorFacts) -> list[CheckResult]:
@@ -242,6 +244,16 @@ def _callback(facts: DoctorFacts) -> list[CheckResult]:
         "outpace.ProfilerCallback and `outpace profile` mark them; outpace.mark_tensorboard_steps() before fit fixes the stock callback."
     )
     return [note("keras-callback", text, f"Keras {facts.packages['keras']}", command="outpace profile SCRIPT")]
+
+
+def _private_names(system: System, facts: DoctorFacts) -> list[CheckResult]:
+    """Note the private names of the frameworks that Outpace uses and that these versions lack."""
+    missing = [name for folder in facts.site for name in missing_names(folder, system.read)]
+    text = (
+        "Outpace uses private names of these frameworks that the installed versions do not have: captures lack what needs them, "
+        "and outpace tune may refuse a script."
+    )
+    return [note("private-names", text, *missing, command="pip install -U outpace")] if missing else []
 
 
 def _filled(text: str, packages: Packages) -> str:
