@@ -12,8 +12,8 @@ from types import TracebackType
 from typing import Any
 
 from outpace.capture.frameworks import framework_in_use
-from outpace.frameworks.tensorflow import ITERATOR_CLASS
 from outpace.capture.messages import print_message
+from outpace.frameworks.tensorflow import ITERATOR_CLASS
 from outpace.store.record import StepDurations
 
 MAX_DURATIONS = 500  # kept, of the last steps

@@ -21,6 +21,7 @@ from typing import NoReturn
 
 from outpace.capture.messages import print_message
 from outpace.capture.options import ScriptOutcome
+from outpace.frameworks.tensorflow import AUTOGRAPH_FILE
 
 FLUSH_TIMEOUT_S = 3.0  # seconds, for writing out what files hold
 
@@ -55,7 +56,7 @@ def remove_graph_sources() -> None:
     handler: the source of each graph.
     """
     for name, module in list(sys.modules.items()):
-        if name.startswith("__autograph_generated_file"):
+        if name.startswith(AUTOGRAPH_FILE):
             with contextlib.suppress(Exception):
                 os.remove(str(module.__file__))
 

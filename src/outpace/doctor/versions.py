@@ -8,14 +8,11 @@ from functools import partial
 
 from outpace._dataclass import dataclass
 from outpace.doctor.facts import DoctorFacts, FrameworkFacts, last_lines
+from outpace.doctor.probe import TENSORFLOWS
 from outpace.doctor.result import CheckResult, note, ok, problem, unchecked
 from outpace.doctor.system import System
 from outpace.frameworks.probe import missing_names
 
-_TENSORFLOWS = (
-    *("tensorflow", "tensorflow-cpu", "tensorflow-gpu", "tensorflow-rocm", "tensorflow-aarch64"),
-    *("tf-nightly", "tf-nightly-cpu"),
-)
 _SHOWN = ("numpy", "protobuf", "tf-keras", "tensorboard", "tensorboard-plugin-profile", "xprof")
 _OURS = re.compile(r"^(tensorflow|tf[-_]|keras|jax|tensorboard|xprof|numpy|protobuf)", re.IGNORECASE)
 
@@ -28,7 +25,7 @@ class Packages:
         ...) is also listed as `tensorflow`.
         """
         self.versions = dict(versions)
-        self.tensorflows = [name for name in _TENSORFLOWS if name in versions]
+        self.tensorflows = [name for name in TENSORFLOWS if name in versions]
         if self.tensorflows:
             self.versions.setdefault("tensorflow", versions[self.tensorflows[0]])
 

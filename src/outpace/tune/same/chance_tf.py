@@ -106,9 +106,8 @@ class Hashed:
 
     def _replace(self, plain: Any, ours: Any) -> None:
         made = functools.wraps(plain)(ours)
-        for module in [
-            each for name, each in list(sys.modules.items()) if name.startswith(("tensorflow", "keras", "tf_keras"))
-        ]:
+        frameworks = [each for name, each in list(sys.modules.items()) if name.startswith(("tensorflow", "keras", "tf_keras"))]
+        for module in frameworks:
             for name, value in list(vars(module).items()):
                 if value is plain:
                     setattr(module, name, made)
