@@ -26,7 +26,7 @@ def name(path: str, older: PrivateName | None = None) -> PrivateName:
 @pytest.fixture
 def module(monkeypatch: pytest.MonkeyPatch) -> SimpleNamespace:
     made = SimpleNamespace(_made=SimpleNamespace(_state=1), none=None)
-    monkeypatch.setitem(sys.modules, "framework.inner.module", made)  # type: ignore[arg-type]
+    monkeypatch.setitem(sys.modules, "framework.inner.module", made)
     return made
 
 

@@ -24,7 +24,7 @@ from outpace.frameworks.keras import LAYERS
 from outpace.frameworks.private import PrivateName
 from outpace.frameworks.tensorflow import TRACE_GRAPH
 from outpace.tune.same.reads import Read, reads_of
-from outpace.tune.same.state import Reader, array_of, empty, quiet
+from outpace.tune.same.state import Reader, array_of, empty, is_filled, quiet
 from outpace.tune.same.stores import Kept
 
 MOST_LEAVES = 2000  # of a value that is read as a whole
@@ -193,7 +193,7 @@ class Frozen:
                 self._functions[code] = [each for each in gc.get_referrers(code) if isinstance(each, FunctionType)]
             for function in self._functions.get(code, ()):
                 cells = function.__closure__ or ()
-                if all(not _filled(cell) or cell.cell_contents is value for cell, value in zip(cells, held, strict=True)):
+                if all(not is_filled(cell) or cell.cell_contents is value for cell, value in zip(cells, held, strict=True)):
                     return dict(zip(code.co_freevars, cells, strict=True))
         return {}
 
@@ -330,10 +330,3 @@ def _fixed(held: Any) -> bool:
 def _given(code: CodeType) -> int:
     """How many of a function's first variables are parameters."""
     return code.co_argcount + code.co_kwonlyargcount + bool(code.co_flags & 4) + bool(code.co_flags & 8)
-
-
-def _filled(cell: Any) -> bool:
-    try:
-        return cell.cell_contents is not None
-    except ValueError:
-        return False
