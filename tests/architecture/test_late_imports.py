@@ -16,8 +16,6 @@ BY_NAME = {
     "api.py": "the renderer that a report will need, while another core decodes",
     "capture/remote/grpc_.py": "an optional dependency",
     "capture/remote/ray_.py": "an optional dependency",
-    "capture/sources.py": "the script's own Keras and TensorFlow, once it has imported them",
-    "capture/function_traces.py": "the script's own TensorFlow, once it has imported it",
     "cli/__init__.py": "commands load when they are called",
     "notebook/magics.py": "what a cell imports, before it is captured",
     "tools/__init__.py": "tools are discovered",

@@ -14,7 +14,7 @@ pytestmark = needs_tensorflow
 START = """
 import json, os, sys
 import numpy as np, tensorflow as tf
-from outpace.tune.data import classes
+from outpace.frameworks.tensorflow import OPERATIONS
 from outpace.tune.data.tree import describe
 from outpace.tune.optimisations import all_rewrites
 from outpace.tune.optimisations.optimisation import Applies
@@ -145,7 +145,7 @@ dataset = numbers().map(lambda x: x * variable).batch(4)
 behind = numbers().batch(4).map(lambda x: x * 2).shuffle(5)
 
 known = [stage.opaque for stage in describe(dataset).stages()]
-del classes.OPERATIONS["_BatchDataset"]
+del OPERATIONS["_BatchDataset"]
 unknown = [stage.opaque for stage in describe(dataset).stages()]
 edited = REWRITES["parallel_map"].applies(describe(dataset))
 no_cache = REWRITES["cache"].applies(describe(behind))

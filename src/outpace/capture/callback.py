@@ -25,12 +25,13 @@ from outpace.capture.session import CaptureSession
 from outpace.capture.sources import SourceRecorder
 from outpace.capture.steps_keras import KerasSteps, is_keras_2, steps_per_execution
 from outpace.capture.window import StepCandidate, WindowState
+from outpace.frameworks.keras import PACKAGE, START_BATCH_TRACE
 from outpace.model.errors import UsageError
 from outpace.store.tree import is_url
 
 if TYPE_CHECKING:
     from keras.callbacks import Callback
-elif "tf_keras" in sys.modules and "keras.src" not in sys.modules:
+elif "tf_keras" in sys.modules and PACKAGE not in sys.modules:
     from tf_keras.callbacks import Callback
 else:
     from keras.callbacks import Callback
@@ -222,11 +223,10 @@ def mark_tensorboard_steps() -> None:
         outpace.mark_tensorboard_steps()
         model.fit(dataset, callbacks=[keras.callbacks.TensorBoard("logs", profile_batch=(10, 20))])
     """
-    from keras.src import backend
 
     def start_batch_trace(batch: int) -> Any:
         mark = MARK_FACTORIES[keras_framework()]("train", batch)
         mark.__enter__()
         return mark
 
-    backend.tensorboard.start_batch_trace = start_batch_trace
+    START_BATCH_TRACE.replace(start_batch_trace)

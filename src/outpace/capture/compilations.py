@@ -41,8 +41,7 @@ class CompilationRecorder:
 
     def install(self, jax: Any) -> None:
         """Register with JAX's monitoring; does nothing where this JAX has none."""
-        monitoring = getattr(jax, "monitoring", None) or sys.modules.get("jax._src.monitoring")
-        listen = getattr(monitoring, "register_event_duration_secs_listener", None)
+        listen = getattr(getattr(jax, "monitoring", None), "register_event_duration_secs_listener", None)
         if listen is not None:
             listen(self.on_event)
 

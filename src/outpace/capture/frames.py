@@ -15,9 +15,10 @@ from typing import Any
 
 from outpace._dataclass import dataclass
 from outpace.capture.libraries import library_of
+from outpace.frameworks import keras
+from outpace.frameworks.tensorflow import AUTOGRAPH_FILE, STACK
 
 LIBRARIES = ("tensorflow", "keras", "tf_keras", "tensorflow_datasets")
-AUTOGRAPH_PREFIX = "__autograph_generated_file"
 _OWN_FOLDER = os.path.dirname(os.path.dirname(os.path.abspath(__file__))) + os.sep
 _STDLIB_FOLDER = os.path.dirname(os.path.abspath(os.__file__)) + os.sep
 
@@ -53,7 +54,7 @@ def find_call_site(depth: int = 2) -> CallSite | None:
     entry: str | None = None
     while frame is not None:
         name = frame.f_code.co_filename
-        if AUTOGRAPH_PREFIX in name:
+        if AUTOGRAPH_FILE in name:
             return find_mapped_call_site(library)
         package = _package_of(name)
         if package is None and not name.startswith("<frozen"):
@@ -77,12 +78,12 @@ def code_of(function: Any) -> CodeType | None:
 
 def is_user_file(filename: str) -> bool:
     """Whether a file is the user's own: not of a library, the interpreter or Outpace."""
-    return not (filename.startswith(("<", _OWN_FOLDER, _STDLIB_FOLDER)) or AUTOGRAPH_PREFIX in filename or library_of(filename))
+    return not (filename.startswith(("<", _OWN_FOLDER, _STDLIB_FOLDER)) or AUTOGRAPH_FILE in filename or library_of(filename))
 
 
 def is_keras_code(code: CodeType) -> bool:
     """Whether code belongs to Keras."""
-    return "/keras/src/" in code.co_filename.replace("\\", "/")
+    return keras.FOLDER in code.co_filename.replace("\\", "/")
 
 
 def _package_of(filename: str) -> str | None:
@@ -107,13 +108,11 @@ def find_mapped_call_site(library: str | None) -> CallSite | None:
     fails.
     """
     try:
-        from tensorflow.python.util import tf_stack
-
-        frames = list(tf_stack.extract_stack())
+        frames = list(STACK.value())
     except Exception:
         return None
     for frame in reversed(frames):
         name = str(frame.filename)
-        if AUTOGRAPH_PREFIX not in name and _package_of(name) is None and not name.startswith("<"):
+        if AUTOGRAPH_FILE not in name and _package_of(name) is None and not name.startswith("<"):
             return CallSite(os.path.abspath(name), int(frame.lineno), library)
     return None

@@ -10,6 +10,7 @@ import sys
 
 from outpace.capture.options import CaptureOptions
 from outpace.capture.profilers import PROFILER_CLASSES, Profiler
+from outpace.frameworks.jax import BACKENDS
 from outpace.model.errors import CaptureError
 
 _FRAMEWORKS = ("tensorflow", "jax")
@@ -24,8 +25,7 @@ def framework_in_use() -> str | None:
     loaded = [name for name in _FRAMEWORKS if _is_imported(name)]
     if len(loaded) < 2:
         return loaded[0] if loaded else None
-    touched = getattr(sys.modules.get("jax._src.xla_bridge"), "_backends", None)
-    return "jax" if touched or keras_backend() == "jax" else "tensorflow"
+    return "jax" if BACKENDS.value or keras_backend() == "jax" else "tensorflow"
 
 
 def _is_imported(name: str) -> bool:
@@ -40,8 +40,7 @@ def uses_cuda_graphs() -> bool:
     """Whether JAX trains here on NVIDIA GPUs with CUDA graphs. It can then crash when a trace ends
     on another thread.
     """
-    backends = getattr(sys.modules.get("jax._src.xla_bridge"), "_backends", None) or {}
-    return "cuda" in backends and allows_cuda_graphs()
+    return "cuda" in (BACKENDS.value or {}) and allows_cuda_graphs()
 
 
 def allows_cuda_graphs() -> bool:

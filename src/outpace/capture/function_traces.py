@@ -1,15 +1,13 @@
 """Records which `tf.function`s built graphs, and for which argument types. A profile does not
 contain that, and it explains why a function is built again.
 
-`_create_concrete_function` is where TensorFlow 2.16 to 2.21 builds one graph of one function;
-without it, nothing is recorded.
+`CREATE_GRAPH` is where TensorFlow 2.16 to 2.21 builds one graph of one function; without it,
+nothing is recorded.
 """
 
 from __future__ import annotations
 
-import contextlib
 import functools
-import importlib
 import inspect
 import time
 from collections.abc import Callable
@@ -17,9 +15,9 @@ from types import ModuleType
 from typing import Any
 
 from outpace.capture.faults import suppress_faults
+from outpace.frameworks.tensorflow import CREATE_GRAPH
 from outpace.store.record import FunctionTrace
 
-_TRACING_MODULE = "tensorflow.python.eager.polymorphic_function.tracing_compilation"
 _MAX_TRACES = 2000  # maximum number of traces: a script that retraces in every step has shown it by then
 _MAX_TEXT = 160
 
@@ -37,11 +35,8 @@ class FunctionTraceRecorder:
 
     def install(self, _tf: ModuleType) -> None:
         """Hook TensorFlow; does nothing on a version without the hooked function."""
-        with contextlib.suppress(ImportError):
-            module: Any = importlib.import_module(_TRACING_MODULE)
-            original = getattr(module, "_create_concrete_function", None)
-            if original is not None:
-                module._create_concrete_function = self._wrap(original)
+        if CREATE_GRAPH.value is not None:
+            CREATE_GRAPH.replace(self._wrap(CREATE_GRAPH.value))
 
     def _wrap(self, original: Any) -> Any:
         """Return a function that calls `original` and records the graph that it built."""

@@ -24,6 +24,7 @@ from outpace.capture.main_thread import hold_lock, run_between_calls
 from outpace.capture.options import UNTRAINED_TIMEOUT_S, AnalysisRequest, ProgramRuns, Repetition
 from outpace.capture.profilers import HostSession, JaxProfiler, ProfilerBusy
 from outpace.capture.stacks import owner_of
+from outpace.frameworks.jax import DERIVATIVES_FILE
 from outpace.store.record import StepDurations
 
 FIRST_DURATION_S, MAX_DURATION_S = 0.05, 3.0  # shortest and longest duration of a snapshot
@@ -47,7 +48,6 @@ RESPONSE_TIMEOUT_S = 10.0  # time in which the waiting command must answer
 _POLL_S = 0.01
 _TRAINING_WORDS = re.compile(r"grad|vjp|\bfit\b|train", re.IGNORECASE)
 _MAX_SOURCE_CHARS = 4 << 20
-_DERIVATIVES_FILE = "jax/_src/interpreters/ad.py"  # file whose functions compute a gradient op by op
 
 
 class AnalysisClient:
@@ -301,7 +301,7 @@ def _is_computing_gradient() -> bool:
     """Whether the main thread is computing a gradient op by op, which no program's name shows."""
     frame = _main_frame()
     while frame is not None:
-        if frame.f_code.co_filename.endswith(_DERIVATIVES_FILE):
+        if frame.f_code.co_filename.endswith(DERIVATIVES_FILE):
             return True
         frame = frame.f_back
     return False

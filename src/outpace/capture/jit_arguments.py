@@ -18,6 +18,7 @@ from types import FrameType
 from typing import Any
 
 from outpace._dataclass import dataclass
+from outpace.frameworks.jax import CACHE_MISS
 
 MAX_FUNCTIONS = 2000  # functions whose last arguments are stored
 MAX_ARRAYS = 2000  # described arrays per call
@@ -25,7 +26,6 @@ MAX_CHANGES = 8  # recorded arguments per compilation; where more differ, the fi
 MAX_TEXT = 80
 MAX_COMPARED_TEXT = 4000  # characters of a static value's text that are compared
 _MAX_DEPTH = 3  # depth of nested fields
-_CACHE_MISS = "cache_miss"
 
 
 @dataclass(frozen=True)
@@ -53,7 +53,7 @@ class JitArguments:
         """Return what differs in the compilation that is running below `frame`; None where it
         cannot be seen.
         """
-        while frame is not None and frame.f_code.co_name != _CACHE_MISS:
+        while frame is not None and frame.f_code.co_name != CACHE_MISS.name:
             frame = frame.f_back
         if frame is None:
             return None

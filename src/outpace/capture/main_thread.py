@@ -29,6 +29,7 @@ from typing import Any, Generic, Protocol, TypeVar, cast
 from outpace.capture.faults import suppress_faults
 from outpace.capture.frameworks import uses_cuda_graphs
 from outpace.capture.messages import print_message
+from outpace.frameworks.jax import CALLBACK_FILE, DEBUGGING_FILE
 from outpace.model.errors import CaptureError
 
 _T = TypeVar("_T")
@@ -42,8 +43,6 @@ _POLL_S = 0.01
 # files in which Python waits for other threads
 _WAIT_FILES = ("threading.py", "queue.py", "selectors.py", "concurrent/futures/_base.py")
 _STDLIB = threading.__file__.removesuffix("threading.py")
-# files of callbacks from a program on a device, which is inside a call then
-_CALLBACK_FILES = ("jax/_src/callback.py", "jax/_src/debugging.py")
 
 
 class Lock(Protocol):
@@ -187,7 +186,7 @@ def _run_with_warning(function: Callable[[], _T]) -> _T:
 def _in_callback(frame: Any) -> bool:
     """Whether a frame was called by a program that runs on a device."""
     while frame is not None:
-        if frame.f_code.co_filename.replace("\\", "/").endswith(_CALLBACK_FILES):
+        if frame.f_code.co_filename.replace("\\", "/").endswith((CALLBACK_FILE, DEBUGGING_FILE)):
             return True
         frame = frame.f_back
     return False

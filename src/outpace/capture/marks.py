@@ -12,8 +12,8 @@ from types import TracebackType
 from typing import Any
 
 from outpace.capture.frameworks import framework_in_use
-from outpace.capture.iterators import iterator_class
 from outpace.capture.messages import print_message
+from outpace.frameworks.tensorflow import ITERATOR_CLASS
 from outpace.store.record import StepDurations
 
 MAX_DURATIONS = 500  # number of last steps whose durations are stored
@@ -130,7 +130,7 @@ class _InputWatch:
 
     def _hook(self) -> bool:
         """Hook the class of tf.data iterators; False while TensorFlow is not imported."""
-        kind = iterator_class()
+        kind = ITERATOR_CLASS.value
         if kind is None:
             return "tensorflow" in sys.modules
         original, watch = kind.__next__, self

@@ -19,6 +19,7 @@ from typing import Any
 
 from outpace.capture import frames, stateful
 from outpace.capture.faults import suppress_faults
+from outpace.frameworks.tensorflow import VARIANT, inputs_of
 from outpace.store.record import PipelineStage
 
 SOURCES = (
@@ -182,7 +183,7 @@ class PipelineRecorder:
             elif isinstance(value, dict) and len(value) <= 64:
                 yield from self._input_ids(value.values())
             # a class is a function here, as in flat_map(TextLineDataset)
-            elif not isinstance(value, type) and hasattr(value, "_variant_tensor"):
+            elif not isinstance(value, type) and VARIANT.of(value) is not None:
                 yield from self._nearest_ids(value)
 
     def _nearest_ids(self, dataset: Any, depth: int = 0) -> Iterator[int]:
@@ -193,7 +194,7 @@ class PipelineRecorder:
         if number is not None:
             yield number
         elif depth < 32:
-            for source in getattr(dataset, "_inputs", lambda: ())():
+            for source in inputs_of(dataset):
                 yield from self._nearest_ids(source, depth + 1)
 
     def _unused_label(self, label: str, inputs: tuple[int, ...]) -> str:

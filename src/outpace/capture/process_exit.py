@@ -21,6 +21,7 @@ from typing import NoReturn
 
 from outpace.capture.messages import print_message
 from outpace.capture.options import ScriptOutcome
+from outpace.frameworks.tensorflow import AUTOGRAPH_FILE
 
 FLUSH_TIMEOUT_S = 3.0  # time limit in seconds for flushing open files
 
@@ -57,7 +58,7 @@ def remove_graph_sources() -> None:
     and would remove in an exit handler.
     """
     for name, module in list(sys.modules.items()):
-        if name.startswith("__autograph_generated_file"):
+        if name.startswith(AUTOGRAPH_FILE):
             with contextlib.suppress(Exception):
                 os.remove(str(module.__file__))
 

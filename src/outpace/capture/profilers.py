@@ -10,6 +10,8 @@ from collections.abc import Callable
 from typing import Any, Protocol
 
 from outpace.capture.options import CaptureOptions
+from outpace.frameworks.jax import HOST_PROFILER, OLDER_HOST_PROFILER, PROFILE_LOCK, PROFILE_RESET, PROFILE_SESSION
+from outpace.frameworks.tensorflow import PROFILER
 
 # tracer levels of host, Python and device that are TensorFlow's defaults
 DEFAULT_LEVELS = (2, 0, 1)
@@ -62,8 +64,7 @@ class TensorFlowProfiler:
 
     def is_running(self) -> bool:
         """Whether a session that was started from Python runs in this process."""
-        module = sys.modules.get(self._start.__module__)
-        return getattr(module, "_profiler", None) is not None
+        return PROFILER.value is not None
 
     def start(self, logdir: str) -> None:
         """Start a session. Raises ProfilerBusy while one is running."""
@@ -143,14 +144,14 @@ class JaxProfiler:
         except RuntimeError as error:
             if _ALREADY_EXISTS not in str(error):
                 raise
-            reset = getattr(_profile_state(), "reset", None)
+            reset = PROFILE_RESET.value
             if reset is not None:  # otherwise JAX would consider the session still running
                 reset()
             raise ProfilerBusy(str(error)) from None
 
     def is_ready(self) -> bool:
         """Whether the lock of JAX's profiler is free; it is not reentrant."""
-        lock = getattr(_profile_state(), "lock", None)
+        lock = PROFILE_LOCK.value
         return lock is None or not lock.locked()
 
     def begin_host_session(self) -> HostSession:
@@ -159,12 +160,11 @@ class JaxProfiler:
         Raises ProfilerBusy while another session runs, NotImplementedError where this JAX has no
         such session.
         """
-        private = sys.modules.get("jax._src.profiler")
-        for module in (getattr(private, "_profiler", None), getattr(getattr(private, "xla_client", None), "profiler", None)):
+        for module in (HOST_PROFILER.value, OLDER_HOST_PROFILER.value):
             session = getattr(module, "ProfilerSession", None)
             options = getattr(self._jax.profiler, "ProfileOptions", None) or getattr(module, "ProfileOptions", None)
             if session is not None and options is not None:
-                return HostSession(session, options, _profile_state())
+                return HostSession(session, options)
         raise NotImplementedError
 
     def is_device_busy(self) -> bool:
@@ -195,15 +195,14 @@ class JaxProfiler:
 class HostSession:
     """Short session of JAX's profiler that records the host alone, where this JAX supports that."""
 
-    def __init__(self, kind: Any, options: Any, state: Any) -> None:
+    def __init__(self, kind: Any, options: Any) -> None:
         """Start the session.
 
         kind, options: JAX's classes of a session and of its options.
-        state: JAX's state object, which holds the session of the program itself.
 
         Raises ProfilerBusy while the program has a session.
         """
-        if getattr(state, "profile_session", None) is not None:
+        if PROFILE_SESSION.value is not None:
             raise ProfilerBusy
         session_options = options()
         session_options.host_tracer_level, session_options.python_tracer_level = 1, 0
@@ -220,11 +219,6 @@ class HostSession:
         except RuntimeError as error:
             raise ProfilerBusy(str(error)) from None
         return data
-
-
-def _profile_state() -> Any:
-    """Return JAX's object with the last session; None where this JAX stores it elsewhere."""
-    return getattr(sys.modules.get("jax._src.profiler"), "_profile_state", None)
 
 
 PROFILER_CLASSES: dict[str, Callable[[Any, CaptureOptions], Profiler]] = {"tensorflow": TensorFlowProfiler, "jax": JaxProfiler}

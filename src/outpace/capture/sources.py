@@ -10,7 +10,6 @@ Keras is left out, and nothing raises into the user's program.
 from __future__ import annotations
 
 import functools
-import importlib
 import inspect
 import linecache
 import os
@@ -25,6 +24,8 @@ from types import CodeType, FrameType, ModuleType
 from typing import Any
 
 from outpace.capture.faults import suppress_faults
+from outpace.frameworks.keras import ENDS_SCOPE, LAYER_CALL_FILES, NAME_SCOPE, VARIABLES
+from outpace.frameworks.tensorflow import DEFAULT_GRAPH, GRAPH_FUNCTIONS
 from outpace.store.record import LayerSource, OpSources
 
 _MAX_OPS = 20_000  # maximum number of ops whose stack is read
@@ -36,7 +37,6 @@ _MAX_TEXT = 160
 _UNTIMED_OPS = ("Const", "Placeholder", "NoOp", "Identity", "IdentityN")
 _GRADIENT_SCOPE = re.compile(r"(?:^|/)(?:gradient_tape|gradients(?:_\d+)?)/")
 _OWN_FOLDER = os.path.dirname(os.path.dirname(os.path.abspath(__file__))) + os.sep
-_LAYER_CALL_FILES = ("keras/src/layers/layer.py", "keras/src/ops/operation.py", "keras/src/backend/tensorflow/trainer.py")
 
 _MAX_VARIABLES = 10_000
 _NUMBER_SUFFIX = re.compile(r"_\d+$")
@@ -76,10 +76,9 @@ class SourceRecorder:
         TensorFlow as Keras 3's backend.
         """
         with suppress_faults():
-            scope = importlib.import_module("keras.src.backend.tensorflow.core").name_scope
             self._hook_layer(keras.layers.Layer)
             _hook_new(keras.metrics.Metric, self._add_metric)
-            self._hook_scope(scope)
+            self._hook_scope(NAME_SCOPE.value)
 
     def install_layers(self, keras: ModuleType) -> None:
         """Hook the construction of layers only, for backends whose programs name each op after its
@@ -122,23 +121,22 @@ class SourceRecorder:
     def _hook_scope(self, owner: Any) -> None:
         """Hook Keras' name scopes."""
         original, recorder = owner.__enter__, self
-        ops = importlib.import_module("tensorflow.python.framework.ops")
 
         @functools.wraps(original)
         def __enter__(scope: Any) -> Any:
             entered = original(scope)
             if recorder._sources is None:
                 with suppress_faults():
-                    recorder._add_scope(scope, ops)
+                    recorder._add_scope(scope)
             return entered
 
         owner.__enter__ = __enter__
 
-    def _add_scope(self, scope: Any, ops: Any) -> None:
+    def _add_scope(self, scope: Any) -> None:
         """Record the owner of a name scope that was entered while a graph is built."""
-        if scope.caller is None or not scope._pop_on_exit:
+        if scope.caller is None or not ENDS_SCOPE.of(scope):
             return
-        graph = ops.get_default_graph()
+        graph = DEFAULT_GRAPH.value()
         if graph.building_function:
             self._scopes.setdefault(graph, {})[graph.get_name_scope()] = weakref.ref(scope.caller)
 
@@ -205,7 +203,7 @@ def _add_updates(facts: LayerSource, optimizer: Any, graph: Any, path: str) -> L
     numbered in the order of the variables.
     """
     with suppress_faults():
-        variables = [str(v.path) for v in optimizer._trainable_variables][:_MAX_VARIABLES]
+        variables = [str(v.path) for v in VARIABLES.of(optimizer)][:_MAX_VARIABLES]
         by_name: dict[str, list[int]] = {}
         position = 0
         for op in graph.get_operations():
@@ -276,7 +274,7 @@ class _LineReader:
             file = frame.filename
             if _is_user_file(file):
                 return os.path.abspath(file) if not file.startswith("<") else file, int(frame.lineno)
-            if file.replace(os.sep, "/").endswith(_LAYER_CALL_FILES):
+            if file.replace(os.sep, "/").endswith(LAYER_CALL_FILES):
                 return None
             for updater_file, lines, place in self._updates:
                 if file == updater_file and frame.lineno in lines:
@@ -321,7 +319,7 @@ def _iter_graphs(graph: Any) -> Iterator[Any]:
     pending, visited = [graph], {id(graph)}
     while pending:
         yield (outer := pending.pop())
-        for function in getattr(outer, "_functions", {}).values():
+        for function in GRAPH_FUNCTIONS.of(outer, {}).values():
             inner = getattr(function, "graph", None)
             if inner is not None and id(inner) not in visited:
                 visited.add(id(inner))

@@ -13,6 +13,7 @@ import sys
 from types import CodeType, FrameType
 
 from outpace.capture.libraries import library_of
+from outpace.frameworks.tensorflow import AUTOGRAPH_FILE
 
 MAX_STACKS = 5_000
 MAX_WALKED_FRAMES = 250  # maximum number of frames that are read of a stack
@@ -111,7 +112,7 @@ def owner_of(file: str) -> str:
         return _owner_of_text(file)
     if package := library_of(file):
         return "" if package == _main_package() else package
-    if "__autograph_generated_file" in file:
+    if AUTOGRAPH_FILE in file:
         return "tensorflow"
     return PYTHON if file.startswith(_STDLIB_FOLDER) else ""
 

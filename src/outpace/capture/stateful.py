@@ -1,12 +1,12 @@
-"""Finds what keeps TensorFlow from running a data set's function in parallel by itself. It reads
-private attributes, and returns nothing where they are missing.
-"""
+"""Finds what keeps TensorFlow from running a data set's function in parallel by itself."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Iterator
 from typing import Any
+
+from outpace.frameworks import tensorflow
 
 # Ops that are declared stateful but are no cause of their own. The contents of a call, branch or
 # loop are listed themselves, and so is a captured variable; making a data set inside is the purpose
@@ -22,8 +22,8 @@ _READ_PREFIXES = ("ReadVariableOp", "ResourceGather")
 
 def find_function(dataset: Any) -> Any:
     """Return the traced function of a map-like data set, or None."""
-    for name in ("_map_func", "_predicate", "_scan_func"):
-        wrapper = getattr(dataset, name, None)
+    for name in (tensorflow.MAP_FUNCTION, tensorflow.PREDICATE, tensorflow.SCAN_FUNCTION):
+        wrapper = name.of(dataset)
         if wrapper is not None and hasattr(wrapper, "function"):
             return wrapper
     return None
@@ -31,7 +31,7 @@ def find_function(dataset: Any) -> Any:
 
 def find_function_name(wrapper: Any) -> str | None:
     """Return the name of the user's function, or None."""
-    name = getattr(getattr(wrapper, "_func", None), "__name__", None)
+    name = getattr(tensorflow.WRAPPED_FUNCTION.of(wrapper), "__name__", None)
     return name if isinstance(name, str) else None
 
 
@@ -90,7 +90,7 @@ def _bodies(graph: Any) -> Iterator[tuple[str, list[str]]]:
     """Yield (name, types of its operations) of each nested function: branches, loop bodies and
     calls.
     """
-    for name, function in getattr(graph, "_functions", {}).items():
+    for name, function in tensorflow.GRAPH_FUNCTIONS.of(graph, {}).items():
         definition = getattr(function, "cached_definition", None) or getattr(function, "definition", None)
         yield str(name), [node.op for node in getattr(definition, "node_def", ())]
 
@@ -99,7 +99,5 @@ def _is_stateful(kind: str) -> bool:
     """Whether TensorFlow declares an operation stateful."""
     if kind in ("PyFunc", "EagerPyFunc"):
         return True
-    from tensorflow.python.framework import op_def_registry
-
-    definition = op_def_registry.get(kind)
+    definition = tensorflow.OP_DEFINITION.value(kind)
     return definition is not None and bool(definition.is_stateful)

@@ -18,6 +18,7 @@ from typing import Any
 from outpace.capture.session import CaptureSession
 from outpace.capture.steps_tf import LoopSteps
 from outpace.capture.window import StepCandidate
+from outpace.frameworks.keras import KERAS_2_STEPS
 
 KINDS = {"train": "keras fit", "test": "keras evaluate", "predict": "keras predict"}
 
@@ -133,8 +134,7 @@ def steps_per_execution(model: Any) -> int:
     define it.
     """
     try:
-        # the private attribute is Keras 2's
-        count = getattr(model, "steps_per_execution", None) or model._steps_per_execution.numpy()
+        count = getattr(model, "steps_per_execution", None) or KERAS_2_STEPS.of(model).numpy()
         return max(1, int(count))
     except (AttributeError, TypeError, ValueError):
         return 1

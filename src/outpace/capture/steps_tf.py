@@ -17,13 +17,14 @@ from collections.abc import Callable
 from types import CodeType
 from typing import Any
 
-from outpace.capture.frames import code_of
+from outpace.capture.frames import code_of, is_keras_code
 from outpace.capture.frameworks import framework_in_use
-from outpace.capture.iterators import iterator_class
 from outpace.capture.pauses import record_iterator_end
 from outpace.capture.session import CaptureSession
 from outpace.capture.timed_window import TimedWindow
 from outpace.capture.window import StepCandidate
+from outpace.frameworks.jax import START_TRACE
+from outpace.frameworks.tensorflow import ITERATOR_CLASS, PUBLIC_API, READ_DATASET, START_PROFILER, function_class
 
 ReadSite = tuple[CodeType, int]  # code that reads a data set, and the line in it
 # factor on the warm-up of a loop that reads data without a gradient tape (counting words, for
@@ -65,11 +66,10 @@ class LoopSteps:
         """Hook the classes of functions, iterators and tapes; a class that this TensorFlow lacks is
         left out.
         """
-        self._hook_functions(type(tf.function(_empty_function)))
+        self._hook_functions(function_class(tf))
         self._hook_tapes(tf.GradientTape)
-        owned = iterator_class()
-        if owned is not None:
-            self._hook_iterators(owned)
+        if ITERATOR_CLASS.value is not None:
+            self._hook_iterators(ITERATOR_CLASS.value)
 
     def find_code(self, candidate: StepCandidate) -> CodeType | None:
         """Return the code of the function whose calls are a candidate's steps; None where the steps
@@ -165,9 +165,10 @@ class LoopSteps:
 
         def __next__(self: Any) -> Any:
             frame = sys._getframe(1)
-            if not steps.is_outside() and not _is_keras_file(frame.f_code.co_filename):
+            # Keras also reads eagerly, for instance to adapt a layer, which is no training step
+            if not steps.is_outside() and not is_keras_code(frame.f_code):
                 steps._count_read(self)
-                steps._readers[getattr(self, "_dataset", self)] = frame.f_code, frame.f_lineno
+                steps._readers[READ_DATASET.of(self, self)] = frame.f_code, frame.f_lineno
             return original(self)
 
         kind.__next__ = __next__
@@ -181,7 +182,7 @@ class LoopSteps:
             # this step contains an epoch's end or a validation
             for function in self._calls.values():
                 function.interrupted = function.interrupted or function.begin_ns is not None
-        dataset = getattr(iterator, "_dataset", iterator)
+        dataset = READ_DATASET.of(iterator, iterator)
         self._recent_datasets.append(weakref.ref(dataset))
         candidate = self._reads.setdefault(dataset, StepCandidate("eager loop"))
         if candidate.begin_ns is not None:
@@ -240,14 +241,13 @@ def hook_profiler(session: CaptureSession, tf: Any) -> None:
 
     start.__doc__, start.__module__ = original.__doc__, original.__module__
     _replace_public(public, "start", original, start)
-    module = sys.modules.get(original.__module__)
-    if module is not None and getattr(module, "start", None) is original:
-        module.start = start  # type: ignore[attr-defined]  # the Profile context manager looks it up here
+    if START_PROFILER.value is original:
+        START_PROFILER.replace(start)
 
 
 def hook_jax_profiler(session: CaptureSession, jax: Any) -> None:
     """Hook JAX's profiler, so that the session gives way when the script starts it itself."""
-    original, private_module = jax.profiler.start_trace, sys.modules.get("jax._src.profiler")
+    original = jax.profiler.start_trace
 
     @functools.wraps(original)
     def start_trace(log_dir: Any, *args: Any, **kwargs: Any) -> Any:
@@ -256,27 +256,16 @@ def hook_jax_profiler(session: CaptureSession, jax: Any) -> None:
             return original(log_dir, *args, **kwargs)
 
     jax.profiler.start_trace = start_trace
-    if private_module is not None and getattr(private_module, "start_trace", None) is original:
-        private_module.start_trace = start_trace  # type: ignore[attr-defined]  # the context manager `trace` looks it up here
+    if START_TRACE.value is original:
+        START_TRACE.replace(start_trace)
 
 
 def _replace_public(namespace: Any, name: str, original: Any, replacement: Any) -> None:
     """Replace a public name, also in `tensorflow.compat.v2`, which has the same object in a
     namespace of its own: Keras 2 marks its steps through it.
     """
-    _, is_public, inside = namespace.__name__.partition("._api.v2.")
+    _, is_public, inside = namespace.__name__.partition(PUBLIC_API)
     twins = [module for key, module in list(sys.modules.items()) if is_public and key.endswith(f".compat.v2.{inside}")]
     for module in (namespace, *twins):
         if getattr(module, name, None) is original:
             setattr(module, name, replacement)
-
-
-def _is_keras_file(filename: str) -> bool:
-    """Whether a file is Keras' own. Keras also reads data sets eagerly, for instance to adapt a
-    normalisation layer, which is no training step.
-    """
-    return "/keras/src/" in filename.replace("\\", "/")
-
-
-def _empty_function() -> None:
-    """Do nothing: body of a tf.function whose class is looked up, and which is never called."""

@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import contextlib
 import math
-import sys
 import threading
 import time
 
@@ -34,6 +33,7 @@ from outpace.capture.options import DEFAULT_DURATION_S, Repetition
 from outpace.capture.profilers import JaxProfiler, ProfilerBusy
 from outpace.capture.session import CaptureSession
 from outpace.capture.window import RARE_SHARE, StepCandidate
+from outpace.frameworks.jax import BACKENDS
 from outpace.store.record import StepDurations
 
 # duration of a window that opens by itself, where the duration of a round is not known
@@ -187,7 +187,7 @@ class TimedWindow:
         repeatedly.
         """
         if framework_in_use() == "jax":
-            return bool(getattr(sys.modules.get("jax._src.xla_bridge"), "_backends", None))
+            return bool(BACKENDS.value)
         return self.tape_count >= MIN_TAPES
 
     def _take_snapshot(self) -> float | None:

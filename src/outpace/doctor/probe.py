@@ -14,16 +14,12 @@ import sys
 from typing import Any
 
 ANSWER_PREFIX = "OUTPACE-PROBE "  # prefix of the result's line: frameworks print to standard output, too
+TENSORFLOWS = (
+    *("tensorflow", "tensorflow-cpu", "tensorflow-gpu", "tensorflow-rocm", "tensorflow-aarch64"),
+    *("tf-nightly", "tf-nightly-cpu"),
+)
 PACKAGES = (
-    *(
-        "tensorflow",
-        "tensorflow-cpu",
-        "tensorflow-gpu",
-        "tensorflow-rocm",
-        "tensorflow-aarch64",
-        "tf-nightly",
-        "tf-nightly-cpu",
-    ),
+    *TENSORFLOWS,
     *("keras", "tf-keras", "jax", "jaxlib", "jax-cuda12-plugin", "jax-cuda13-plugin", "jax-rocm60-plugin", "numpy", "protobuf"),
     *(
         "tensorboard",

@@ -9,13 +9,11 @@ from functools import partial
 from outpace._dataclass import dataclass
 from outpace._lazy import compile_lazily
 from outpace.doctor.facts import DoctorFacts, FrameworkFacts, last_lines
+from outpace.doctor.probe import TENSORFLOWS
 from outpace.doctor.result import CheckResult, note, ok, problem, unchecked
 from outpace.doctor.system import System
+from outpace.frameworks.probe import missing_names
 
-_TENSORFLOWS = (
-    *("tensorflow", "tensorflow-cpu", "tensorflow-gpu", "tensorflow-rocm", "tensorflow-aarch64"),
-    *("tf-nightly", "tf-nightly-cpu"),
-)
 _SHOWN = ("numpy", "protobuf", "tf-keras", "tensorboard", "tensorboard-plugin-profile", "xprof")
 _OURS = compile_lazily(r"^(tensorflow|tf[-_]|keras|jax|tensorboard|xprof|numpy|protobuf)", re.IGNORECASE)
 
@@ -28,7 +26,7 @@ class Packages:
         ...) is also listed as `tensorflow`.
         """
         self.versions = dict(versions)
-        self.tensorflows = [name for name in _TENSORFLOWS if name in versions]
+        self.tensorflows = [name for name in TENSORFLOWS if name in versions]
         if self.tensorflows:
             self.versions.setdefault("tensorflow", versions[self.tensorflows[0]])
 
@@ -165,7 +163,8 @@ MISMATCHES = (
 
 def check(system: System, facts: DoctorFacts) -> list[CheckResult]:
     """Check the Python, its frameworks, known mismatches, and the output of `pip check`."""
-    return [*_python(facts), *_frameworks(system, facts), *_mismatches(facts), *_requirements(facts), *_callback(facts)]
+    results = [*_python(facts), *_frameworks(system, facts), *_mismatches(facts)]
+    return [*results, *_requirements(facts), *_callback(facts), *_private_names(system, facts)]
 
 
 def _python(facts: DoctorFacts) -> list[CheckResult]:
@@ -243,6 +242,16 @@ def _callback(facts: DoctorFacts) -> list[CheckResult]:
         "outpace.ProfilerCallback and `outpace profile` mark them; outpace.mark_tensorboard_steps() before fit fixes the stock callback."
     )
     return [note("keras-callback", text, f"Keras {facts.packages['keras']}", command="outpace profile SCRIPT")]
+
+
+def _private_names(system: System, facts: DoctorFacts) -> list[CheckResult]:
+    """Note the private names of the frameworks that Outpace uses and that these versions lack."""
+    missing = [name for folder in facts.site for name in missing_names(folder, system.read)]
+    text = (
+        "Outpace uses private names of these frameworks that the installed versions do not have: captures lack what needs them, "
+        "and outpace tune may refuse a script."
+    )
+    return [note("private-names", text, *missing, command="pip install -U outpace")] if missing else []
 
 
 def _filled(text: str, packages: Packages) -> str:

@@ -13,6 +13,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from outpace.capture.steps_keras import steps_per_execution
+from outpace.frameworks.keras import IS_DEFAULT, Keras2Callback
 from outpace.monitor.input_wait import KerasInputClock, set_input_clock
 
 if TYPE_CHECKING:
@@ -23,21 +24,20 @@ def _unused(self: Any, batch: int, logs: Any = None) -> None:
     """Keras hook of a batch that does nothing."""
 
 
-_unused._is_default = True  # type: ignore[attr-defined]  # Keras recognises by it a method that is not overridden
+setattr(_unused, IS_DEFAULT.name, True)  # Keras recognises by it a method that is not overridden
 
 
 def _unused_phase(self: Any, logs: Any = None) -> None:
     """Keras hook of a phase that does nothing."""
 
 
-class KerasHooks(ABC):
+class KerasHooks(Keras2Callback, ABC):
     """The callback methods that Keras calls. Batches of evaluation and prediction are ignored,
     because they are not training steps.
     """
 
     _core: StepMonitor
     _dead: bool
-    _supports_tf_logs = True  # Keras 2: no need to turn logs into NumPy for this callback
 
     def __init__(self) -> None:
         self.model: Any = None
@@ -99,16 +99,6 @@ class KerasHooks(ABC):
     on_predict_begin = on_predict_end = _unused_phase
     on_batch_begin = on_test_batch_begin = on_predict_batch_begin = _unused
     on_batch_end = on_train_batch_end = on_test_batch_end = on_predict_batch_end = _unused
-
-    def _implements_train_batch_hooks(self) -> bool:
-        """Called by Keras 2 to learn whether it has to call the batch methods."""
-        return True
-
-    def _implements_test_batch_hooks(self) -> bool:
-        """Called by Keras 2 to learn whether it has to call the batch methods of evaluation."""
-        return False
-
-    _implements_predict_batch_hooks = _implements_test_batch_hooks
 
     def _train_begins(self) -> None:
         """Start the monitor for a `fit`."""

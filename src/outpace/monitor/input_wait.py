@@ -15,7 +15,8 @@ from collections.abc import Iterable, Iterator
 from typing import Any, NamedTuple, TypeVar
 
 from outpace.capture.frameworks import keras_backend
-from outpace.capture.iterators import iterator_class
+from outpace.frameworks.keras import ITERATE_JAX
+from outpace.frameworks.tensorflow import ITERATOR_CLASS, READ_NEXT
 
 T = TypeVar("T")
 
@@ -175,12 +176,12 @@ def _hook() -> bool:
 def _hook_tensorflow() -> bool:
     """Hook the reads of TensorFlow's iterators; False where this version has no such reads."""
     tf: Any = sys.modules.get("tensorflow")
-    kind = iterator_class()
-    if tf is None or not hasattr(kind, "_next_internal"):
+    kind = ITERATOR_CLASS.value
+    if tf is None or READ_NEXT.value is None:
         return False
     with tf.init_scope(), tf.device("/CPU:0"):
         _graph.counter = tf.Variable([0.0, 0.0, 0.0], dtype=tf.float64, trainable=False, name="outpace_input")
-    for name in ("_next_internal", "get_next_as_optional"):
+    for name in (READ_NEXT.name, "get_next_as_optional"):
         setattr(kind, name, _around(tf, getattr(kind, name)))
     return True
 
@@ -207,15 +208,14 @@ def _around(tf: Any, original: Any) -> Any:
 
 def _hook_jax() -> bool:
     """Hook the iterators of Keras' JAX trainer; False where this version has none."""
-    kind: Any = getattr(sys.modules.get("keras.src.backend.jax.trainer"), "JAXEpochIterator", None)
-    if not hasattr(kind, "_get_iterator"):
+    original = ITERATE_JAX.value
+    if original is None:
         return False
-    original = kind._get_iterator
 
     def _get_iterator(self: Any) -> Iterable[Any]:
         batches: Iterable[Any] = original(self)
         clock = _graph.clock
         return batches if clock is None or not clock.active else clock.iter_timed(iter(batches))
 
-    kind._get_iterator = _get_iterator
+    ITERATE_JAX.replace(_get_iterator)
     return True

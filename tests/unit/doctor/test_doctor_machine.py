@@ -338,6 +338,19 @@ def test_pip_check_is_read() -> None:
     )
 
 
+def test_private_names_that_a_framework_lacks_are_noted() -> None:
+    site = cpu_facts().site[0]
+    jax = {f"{site}/jax/__init__.py": "", f"{site}/jax/_src/xla_bridge.py": "backends = {}"}
+    found = by_id(versions.check(Recorded(files=jax), cpu_facts()))["private-names"]
+    assert (found.outcome, found.command) == (CheckStatus.NOTE, "pip install -U outpace")
+    assert "jax._src.xla_bridge._backends" in found.evidence
+    assert not any(name.startswith("tensorflow") for name in found.evidence)
+    jax[f"{site}/jax/_src/xla_bridge.py"] = "_backends = {}"
+    found = by_id(versions.check(Recorded(files=jax), cpu_facts()))["private-names"]
+    assert "jax._src.xla_bridge._backends" not in found.evidence
+    assert "private-names" not in by_id(versions.check(Recorded(), cpu_facts()))
+
+
 def test_the_diagnosis_is_json() -> None:
     data = json.loads(json.dumps(examine(Recorded(), gpu_facts()).to_dict()))
     assert set(data) == {"verdict", "works", "python", "results"}

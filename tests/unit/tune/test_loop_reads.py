@@ -30,7 +30,7 @@ TRAIN = DataSet("train")
 @pytest.fixture(autouse=True)
 def shapes(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(reads, "shape_of", lambda dataset: dataset.kind)
-    monkeypatch.setattr(reads, "iterator_class", lambda: Iterator)
+    monkeypatch.setattr(reads, "ITERATOR_CLASS", SimpleNamespace(value=Iterator))
 
 
 def test_the_trainings_data_set_may_be_made_anew_in_each_epoch() -> None:

@@ -10,10 +10,12 @@ from collections import Counter
 from collections.abc import Iterable
 from typing import Any
 
+from outpace.frameworks.jax import CALLBACK_FILE
+from outpace.frameworks.tensorflow import PYTHON_OPS_FILE
 from outpace.metrics.source_line import format_source_line
 from outpace.timeline import Run
 
-_CALLS_BACK = ("jax/_src/callback.py", "tensorflow/python/ops/script_ops.py")
+_CALLS_BACK = (CALLBACK_FILE, PYTHON_OPS_FILE)
 
 
 def find_callback_line(run: Run, host: str) -> tuple[str, str, float, float]:

@@ -8,6 +8,7 @@ import re
 from collections.abc import Iterator
 
 from outpace._dataclass import dataclass
+from outpace.frameworks.tensorflow import READ_NEXT
 from outpace.metrics.facts.python_lines import (
     PythonLine,
     find_framework_line,
@@ -40,7 +41,7 @@ _MUCH = Threshold(
 _PER_CALL = Threshold("a framework's own Python, of the step", 0.10, Unit.FRACTION, "our choice: less in a well-fed loop")
 _MOST = 4  # maximum number of functions with a finding, per host
 # Calls that fetch from tf.data, which the input pipeline's rules cover.
-_FETCHES = ("iterator_get_next", "__next__", "_next_internal")
+_FETCHES = ("iterator_get_next", "__next__", READ_NEXT.name)
 _MOSTLY = 0.5  # minimum share of a function's time, for the function to count as waiting, or as traced by events
 # Functions that wait for other threads, by class and name; by name alone before Python 3.11.
 _WAITS = frozenset(

@@ -18,6 +18,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from outpace.capture import stateful
+from outpace.frameworks.tensorflow import INPUT_STRUCTURE
 from outpace.model.errors import RebuildError
 from outpace.tune.data import functions
 from outpace.tune.data.classes import construct, reused_functions
@@ -259,7 +260,7 @@ def _prefix(wrapper: Any, definition: Any, border: list[Any], dirty: set[str]) -
         results = functions.imported(wrapper, pruned, feeds, border)
         return tuple(results) if len(results) != 1 else results[0]
 
-    return functions.made(wrapper, wrapper._input_structure, body)
+    return functions.made(wrapper, INPUT_STRUCTURE.of(wrapper), body)
 
 
 def _without_control(definition: Any, names: set[str]) -> Any:

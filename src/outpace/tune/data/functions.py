@@ -7,6 +7,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from outpace.frameworks.tensorflow import DEFAULT_GRAPH, FLATTEN, FUNCTION_WRAPPER, MAP_FUNCTION
 from outpace.tune.data.tree import Stage
 from outpace.tune.purity import traced
 from outpace.tune.purity.evidence import rows, same
@@ -18,9 +19,9 @@ def imported(wrapper: Any, definition: Any, feeds: Sequence[tuple[str, Any]], fe
 
     What the original function captured is captured again.
     """
-    from tensorflow.python.framework import importer, ops
+    import tensorflow as tf
 
-    graph = ops.get_default_graph()
+    graph = DEFAULT_GRAPH.value()
     function = wrapper.function
     captures = function.graph.inputs[len(function.graph.inputs) - len(function.captured_inputs) :]
     present = {node.name for node in definition.node} | {_op(name) for node in definition.node for name in node.input}
@@ -32,7 +33,7 @@ def imported(wrapper: Any, definition: Any, feeds: Sequence[tuple[str, Any]], fe
     feed.update({name: tensor for name, tensor in given.items() if _op(name) in present})
     wanted = [tensor for tensor in fetches if tensor.name not in given]
     names = [tensor.name for tensor in wanted]
-    made = iter(importer.import_graph_def(definition, input_map=feed, return_elements=names, name="") if wanted else [])
+    made = iter(tf.graph_util.import_graph_def(definition, input_map=feed, return_elements=names, name="") if wanted else [])
     results = []
     for tensor in fetches:
         result = given[tensor.name] if tensor.name in given else next(made)
@@ -52,19 +53,17 @@ def made(wrapper: Any, input_structure: Any, body: Callable[[list[Any]], Any]) -
     """A new traced function for elements of `input_structure`; `body` gets the element's flat
     tensors.
 
-    The new one keeps the old one alive (its Python callbacks and tables), by `_func`.
+    The new one keeps the old one alive (its Python callbacks and tables).
     """
-    from tensorflow.python.autograph.impl import api as autograph
-    from tensorflow.python.data.ops import structured_function
-    from tensorflow.python.data.util import structure
+    import tensorflow as tf
 
     def outpace_function(*elements: Any) -> Any:
         whole = elements if type(input_structure) is tuple else elements[0]
-        return body(structure.to_tensor_list(input_structure, whole))
+        return body(FLATTEN.value(input_structure, whole))
 
     vars(outpace_function)["_outpace_keeps"] = wrapper
-    unconverted = autograph.do_not_convert(outpace_function)
-    new = structured_function.StructuredFunctionWrapper(unconverted, "Dataset.map()", input_structure=input_structure)
+    unconverted = tf.autograph.experimental.do_not_convert(outpace_function)
+    new = FUNCTION_WRAPPER.value(unconverted, "Dataset.map()", input_structure=input_structure)
     new._outpace_keeps = wrapper
     return new
 
@@ -89,7 +88,7 @@ def takes_batches(mapping: Stage) -> bool:
     below = mapping.inputs[0]
     while below.op in ("shuffle", "repeat"):
         below = below.inputs[0]
-    function = traced.user_function(mapping.dataset._map_func)
+    function = traced.user_function(MAP_FUNCTION.of(mapping.dataset))
     try:
         (batch,) = below.dataset.batch(SEEN).take(1)
         each = tf.data.Dataset.from_tensor_slices(batch).map(function).batch(SEEN)

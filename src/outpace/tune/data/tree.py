@@ -9,9 +9,9 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from outpace.capture.pipeline import READERS, PipelineRecorder
+from outpace.frameworks.tensorflow import DATASET_FUNCTIONS, MAP_FUNCTION, READER_DATASET, arguments_of, inputs_of, op_of
 from outpace.store.record import PipelineStage
 from outpace.store.tree import relative_path
-from outpace.tune.data.classes import op_of
 from outpace.tune.purity import traced
 from outpace.tune.purity.evidence import keeps_order, plain, settled
 from outpace.tune.purity.traced import FunctionFacts, PythonCall
@@ -132,8 +132,8 @@ def describe(dataset: Any, recorder: PipelineRecorder | None = None) -> Pipeline
 def _stage(node: Any, inputs: tuple[Stage, ...], recorder: PipelineRecorder | None) -> Stage:
     op = "from_generator" if _is_generator(node) else op_of(node)
     found = tuple(_functions(node))
-    arguments = {name: plain(getattr(node, f"_{name}")) for name in _ARGUMENTS if hasattr(node, f"_{name}")}
-    arguments = {name: value for name, value in arguments.items() if value is not None}
+    given = {name: plain(value) for name, value in arguments_of(node, _ARGUMENTS).items()}
+    arguments = {name: value for name, value in given.items() if value is not None}
     record = recorder.stage_of(node) if recorder is not None else None
     if isinstance(said := record.kwargs.get("deterministic") if record is not None else None, bool):
         arguments.setdefault("deterministic", str(said).lower())  # an interleave does not keep it
@@ -155,7 +155,7 @@ def _is_generator(node: Any) -> bool:
     """`from_generator` is a flat_map over one element whose function makes the generator's data
     set.
     """
-    wrapper = getattr(node, "_map_func", None) if type(node).__name__ == "_FlatMapDataset" else None
+    wrapper = MAP_FUNCTION.of(node) if op_of(node) == "flat_map" else None
     return wrapper is not None and any(node.op == "GeneratorDataset" for node in traced.nodes_of(wrapper))
 
 
@@ -163,10 +163,10 @@ def _inputs(node: Any) -> list[Any]:
     """The data sets that feed this one; of a file reader, the data set of file names, which it
     hides behind the stage that reads each.
     """
-    return list(getattr(node, "_impl", node)._inputs() if op_of(node) in READERS else node._inputs())
+    return inputs_of(READER_DATASET.of(node, node) if op_of(node) in READERS else node)
 
 
 def _functions(node: Any) -> Iterator[FunctionFacts]:
-    for wrapper in node._functions():
+    for wrapper in DATASET_FUNCTIONS.of(node)():
         if hasattr(getattr(wrapper, "function", None), "graph"):
             yield traced.facts(wrapper)

@@ -5,26 +5,19 @@ name. Standard library only.
 from __future__ import annotations
 
 import os
-import sys
 from collections.abc import Callable
 from types import ModuleType
 from typing import Any
 
 from outpace.capture.imports import ImportHooks
+from outpace.frameworks import keras, tensorflow
+from outpace.frameworks.private import PrivateName
 
-# Each is a method that writes files; (module, class or empty, name).
+_ORBAX = ("CheckpointManager", "PyTreeCheckpointer", "StandardCheckpointer", "Checkpointer")
+# Functions that write files.
 WRITERS = (
-    ("tensorflow.python.checkpoint.checkpoint", "Checkpoint", "save"),
-    ("tensorflow.python.checkpoint.checkpoint", "Checkpoint", "write"),
-    ("tensorflow.python.checkpoint.checkpoint_management", "CheckpointManager", "save"),
-    ("tensorflow.python.saved_model.save", "", "save"),
-    ("keras.src.models.model", "Model", "save"),
-    ("keras.src.models.model", "Model", "save_weights"),
-    ("keras.src.models.model", "Model", "export"),
-    ("orbax.checkpoint", "CheckpointManager", "save"),
-    ("orbax.checkpoint", "PyTreeCheckpointer", "save"),
-    ("orbax.checkpoint", "StandardCheckpointer", "save"),
-    ("orbax.checkpoint", "Checkpointer", "save"),
+    *(*tensorflow.WRITERS, *keras.WRITERS),
+    *(PrivateName([], "orbax", "checkpoint", f"{kind}.save") for kind in _ORBAX),
 )
 _FRAMEWORKS = ("tensorflow", "keras", "tf_keras", "orbax.checkpoint")
 
@@ -38,13 +31,12 @@ class Writers:
 
     def switch_off(self, muted: Callable[[], bool] = lambda: True) -> None:
         """Those of the modules that are imported by now; `muted` is asked at each call."""
-        for module, kind, name in WRITERS:
-            owner = sys.modules.get(module)
-            owner = getattr(owner, kind, None) if kind else owner
+        for writer in WRITERS:
+            owner, name = writer.owner, writer.name
             if owner is not None and name in vars(owner) and (id(owner), name) not in self._replaced:
                 self._replaced.add((id(owner), name))
-                said = f"{kind or module.rpartition('.')[0].rpartition('.')[2]}.{name}"
-                setattr(owner, name, self._instead(getattr(owner, name), said, muted))
+                said = writer.path if "." in writer.path else f"{writer.module.split('.')[-2]}.{name}"
+                writer.replace(self._instead(writer.value, said, muted))
 
     def _instead(self, original: Any, said: str, muted: Callable[[], bool]) -> Any:
         def method(*args: Any, **kwargs: Any) -> Any:

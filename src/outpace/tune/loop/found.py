@@ -21,6 +21,7 @@ from outpace.capture.options import CaptureOptions
 from outpace.capture.session import CaptureSession
 from outpace.capture.steps_tf import LoopSteps, ReadSite, hook_marks
 from outpace.capture.window import StepCandidate, StepWindow
+from outpace.frameworks.tensorflow import function_class
 from outpace.tune.loop.jax_calls import JaxCalls, JaxSteps
 from outpace.tune.loop.statement import Statement
 
@@ -122,7 +123,7 @@ class Loops(CaptureSession):
 
     def _hook_whole(self, tf: Any) -> None:
         """See functions that are given a data set, and train on all of it in one call."""
-        kind, data = type(tf.function(lambda: None)), tf.data.Dataset
+        kind, data = function_class(tf), tf.data.Dataset
         original, loops = kind.__call__, self
 
         def __call__(self: Any, *args: Any, **kwargs: Any) -> Any:

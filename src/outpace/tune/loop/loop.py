@@ -17,7 +17,7 @@ from typing import Any
 
 from outpace._dataclass import dataclass
 from outpace.capture.frames import code_of, is_keras_code
-from outpace.capture.iterators import iterator_class
+from outpace.frameworks.tensorflow import ITERATOR_CLASS, JIT_COMPILE, function_class
 from outpace.model.errors import UsageError
 from outpace.pyscope.nodes import iter_calls
 from outpace.tune.loop.body import Body, differentiates
@@ -119,7 +119,7 @@ class Loop:
         """Whether XLA compiles the user's own functions of TensorFlow, and so what calls them; JAX
         needs no asking.
         """
-        own = [getattr(function, "_jit_compile", None) for function in self.compilable]
+        own = [JIT_COMPILE.of(function) for function in self.compilable]
         return self.jax is None and bool(own) and all(own)
 
     def codes(self) -> list[CodeType]:
@@ -153,11 +153,10 @@ class Loop:
         a step, once enough were.
         """
         self._seen = seen
-        owned = iterator_class()
-        if owned is not None:
-            self._hook(owned, "__next__", self._next)
+        if ITERATOR_CLASS.value is not None:
+            self._hook(ITERATOR_CLASS.value, "__next__", self._next)
         if self._tf is not None:
-            self._hook(type(self._tf.function(_nothing)), "__call__", self._call)
+            self._hook(function_class(self._tf), "__call__", self._call)
             self._hook(self._tf.GradientTape, "__enter__", self._taped)
         if self.jax is not None:
             self.jax.hand_over(self._call_jax)
@@ -302,7 +301,3 @@ def _called(statements: Sequence[ast.AST], names: Mapping[str, Any]) -> list[tup
     """Plain functions that statements call, by name."""
     named = ((call.func.id, names.get(call.func.id)) for call in iter_calls(*statements) if isinstance(call.func, ast.Name))
     return [(name, each) for name, each in named if isinstance(each, FunctionType)]
-
-
-def _nothing() -> None:
-    """A body for the one tf.function whose class is wanted; never called."""

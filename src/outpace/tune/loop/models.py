@@ -14,10 +14,10 @@ from typing import TYPE_CHECKING, Any
 
 from outpace._dataclass import dataclass
 from outpace.capture import frames
+from outpace.frameworks.keras import layers_of
 from outpace.pyscope.names import assigned_names
 from outpace.tune.loop.frozen import frozen
 from outpace.tune.loop.step import users_frame
-from outpace.tune.program.state import layers_of
 
 if TYPE_CHECKING:
     from outpace.tune.loop.statement import Statement

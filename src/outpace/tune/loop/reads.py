@@ -5,7 +5,7 @@ from __future__ import annotations
 import weakref
 from typing import Any
 
-from outpace.capture.iterators import iterator_class
+from outpace.frameworks.tensorflow import ITERATOR_CLASS, READ_DATASET
 from outpace.tune.data.tree import describe
 
 
@@ -23,7 +23,7 @@ class Reads:
         """Whether an iterator reads the training's data set, or one that the loop has made anew in
         the same way.
         """
-        dataset = getattr(iterator, "_dataset", None)
+        dataset = READ_DATASET.of(iterator)
         if dataset is None or dataset is self.dataset:
             return dataset is not None
         return self._shape(dataset) == self._known
@@ -35,9 +35,9 @@ class Reads:
 
     def look_at(self, arguments: tuple[Any, ...]) -> None:
         """See whether the function of the steps is given an iterator, which it reads itself."""
-        owned = iterator_class()
+        owned = ITERATOR_CLASS.value
         for each in arguments:
-            dataset = getattr(each, "_dataset", None) if owned is not None and isinstance(each, owned) else None
+            dataset = READ_DATASET.of(each) if owned is not None and isinstance(each, owned) else None
             if dataset is not None:
                 self.dataset, self._known = dataset, shape_of(dataset)
 

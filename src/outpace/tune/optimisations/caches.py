@@ -8,6 +8,7 @@ from typing import Any
 from weakref import WeakKeyDictionary
 
 from outpace._memory import free_memory
+from outpace.frameworks.tensorflow import MAP_FUNCTION
 from outpace.model.errors import RebuildError
 from outpace.model.units import Unit, humanize
 from outpace.tune.data import caching, size
@@ -186,8 +187,8 @@ def _plan(pipeline: Pipeline, stage: Stage) -> tuple[caching.Place, Split]:
     if stopped is not None:
         raise RebuildError(f"{stopped.title} may stop before the cache is whole.")
     place = caching.place_behind(stage, one_to_one=True)
-    evidence.see(stage.dataset._map_func, caching.to_cache(place))
-    return place, split(stage.dataset._map_func)
+    evidence.see(MAP_FUNCTION.of(stage.dataset), caching.to_cache(place))
+    return place, split(MAP_FUNCTION.of(stage.dataset))
 
 
 OPTIMISATIONS = (Cache(), CacheAnyOrder(), SplitMap())

@@ -7,6 +7,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
+from outpace.frameworks.keras import layers_of
 from outpace.tune.optimisations.knob import Knob
 from outpace.tune.optimisations.optimisation import Answer, Applies, NotApplicable
 from outpace.tune.risk import Risk
@@ -59,7 +60,7 @@ class JitCompile(Knob):
             return NotApplicable("the model runs eagerly, and XLA compiles graphs")
         if not self.wanted(program):
             return _applies(program, "Keras has chosen XLA, which is not always faster", Risk.REORDERED)
-        unsupported = [layer.name for layer in model._flatten_layers() if not getattr(layer, "supports_jit", True)]
+        unsupported = [layer.name for layer in (model, *layers_of(model)) if not getattr(layer, "supports_jit", True)]
         if unsupported:
             return NotApplicable(f"the layer {unsupported[0]} does not support XLA")
         return _applies(program, "the step runs without XLA, which may fuse its operations", Risk.REORDERED)

@@ -8,8 +8,9 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from outpace._dataclass import dataclass
+from outpace.frameworks.keras import LOSS_METRICS, READERS, layers_of
+from outpace.frameworks.tensorflow import MAP_FUNCTION
 from outpace.tune.data.tree import Pipeline, describe
-from outpace.tune.program.state import layers_of
 from outpace.tune.purity.traced import called, nodes_of
 
 if TYPE_CHECKING:
@@ -119,7 +120,7 @@ def _idle_bias(layer: Any) -> bool:
     linear = getattr(getattr(layer, "activation", None), "__name__", "") == "linear"
     if not (linear and getattr(layer, "use_bias", False)) or getattr(layer, "bias_regularizer", None) is not None:
         return False
-    readers = [node.operation for node in layer._outbound_nodes]
+    readers = [node.operation for node in READERS.of(layer)]
     axis = 1 if _channels_first(layer) else -1
     return bool(readers) and all(
         type(norm).__name__ == "BatchNormalization" and norm.trainable and norm.axis == axis for norm in readers
@@ -128,14 +129,14 @@ def _idle_bias(layer: Any) -> bool:
 
 def _metrics(model: Any) -> tuple[str, ...]:
     """Metrics that each step updates, besides the mean of the loss."""
-    means = {id(metric) for metric in (getattr(model, "_loss_tracker", None), getattr(model, "_compile_loss", None))}
+    means = {id(name.of(model)) for name in LOSS_METRICS}
     found = [inner for metric in model.metrics for inner in getattr(metric, "metrics", None) or (metric,)]
     return tuple(type(metric).__name__ for metric in found if id(metric) not in means and metric.name != "loss")
 
 
 def _with_input(facts: Facts, pipeline: Pipeline) -> Facts:
     stages = pipeline.stages()
-    maps = [(stage, wrapper) for stage in stages if (wrapper := getattr(stage.dataset, "_map_func", None)) is not None]
+    maps = [(stage, wrapper) for stage in stages if (wrapper := MAP_FUNCTION.of(stage.dataset)) is not None]
     waits = (stage for stage in stages if "num_parallel_calls" in stage.arguments and pipeline.keeps_order)
     return replace(
         facts,

@@ -9,6 +9,7 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
 from outpace.capture.frames import is_keras_code
+from outpace.frameworks.tensorflow import JIT_COMPILE
 from outpace.tune.loop.later import AT_ONCE
 from outpace.tune.loop.models import CALL, PREDICT
 from outpace.tune.optimisations.advice import listed
@@ -96,7 +97,7 @@ class LoopXla(LoopKnob):
         loop = program.loop
         if loop is None or not loop.compilable:
             return NotApplicable("the step calls no tf.function, and XLA compiles graphs")
-        if all(getattr(function, "_jit_compile", None) for function in loop.compilable):
+        if all(JIT_COMPILE.of(function) for function in loop.compilable):
             return NotApplicable("the functions of the step are compiled by XLA already")
         return Applies("the step runs without XLA, which may fuse its operations", Risk.REORDERED)
 

@@ -13,6 +13,7 @@ import libcst as cst
 
 from outpace.capture.frames import CallSite
 from outpace.capture.pipeline import READERS, SOURCES, PipelineRecorder
+from outpace.frameworks.tensorflow import MAP_FUNCTION
 from outpace.store.record import PipelineStage
 from outpace.tune.data.tree import Pipeline
 from outpace.tune.optimisations.optimisation import Patch
@@ -50,7 +51,7 @@ class Editor:
             if stage.id not in own:
                 own[stage.id] = stage
                 todo += [*stage.inputs, *stage.inner]
-        maps = {s.record.id: s.dataset._map_func for s in pipeline.spine() if s.record is not None and s.op == "map"}
+        maps = {s.record.id: MAP_FUNCTION.of(s.dataset) for s in pipeline.spine() if s.record is not None and s.op == "map"}
         return cls(tuple(own.values()), maps, called)
 
     def file(self, path: str) -> SourceFile:

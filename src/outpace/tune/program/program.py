@@ -17,6 +17,7 @@ from outpace._dataclass import dataclass
 from outpace.capture import frames
 from outpace.capture.frameworks import keras_backend
 from outpace.capture.steps_keras import is_keras_2, steps_per_execution
+from outpace.frameworks.keras import STRATEGY
 from outpace.tune.program.source import Source
 
 if TYPE_CHECKING:
@@ -136,6 +137,6 @@ def _step_alone(model: Any) -> str:
         return "This fit is Keras 2's: its step is not tuned, its input is."
     if keras_backend() != "tensorflow":
         return f"Keras trains with {keras_backend()} here: Outpace tunes steps of TensorFlow, and the input of any other."
-    if getattr(model, "_distribute_strategy", None) is not None:
+    if STRATEGY.of(model) is not None:
         return "The model was made under tf.distribute: its step is not tuned, its input is."
     return ""

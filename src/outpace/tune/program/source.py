@@ -9,6 +9,7 @@ import warnings
 from collections.abc import Mapping
 from typing import Any
 
+from outpace.frameworks.keras import EPOCH_ITERATOR, SPLIT_VALIDATION
 from outpace.model.errors import UsageError
 from outpace.tune.reason import reason_of
 
@@ -71,16 +72,13 @@ class Source:
 
     def _adapter(self) -> Any:
         """Keras' adapter, as `fit` makes it."""
-        from keras.src.trainers.data_adapters.array_slicing import train_validation_split
-        from keras.src.trainers.epoch_iterator import EpochIterator
-
         given = self._arguments
         x, y, weights = self._x, given.get("y"), given.get("sample_weight")
         if given.get("validation_split") and given.get("validation_data") is None:
-            (x, y, weights), _ = train_validation_split((x, y, weights), validation_split=given["validation_split"])
+            (x, y, weights), _ = SPLIT_VALIDATION.value((x, y, weights), validation_split=given["validation_split"])
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # fit says them again
-            return EpochIterator(
+            return EPOCH_ITERATOR.value(
                 x=x,
                 y=y,
                 sample_weight=weights,

@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, Protocol
 from weakref import WeakKeyDictionary
 
+from outpace.frameworks.tensorflow import PYTHON_FUNCTIONS, RERANDOMIZE, SEEDS
 from outpace.model.errors import RebuildError
 from outpace.tune.purity import traced
 from outpace.tune.purity.traced import FunctionFacts, PythonCall
@@ -94,9 +95,7 @@ def _twice(tokens: set[str], ran: set[str], other: set[str]) -> Iterator[None]:
     """Meanwhile TensorFlow calls these Python functions twice; notes which `ran`, and of which the
     second call gave an `other` value.
     """
-    from tensorflow.python.ops import script_ops
-
-    kind: Any = type(script_ops._py_funcs)
+    kind: Any = type(PYTHON_FUNCTIONS.value)
     plain = kind.__call__
 
     def call(registry: Any, token: str, *args: Any) -> Any:
@@ -248,15 +247,9 @@ def settled(node: Any, op: str | None, found: tuple[FunctionFacts, ...]) -> bool
     """
     if op is None:
         return False
-    if op == "random" and getattr(node, "_rerandomize", None):
-        return False
-    if type(node).__name__ == "_RandomDataset" and not any(_seeds(node)):
+    if op == "random" and (RERANDOMIZE.of(node) or not any(plain(seed.of(node)) for seed in SEEDS)):
         return False
     return all(facts.repeatable for facts in found)
-
-
-def _seeds(node: Any) -> tuple[int, int]:
-    return plain(getattr(node, "_seed", 0)) or 0, plain(getattr(node, "_seed2", 0)) or 0
 
 
 def plain(value: Any) -> Any:

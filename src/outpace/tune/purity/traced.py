@@ -17,6 +17,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from outpace.capture import stateful
+from outpace.frameworks import tensorflow
 
 # Declared stateful, yet the same answer for the same argument: files are taken not to change while
 # a training runs, a failed assertion fails wherever it stands, and a table's state is named where
@@ -24,7 +25,6 @@ from outpace.capture import stateful
 REPEATABLE = frozenset({
     "ReadFile", "Assert", "CheckNumerics", "CheckNumericsV2", "Placeholder", "Arg", "_Arg", "_Retval", "LookupTableFindV2", "LookupTableSizeV2",
 })  # fmt: skip
-_TENSORFLOW = "/tensorflow/python/"
 _CALLS = re.compile(r"^(Stateless|Stateful)?(If|While|Case|PartitionedCall|Map)$")
 RANDOM = re.compile(
     r"Random|Multinomial|Rng|StatefulUniform|StatefulStandardNormal|StatefulTruncatedNormal|Gamma$|SampleDistorted"
@@ -115,11 +115,9 @@ def nodes_of(wrapper: Any) -> Iterator[Any]:
 
 def user_function(wrapper: Any) -> Any:
     """The user's own function, behind the closures that TensorFlow puts around it."""
-    from tensorflow.python.util import tf_decorator
-
-    function = tf_decorator.unwrap(getattr(wrapper, "_func", None))[1]
+    function = tensorflow.UNWRAP.value(tensorflow.WRAPPED_FUNCTION.of(wrapper))[1]
     code = getattr(getattr(function, "__code__", None), "co_filename", "")
-    if _TENSORFLOW in code:
+    if tensorflow.FOLDER in code:
         for cell in getattr(function, "__closure__", None) or ():
             inner = getattr(cell, "cell_contents", None)
             if inspect.isfunction(inner):
@@ -132,7 +130,7 @@ def _source(function: Any) -> tuple[str | None, int | None]:
     can change it there.
     """
     code = getattr(function, "__code__", None)
-    if code is None or _TENSORFLOW in code.co_filename:
+    if code is None or tensorflow.FOLDER in code.co_filename:
         return None, None
     return code.co_filename, code.co_firstlineno
 
@@ -143,9 +141,7 @@ def impure_type(kind: str) -> bool:
         return True
     if kind in REPEATABLE:
         return False
-    from tensorflow.python.framework import op_def_registry
-
-    definition = op_def_registry.get(kind)
+    definition = tensorflow.OP_DEFINITION.value(kind)
     return definition is None or bool(definition.is_stateful)
 
 
@@ -180,7 +176,6 @@ def called(node: Any) -> list[str]:
 
 
 PYTHON_OPS = frozenset({"PyFunc", "EagerPyFunc", "PyFuncStateless"})
-_TENSORFLOW = "/tensorflow/python/"
 
 
 @dataclass(frozen=True)
@@ -215,20 +210,15 @@ def generator_of(function: Any) -> Any:
     """
     cells = (cell.cell_contents for cell in getattr(function, "__closure__", None) or ())
     for holder in (getattr(function, "__self__", None), *cells):
-        if type(holder).__name__ == "_GeneratorState":
-            return getattr(holder, "_generator", None)
+        if type(holder).__name__ == tensorflow.GENERATOR_CLASS.name:
+            return tensorflow.GENERATOR.of(holder)
     return None
 
 
 def _registered(token: str) -> Any:
     """The user's function behind a token; None where the registry does not know it."""
-    try:
-        from tensorflow.python.ops import script_ops
-
-        found = script_ops._py_funcs.get(token)
-    except Exception:
-        return None
-    return _unwrapped(getattr(found, "_func", found))
+    found = tensorflow.PYTHON_FUNCTIONS.value.get(token) if tensorflow.PYTHON_FUNCTIONS.value is not None else None
+    return _unwrapped(tensorflow.WRAPPED_FUNCTION.of(found, found))
 
 
 def _unwrapped(function: Any) -> Any:
@@ -237,7 +227,7 @@ def _unwrapped(function: Any) -> Any:
     """
     for _ in range(4):
         code = getattr(function, "__code__", None)
-        if code is None or _TENSORFLOW not in code.co_filename:
+        if code is None or tensorflow.FOLDER not in code.co_filename:
             return function
         cells = dict(zip(code.co_freevars, function.__closure__ or (), strict=True))
         inner = next((cells[name] for name in ("func", "original_func", "f") if name in cells), None)
@@ -262,17 +252,14 @@ def constant_tables(wrapper: Any) -> frozenset[int]:
 
 def _types(wrapper: Any) -> set[tuple[Any, Any]]:
     """The (key, value) types of the function's look-ups, in it and in functions that it calls."""
-    definition = wrapper.function.graph.as_graph_def()
-    nodes = [*definition.node, *(node for function in definition.library.function for node in function.node_def)]
-    return {(node.attr["Tin"].type, node.attr["Tout"].type) for node in nodes if node.op == "LookupTableFindV2"}
+    return {(node.attr["Tin"].type, node.attr["Tout"].type) for node in nodes_of(wrapper) if node.op == "LookupTableFindV2"}
 
 
 def _refuses(handle: Any, keys: Any, entries: Any) -> bool:
     import tensorflow as tf
-    from tensorflow.python.ops import gen_lookup_ops
 
     try:
-        gen_lookup_ops.lookup_table_insert_v2(handle, _none(tf, keys), _none(tf, entries))
+        tensorflow.INSERT_INTO_TABLE.value(handle, _none(tf, keys), _none(tf, entries))
     except tf.errors.UnimplementedError:
         return True
     except Exception:  # a variable, or a table of other types or shapes

@@ -16,7 +16,8 @@ from collections.abc import Callable, Mapping
 from types import FrameType, ModuleType
 from typing import Any
 
-from outpace.capture.frames import AUTOGRAPH_PREFIX, find_mapped_call_site
+from outpace.capture.frames import find_mapped_call_site
+from outpace.frameworks.tensorflow import AUTOGRAPH_FILE, GET_SEED
 
 SEED = 20_011
 
@@ -54,15 +55,14 @@ class Chance:
     def on_tensorflow(self, tf: ModuleType) -> None:
         """Its global seed, and a seed for each place that gives none."""
         tf.random.set_seed(SEED)
-        found: Any = sys.modules.get("tensorflow.python.framework.random_seed")
-        plain = getattr(found, "get_seed", None)
+        plain = GET_SEED.value
         if plain is None:
             return
 
         def get_seed(op_seed: int | None) -> Any:
             return plain(self.seed() % 2**31 if op_seed is None else op_seed)
 
-        found.get_seed = get_seed
+        GET_SEED.replace(get_seed)
         from outpace.tune.same.chance_tf import Hashed
 
         self._hashed = Hashed(
@@ -90,7 +90,7 @@ class Chance:
     def _place(self, frame: FrameType | None) -> tuple[str, int]:
         while frame is not None:
             file, line = frame.f_code.co_filename, frame.f_lineno
-            if AUTOGRAPH_PREFIX in file and (place := find_mapped_call_site(None)) is not None:
+            if AUTOGRAPH_FILE in file and (place := find_mapped_call_site(None)) is not None:
                 file, line = place.file, place.line
             if self._users(file):
                 return os.path.basename(file), self._lines.get(os.path.realpath(file), {}).get(line, line)

@@ -22,24 +22,10 @@ from collections.abc import Callable
 from types import FrameType
 from typing import Any
 
-_MODULES = ("tensorflow.python.ops.stateless_random_ops", "tensorflow.python.ops.random_ops")
-_STATELESS = {
-    "stateless_random_uniform": "uniform",
-    "stateless_random_normal": "normal",
-    "stateless_truncated_normal": "truncated",
-}
-_STATEFUL = {"random_uniform": "uniform", "random_normal": "normal", "truncated_normal": "truncated"}
-_TWINS = {
-    "random_poisson_v2": "stateless_random_poisson",
-    "random_gamma": "stateless_random_gamma",
-    "categorical": "stateless_categorical",
-    "random_shuffle": "stateless_shuffle",
-}  # ops that draw by a state, and those that draw by a seed which they are given
-_GOLDEN, _FIRST, _SECOND = (
-    0x9E3779B9,
-    0x7FEB352D,
-    0x846CA68B,
-)  # the last two: an avalanche of 32 bits found by search (C. Wellons 2018)
+from outpace.frameworks import tensorflow
+
+# The last two: an avalanche of 32 bits found by search (C. Wellons 2018).
+_GOLDEN, _FIRST, _SECOND = 0x9E3779B9, 0x7FEB352D, 0x846CA68B
 
 
 class Hashed:
@@ -65,18 +51,16 @@ class Hashed:
     def install(self, seed: int) -> None:
         """Under all names that a function has. seed: of the keys of a pipeline's elements."""
         self._tf.data.Dataset.map = self._keyed(self._tf.data.Dataset.map, seed)
-        for module, names in zip(_MODULES, (_STATELESS, _STATEFUL), strict=True):
-            owner = sys.modules.get(module)
-            for name, kind in names.items():
-                plain = getattr(owner, name, None)
-                if plain is not None:
-                    self._replace(plain, self._stateless(kind) if names is _STATELESS else self._stateful(plain, kind))
+        for kind, name in tensorflow.STATELESS_RANDOM.items():
+            if name.value is not None:
+                self._replace(name.value, self._stateless(kind))
+        for kind, name in tensorflow.STATEFUL_RANDOM.items():
+            if name.value is not None:
+                self._replace(name.value, self._stateful(name.value, kind))
         self._replace(self._tf.random.set_seed, self._seeding(self._tf.random.set_seed))
-        stateless, stateful = (sys.modules.get(module) for module in _MODULES)
-        for name, other in _TWINS.items():
-            plain, twin = getattr(stateful, name, None), getattr(stateless, other, None)
-            if plain is not None and twin is not None:
-                self._replace(plain, self._by_twin(plain, twin))
+        for name, twin in tensorflow.RANDOM_TWINS:
+            if name.value is not None and twin.value is not None:
+                self._replace(name.value, self._by_twin(name.value, twin.value))
 
     def _seeding(self, plain: Callable[[Any], None]) -> Callable[[Any], None]:
         """What TensorFlow makes of a seed: ops that run by themselves begin anew, by it; a graph
@@ -102,9 +86,9 @@ class Hashed:
 
         @functools.wraps(plain)
         def map_(this: Any, map_func: Any, *args: Any, **kwargs: Any) -> Any:
-            status = sys.modules["tensorflow.python.autograph.core.ag_ctx"].control_status_ctx()
+            status = tensorflow.CONVERSION_STATUS.value()
             plainly = getattr(map_func, "python_function", map_func)  # in the pipeline's own graph, where the key is
-            users = sys.modules["tensorflow.python.autograph.impl.api"].tf_convert(plainly, status)
+            users = tensorflow.CONVERT.value(plainly, status)
 
             @functools.wraps(map_func, updated=())
             def function(element: Any, key: Any) -> Any:
@@ -122,9 +106,8 @@ class Hashed:
 
     def _replace(self, plain: Any, ours: Any) -> None:
         made = functools.wraps(plain)(ours)
-        for module in [
-            each for name, each in list(sys.modules.items()) if name.startswith(("tensorflow", "keras", "tf_keras"))
-        ]:
+        frameworks = [each for name, each in list(sys.modules.items()) if name.startswith(("tensorflow", "keras", "tf_keras"))]
+        for module in frameworks:
             for name, value in list(vars(module).items()):
                 if value is plain:
                     setattr(module, name, made)
@@ -293,8 +276,7 @@ def pipeline_of(tf: Any) -> Any:
     and in a `tf.function` that it calls, which other callers share.
     """
     graph: Any = tf.compat.v1.get_default_graph() if not tf.executing_eagerly() else None
-    while (
-        graph is not None and type(graph).__name__ != "FuncGraph"
-    ):  # the branches and bodies of control flow are of classes of their own
+    # The branches and bodies of control flow are of classes of their own.
+    while graph is not None and type(graph) is not tensorflow.GRAPH_CLASS.value:
         graph = getattr(graph, "outer_graph", None)
     return graph if "Dataset_" in str(getattr(graph, "name", "")) else None

@@ -19,8 +19,12 @@ from typing import Any
 import numpy as np
 
 from outpace.capture.stacks import owner_of
+from outpace.frameworks.jax import JAXPR_TRACE, SET_TRACE, TRACE_TO_JAXPR
+from outpace.frameworks.keras import LAYERS
+from outpace.frameworks.private import PrivateName
+from outpace.frameworks.tensorflow import TRACE_GRAPH
 from outpace.tune.same.reads import Read, reads_of
-from outpace.tune.same.state import Reader, array_of, empty, quiet
+from outpace.tune.same.state import Reader, array_of, empty, is_filled, quiet
 from outpace.tune.same.stores import Kept
 
 MOST_LEAVES = 2000  # of a value that is read as a whole
@@ -73,11 +77,9 @@ class Frozen:
 
     def on_jax(self, jax: ModuleType) -> None:
         """Of all that JAX makes an expression of."""
-        core, partial_eval = (sys.modules[f"jax._src.{name}"] for name in ("core", "interpreters.partial_eval"))
-        kind: Any = partial_eval.DynamicJaxprTrace
-        plain: Any = getattr(core, "set_current_trace", None)
-        if plain is None:  # before JAX 0.4.36
-            self._around(partial_eval, "trace_to_jaxpr_dynamic")
+        kind, plain = JAXPR_TRACE.value, SET_TRACE.value
+        if plain is None:
+            self._around(TRACE_TO_JAXPR)
             return
 
         @contextlib.contextmanager
@@ -88,20 +90,20 @@ class Frozen:
             ):
                 yield found
 
-        core.set_current_trace = set_current_trace  # type: ignore[attr-defined]  # this process does nothing else
+        SET_TRACE.replace(set_current_trace)
 
     def on_tensorflow(self, tf: ModuleType) -> None:
         """Of all that TensorFlow makes a graph of."""
-        self._around(sys.modules["tensorflow.python.framework.func_graph"], "func_graph_from_py_func")
+        self._around(TRACE_GRAPH)
 
-    def _around(self, owner: Any, name: str) -> None:
-        plain = getattr(owner, name)
+    def _around(self, name: PrivateName) -> None:
+        plain = name.value
 
         def watched(*args: Any, **kwargs: Any) -> Any:
             with self.watching():
                 return plain(*args, **kwargs)
 
-        setattr(owner, name, watched)
+        name.replace(watched)
 
     def on_files(self) -> None:
         """Of all files that a trace reads."""
@@ -191,7 +193,7 @@ class Frozen:
                 self._functions[code] = [each for each in gc.get_referrers(code) if isinstance(each, FunctionType)]
             for function in self._functions.get(code, ()):
                 cells = function.__closure__ or ()
-                if all(not _filled(cell) or cell.cell_contents is value for cell, value in zip(cells, held, strict=True)):
+                if all(not is_filled(cell) or cell.cell_contents is value for cell, value in zip(cells, held, strict=True)):
                     return dict(zip(code.co_freevars, cells, strict=True))
         return {}
 
@@ -250,7 +252,7 @@ class Frozen:
         if _framework(value):  # what its libraries' functions read of it beside its variables
             held = getattr(value, "__dict__", {})
             plain = [(f".{key}", each) for key, each in list(held.items()) if isinstance(each, _PLAIN)]
-            return [*plain, *((f"[{at}]", each) for at, each in enumerate(held.get("_layers") or ()))]
+            return [*plain, *((f"[{at}]", each) for at, each in enumerate(held.get(LAYERS.name) or ()))]
         try:
             return list(self._reader.parts(value))
         except Exception:  # whatever an object of the user's raises when it is looked at
@@ -328,10 +330,3 @@ def _fixed(held: Any) -> bool:
 def _given(code: CodeType) -> int:
     """How many of a function's first variables are parameters."""
     return code.co_argcount + code.co_kwonlyargcount + bool(code.co_flags & 4) + bool(code.co_flags & 8)
-
-
-def _filled(cell: Any) -> bool:
-    try:
-        return cell.cell_contents is not None
-    except ValueError:
-        return False

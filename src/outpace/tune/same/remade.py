@@ -28,6 +28,8 @@ import numpy as np
 
 from outpace._dataclass import dataclass
 from outpace.capture.frames import is_user_file
+from outpace.frameworks.jax import JAXPR_TRACER
+from outpace.frameworks.tensorflow import CONCRETE_FUNCTIONS, MAP_FUNCTION, WRAPPED_FUNCTION, function_class, inputs_of
 from outpace.tune.same.state import Reader
 
 DEEPEST = 4  # functions of a graph inside of each other
@@ -100,7 +102,7 @@ class Remade:
     def on_jax(self, jax: ModuleType) -> None:
         """Of functions that JAX compiles."""
         plain = jax.jit
-        tracer = jax.interpreters.partial_eval.DynamicJaxprTracer
+        tracer = JAXPR_TRACER.value
 
         def traces(args: Any, kwargs: Any) -> bool:
             return any(isinstance(each, tracer) for each in jax.tree.leaves((args, kwargs)))
@@ -150,7 +152,7 @@ class Remade:
             self._caches.append((_Examples if self.any_order else _Elements)(tf, data))
             return cache(self._caches[-1].noted(), *args, **kwargs)
 
-        self._on_functions(tf, type(function(lambda: None)))
+        self._on_functions(tf, function_class(tf))
         tf.function, tf.data.Dataset.cache = compiled, cached  # type: ignore[attr-defined]  # this process does nothing else
 
     def _on_functions(self, tf: Any, kind: Any) -> None:
@@ -463,7 +465,7 @@ def _said_of(made: Any) -> Any:
 
 def _traces(function: Any) -> list[Any]:
     """For what a function of TensorFlow's was traced so far."""
-    return list(getattr(function, "_list_all_concrete_functions", list)())
+    return list(CONCRETE_FUNCTIONS.of(function, list)())
 
 
 def _graph(function: Any, args: Any, kwargs: Any) -> Any:
@@ -510,6 +512,6 @@ def _named(what: Any) -> str:
     """A function by its name, a data set by what it is made of."""
     if callable(what):
         return str(getattr(what, "__qualname__", type(what).__name__))
-    function = getattr(getattr(what, "_map_func", None), "_func", None)
-    inputs = ",".join(map(_named, what._inputs())) if hasattr(what, "_inputs") else ""
+    function = WRAPPED_FUNCTION.of(MAP_FUNCTION.of(what))
+    inputs = ",".join(map(_named, inputs_of(what)))
     return f"{type(what).__name__}:{getattr(function, '__qualname__', '')}({inputs})"

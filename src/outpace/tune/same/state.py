@@ -219,7 +219,7 @@ class Reader:
             yield from ((f".<default {name}>", each) for name, each in (value.__kwdefaults__ or {}).items())
             yield from ((f".{key}", each) for key, each in list(vars(value).items()) if key != "__wrapped__")
         elif wrapped is None:  # a library's decorator: what it closes over may be the user's
-            held = (cell.cell_contents for cell in value.__closure__ or () if _filled(cell))
+            held = (cell.cell_contents for cell in value.__closure__ or () if is_filled(cell))
             yield from ((f"<{at}>", each) for at, each in enumerate(held) if self._is_users(each))
         if wrapped is not None:
             yield "", wrapped
@@ -333,7 +333,8 @@ def _plain(key: Any) -> bool:
     return isinstance(key, (str, int, float, bool, bytes, type(None), Enum))
 
 
-def _filled(cell: types.CellType) -> bool:
+def is_filled(cell: types.CellType) -> bool:
+    """Whether a cell of a closure has a value that is not None."""
     try:
         return cell.cell_contents is not None
     except ValueError:

@@ -26,6 +26,7 @@ from outpace.capture.process_exit import end_process, exit_code
 from outpace.capture.script import hide_own_frames, run_as_main
 from outpace.capture.steps_keras import KerasSteps, wrap_method
 from outpace.capture.steps_tf import LoopSteps, hook_marks
+from outpace.frameworks.tensorflow import BATCH_SIZE, inputs_of, op_of
 from outpace.model.input_files import SCRIPT, read_file
 from outpace.tune import guard
 from outpace.tune.starts.imports import script_begins
@@ -182,12 +183,12 @@ def _of_dataset(dataset: Any) -> float | None:
         return float(sizes.pop())
     node: Any = dataset
     for _ in range(64):
-        size = getattr(node, "_batch_size", None)
+        size = BATCH_SIZE.of(node)
         if size is not None:
             value = tf.get_static_value(size)
             return None if value is None else float(value)
-        inputs: Any = node._inputs() if hasattr(node, "_inputs") else ()
-        if len(inputs) != 1 or type(node).__name__ in ("_UnbatchDataset", "_FlatMapDataset", "_InterleaveDataset"):
+        inputs = inputs_of(node)
+        if len(inputs) != 1 or op_of(node) in ("unbatch", "flat_map", "interleave"):
             return None
         node = inputs[0]
     return None

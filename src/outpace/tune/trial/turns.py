@@ -17,7 +17,6 @@ import glob
 import math
 import os
 import re
-import sys
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from multiprocessing.connection import Connection
@@ -29,6 +28,7 @@ from outpace.capture.process_exit import remove_graph_sources
 from outpace.capture.profilers import framework_versions
 from outpace.capture.session import CaptureSession
 from outpace.capture.window import StepCandidate, StepWindow, format_candidate
+from outpace.frameworks.tensorflow import HAS_ONEDNN, START_CONTEXT
 
 PREFIXES = ("TF_", "XLA_", "OMP_", "KMP_", "LD_PRELOAD")
 _TASKS = "/proc/self/task"
@@ -51,18 +51,17 @@ class Observer:
         when it is first used.
         """
         self._tf = tf
-        kind: Any = getattr(sys.modules.get("tensorflow.python.eager.context"), "Context", None)
-        original: Callable[[Any], None] | None = getattr(kind, "ensure_initialized", None)
+        original: Callable[[Any], None] | None = START_CONTEXT.value
         if original is None:  # a TensorFlow that starts in another way: then nothing is proven
             return
 
         def ensure_initialized(context: Any) -> None:
-            kind.ensure_initialized = original
+            START_CONTEXT.replace(original)
             before = set(_threads())
             original(context)
             self._started = sum(task not in before for task in _threads())
 
-        kind.ensure_initialized = ensure_initialized
+        START_CONTEXT.replace(ensure_initialized)
 
     def facts(self) -> dict[str, Any]:
         """Everything that was seen: the fields of
@@ -106,9 +105,7 @@ def _onednn() -> bool | None:
     """Whether TensorFlow's kernels of oneDNN are on, as its core says; None where it cannot be
     asked.
     """
-    module: Any = sys.modules.get("tensorflow.python.util._pywrap_util_port")
-    asked = getattr(module, "IsMklEnabled", None)
-    return bool(asked()) if asked is not None else None
+    return bool(HAS_ONEDNN.value()) if HAS_ONEDNN.value is not None else None
 
 
 def _allocators() -> tuple[str, ...]:
