@@ -7,8 +7,8 @@ from rich.cells import cell_len
 
 from outpace.model import Chart, ChartKind, Field, Report, Table, Unit
 from outpace.report import terminal
-from outpace.report.terminal_cells import truncate, wrap_cells
 from outpace.report.terminal_bar import split_cells
+from outpace.report.terminal_cells import truncate, wrap_cells
 from outpace.report.terminal_charts import render_chart
 from outpace.report.terminal_grid import TextColumn, layout_grid, layout_rows
 from tests.unit.report.report_samples import hostile, realistic
