@@ -270,14 +270,15 @@ def stored(path: str | os.PathLike[str], tools: Sequence[str] | None = None) -> 
 
 
 def load(tools: Sequence[str] | None, renderer: str) -> None:
-    """Import the modules that a report needs: the renderer's, and those of all tools, because each
-    tool can change the findings. Raises UsageError where `tools` names an unknown tool.
+    """Import the modules that every report needs: the renderer's, and those that each tool asks
+    first, because each tool can change the findings. Raises UsageError where `tools` names an
+    unknown tool.
     """
     for tool in tools or ():
         require_tool(tool)  # an unknown tool must be an error before any work is done
     importlib.import_module(f"outpace.report.{renderer}")
     for each in discover_tools():
-        each.load()
+        each.load_first()
 
 
 def tools() -> tuple[Tool, ...]:

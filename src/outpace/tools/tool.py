@@ -23,6 +23,8 @@ class Tool:
     title: heading of the tool's page
     question: the question that the page answers
     order: place in a report, smaller first
+    has_availability: whether the folder has a module `availability`, whose `find_obstacle(run)`
+        says first why there is no page; the page is then imported only where there is one
     of_models: whether the tool can also analyse a Keras model alone (`outpace.<id>(model)`)
     aliases: names of the tool in TensorBoard and XProf, accepted wherever a tool is asked for
 
@@ -37,6 +39,7 @@ class Tool:
     title: str
     question: str
     order: int
+    has_availability: bool = False
     of_models: bool = False
     aliases: tuple[str, ...] = ()
 
@@ -61,7 +64,8 @@ class Tool:
 
     def analyse(self, run: Run, **options: Any) -> Page:
         """Return the tool's page about a run."""
-        return cast("Page", self.load().analyse(run, **options))
+        obstacle = self._load("availability").find_obstacle(run) if self.has_availability else None
+        return self.page(unavailable=obstacle) if obstacle else cast("Page", self.load().analyse(run, **options))
 
     def of_model(self, model: Any, **options: Any) -> Page:
         """Return the tool's page about a Keras model; only for tools with `of_models`."""
@@ -69,4 +73,11 @@ class Tool:
 
     def load(self) -> Any:
         """Import and return the tool's `page` module; the import is what takes time."""
-        return importlib.import_module(f"{self.package}.page")
+        return self._load("page")
+
+    def load_first(self) -> Any:
+        """Import and return the module that is asked first about a run."""
+        return self._load("availability" if self.has_availability else "page")
+
+    def _load(self, module: str) -> Any:
+        return importlib.import_module(f"{self.package}.{module}")

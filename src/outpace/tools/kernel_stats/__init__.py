@@ -9,4 +9,5 @@ TOOL = Tool(
     title="GPU kernels",
     question="Which GPU kernels take the time, which op launched them, and why is the GPU idle?",
     order=45,
+    has_availability=True,
 )

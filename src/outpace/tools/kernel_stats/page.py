@@ -16,7 +16,6 @@ from outpace.model import (
     Page,
     Table,
     TableView,
-    Unavailable,
     Unit,
     select_nonempty,
 )
@@ -44,24 +43,12 @@ _TUNING = (
     "XLA times kernels that it may choose from while it compiles, and compares their results: no work of the training, and in no table above. "
     "jax.config.update('jax_compilation_cache_dir', ...) keeps its choices."
 )
-_NO_DEVICE = Unavailable(
-    "the profile holds no events of a GPU",
-    "Train on a GPU that TensorFlow lists (tf.config.list_physical_devices('GPU')) or JAX (jax.devices()), and capture again. If it was "
-    "there, the profiler could not reach CUPTI: put libcupti on the library path, or allow it (NVreg_RestrictProfilingToAdminUsers=0).",
-)
-_NO_KERNEL = Unavailable(
-    "the profile has device events, but none of them is a GPU kernel",
-    "For a TPU the op statistics say where its time goes. On a GPU, capture while training runs, with device tracing on "
-    "(device_tracer_level=1, the default).",
-)
 
 
 def analyse(run: Run) -> Page:
     """Return the page of a run."""
     found = [device for timeline in run.hosts for device in find_devices(timeline)]
     table = compute_kernels(found)
-    if len(table) == 0:
-        return TOOL.page(unavailable=_NO_KERNEL if run.has_device else _NO_DEVICE)
     gaps = [find_idle_gaps(device) for device in found if len(device.kernel_rows)]
     by_device, causes, moved = compute_devices(gaps), compute_idle_causes(gaps), compute_copies(found)
     part, tree = compute_kernel_shares(table), compute_kernel_tree(table)

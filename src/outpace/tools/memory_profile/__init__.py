@@ -9,5 +9,6 @@ TOOL = Tool(
     title="Memory profile",
     question="How much memory is in use, what holds it at the peak, does it grow, and what still fits?",
     order=50,
+    has_availability=True,
     aliases=("memory_viewer",),
 )

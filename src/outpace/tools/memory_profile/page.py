@@ -18,7 +18,6 @@ from outpace.model import (
     Section,
     Table,
     TableView,
-    Unavailable,
     Unit,
     humanize,
     select_nonempty,
@@ -39,12 +38,6 @@ from outpace.tools.memory_profile.compute import (
 from outpace.tools.memory_profile.growth import compute_growth, compute_step_ends, compute_unfreed
 from outpace.tools.memory_profile.memory_log import MemoryLog, build_memory_logs
 
-_REMEDY = (
-    "Capture with host tracer level 2 or more (the default of 'outpace profile') while the program allocates: TensorFlow's GPU and CPU "
-    "allocators and JAX on GPU and TPU record every allocation. JAX on a CPU records none; jax.profiler.save_device_memory_profile does."
-)
-_NONE = Unavailable("no memory event was recorded", _REMEDY)
-_UNSIZED = Unavailable("the memory events that were recorded do not say how much memory is in use", _REMEDY)
 _COLORS = {
     "stack_bytes": Category.INPUT.value,
     "heap_bytes": Category.KERNEL_LAUNCH.value,
@@ -70,8 +63,6 @@ _EARLIER = f"Part of the row {BEFORE_PEAK_STEP} above."
 def analyse(run: Run) -> Page:
     """Return the page of a run."""
     logs, unsized = build_memory_logs(run)
-    if not logs:
-        return TOOL.page(unavailable=_UNSIZED if unsized else _NONE)
     summary, over_time = compute_memories(run, logs), compute_timeline(run, logs)
     ends = compute_step_ends(run, logs)
     trend, left = compute_growth(ends, logs), compute_unfreed(run, logs)

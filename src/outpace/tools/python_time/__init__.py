@@ -7,4 +7,5 @@ TOOL = Tool(
     title="Python",
     question="Which lines of Python take the time of the training thread, and what do they wait for?",
     order=65,
+    has_availability=True,
 )

@@ -10,16 +10,12 @@ from outpace.metrics.savings.budget import budgets
 from outpace.metrics.source_line import format_source_line
 from outpace.metrics.views.python_stacks import python_stacks
 from outpace.metrics.views.thread_lines import thread_lines
-from outpace.model import Chart, ChartKind, Page, Table, TableView, Unavailable, Unit, humanize, select_nonempty
+from outpace.model import Chart, ChartKind, Page, Table, TableView, Unit, humanize, select_nonempty
 from outpace.model.text import format_largest_part
 from outpace.timeline import Run
 from outpace.tools.python_time import TOOL, background_threads
 from outpace.tools.python_time import findings as rules
 
-_NONE = Unavailable(
-    "no Python samples were recorded with this profile",
-    "Capture with 'outpace profile SCRIPT', which samples the training thread about a hundred times a second.",
-)
 _BY = ("file", "function", "who", "library")
 _STACKS = "Samples of the training thread, from your own code down: your lines with their file, functions of libraries with their package."
 _COLUMNS = (
@@ -41,8 +37,6 @@ _COLUMNS = (
 def analyse(run: Run) -> Page:
     """Build the page of a run."""
     lines = python_lines(run)
-    if len(lines) == 0:
-        return TOOL.page(unavailable=_NONE)
     kind, known = find_workload(run), budgets(run)
     found = (
         *rules.iter_findings(run, kind),
