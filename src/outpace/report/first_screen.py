@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 
+from outpace._caching import once
 from outpace._dataclass import dataclass
 from outpace.model import OUTSIDE_STEPS, Chart, Command, Figure, Finding, Interval, Report, Saving, Severity, Unit
 from outpace.model.text import clean, clean_prose, format_cell
@@ -29,7 +30,7 @@ class FirstScreen:
     evidence: tuple[str, ...]
     next: tuple[Command, ...]
 
-    @property
+    @once
     def step_ps(self) -> float:
         """Length of the steady step in the chart, ps; 0 where there is no chart."""
         return sum(part.value for part in compute_parts(self.glance)) if self.glance else 0.0

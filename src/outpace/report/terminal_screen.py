@@ -7,6 +7,7 @@ from collections.abc import Iterator, Sequence
 from rich.console import Console
 from rich.text import Text
 
+from outpace._caching import once
 from outpace._dataclass import dataclass
 from outpace.model import Chart, Command, Finding
 from outpace.model.text import clean, clean_prose, first_clause, first_sentence, format_cell
@@ -29,9 +30,9 @@ def render_screen(screen: FirstScreen, console: Console, width: int) -> list[Tex
     """Return the screen in lines of at most `width` cells, except commands, with as much content as
     fits into `HEIGHT` lines of a terminal.
     """
-    made: list[Text] = []
+    made, layout = list[Text](), _Layout(screen, console, width)
     for room in _ROOMS:
-        made = list(_Layout(screen, console, width, *room).lines())
+        made = list(layout.lines(*room))
         if sum(max(1, -(-line.cell_len // width)) for line in made) <= HEIGHT:
             break
     return made
@@ -39,15 +40,43 @@ def render_screen(screen: FirstScreen, console: Console, width: int) -> list[Tex
 
 @dataclass(frozen=True)
 class _Layout:
+    """Layout of a screen in lines of a width: what does not depend on the room is laid out once."""
+
     screen: FirstScreen
     console: Console
     width: int
-    changes: int
-    warnings: int
-    evidence: int
 
-    def lines(self) -> Iterator[Text]:
-        yield from self._warnings()
+    def lines(self, changes: int, warnings: int, evidence: int) -> Iterator[Text]:
+        """Yield the lines of the screen with at most these numbers of changes, of warnings and of
+        lines of evidence.
+        """
+        yield from self._warnings(warnings)
+        yield from self._head
+        yield Text()
+        for lines in self._changes[:changes]:
+            yield from lines
+        if left := max(len(self._changes) - changes, 0):
+            yield Text(f"and {left} more: --details", "dim")
+        if not self._changes:
+            yield Text("Nothing was found that is worth a change.", "bold")
+        yield Text()
+        yield from self._labelled("Confidence", self.screen.evidence[:evidence], len(self.screen.evidence))
+        yield from self._commands
+
+    @once
+    def _head(self) -> list[Text]:
+        return list(self._iter_head())
+
+    @once
+    def _changes(self) -> list[list[Text]]:
+        return [list(self._change(number, finding)) for number, finding in enumerate(self.screen.changes, 1)]
+
+    @once
+    def _commands(self) -> list[Text]:
+        return list(render_commands(self.screen.next, self.width))
+
+    def _iter_head(self) -> Iterator[Text]:
+        """Yield the headline, the source, the figures and the picture."""
         yield from self._wrapped(Text(self.screen.headline, "bold"))
         yield from self._wrapped(Text(self.screen.source, "dim"))
         figures = [f"{clean(f.label)} {format_cell(f.value, f.unit)}" for f in self.screen.figures]
@@ -55,17 +84,12 @@ class _Layout:
         if self.screen.glance:
             yield Text()
             yield from self._bar(self.screen.glance)
-        yield Text()
-        yield from self._changes()
-        yield Text()
-        yield from self._labelled("Confidence", self.screen.evidence[: self.evidence], len(self.screen.evidence))
-        yield from render_commands(self.screen.next, self.width)
 
-    def _warnings(self) -> Iterator[Text]:
-        for warning in self.screen.warnings[: self.warnings]:
-            shortest = self.warnings == 1
+    def _warnings(self, count: int) -> Iterator[Text]:
+        for warning in self.screen.warnings[:count]:
+            shortest = count == 1
             yield from self._wrapped(Text(first_clause(warning) if shortest else warning, "yellow"), "! ")
-        left = len(self.screen.warnings) - self.warnings
+        left = len(self.screen.warnings) - count
         if left > 0:
             yield Text(f"! and {left} more (--details)", "yellow")
 
@@ -73,17 +97,6 @@ class _Layout:
         bar, legend = bar_and_legend(chart, self.width, self.console.color_system is not None)
         yield bar
         yield from self._flow(legend)
-
-    def _changes(self) -> Iterator[Text]:
-        every = self.screen.changes
-        if not every:
-            yield Text("Nothing was found that is worth a change.", "bold")
-            return
-        for number, finding in enumerate(every[: self.changes], 1):
-            yield from self._change(number, finding)
-        left = len(every) - self.changes
-        if left > 0:
-            yield Text(f"and {left} more: --details", "dim")
 
     def _change(self, number: int, finding: Finding) -> Iterator[Text]:
         host = f" [{known}]" if (known := self.screen.host(finding)) else ""
