@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The bytes of a profile, in memory or in a file, and the fields of a message that need not fit into memory.
 #pragma once
 

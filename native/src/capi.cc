@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The plain part of the C interface: open, close, and copying tables out.
 #include <algorithm>
 #include <memory>

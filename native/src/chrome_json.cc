@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Chrome's Trace Event Format (JSON): what chrome://tracing, Perfetto and many other viewers read. Larger and slower than Perfetto's own format.
 #include <cmath>
 #include <cstdio>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The second pass: events to columns, and stats on demand.
 #include <algorithm>
 #include <numeric>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // One event of a line, and the part of the time whose events count.
 #pragma once
 

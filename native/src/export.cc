@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Trace files for viewers: lays the slices of a line out in lanes and hands them, properly nested, to the writer of a format.
 #include <unistd.h>
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Aggregations over columns: group-by, priority sweep, coverage.
 #include <algorithm>
 #include <vector>

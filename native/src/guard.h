@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The wall between C++ and C: whatever is thrown becomes a status.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Hashing of numbers that a file chose: under a secret of this process, so that no file can make them collide.
 #pragma once
 

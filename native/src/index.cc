@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The first pass: planes, lines and name tables. Events are only counted.
 #include <algorithm>
 #include <map>

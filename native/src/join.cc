@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Partners by key and time. Causes are put into small parts by a hash of their keys, and sorted there by key and time: each effect then finds its
 // one partner by bisection. Where many events share a key, or a hash, a part is large, and that is all: it is sorted and bisected like the others.
 #include <algorithm>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Which lane of its track a slice is drawn on: within a lane slices nest or follow each other.
 #pragma once
 

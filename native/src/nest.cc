@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Nesting of events on a line, and spreading of group ids along cause and effect.
 #include <algorithm>
 #include <vector>

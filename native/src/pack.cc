@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Whole numbers in few bytes each: a column of events is held so, and unpacked where somebody asks for rows.
 #include <algorithm>
 #include <array>

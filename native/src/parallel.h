@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // A tiny parallel-for: enough for "one line is one task".
 #pragma once
 

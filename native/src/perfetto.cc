@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Perfetto's native trace format: a stream of TracePacket messages (protos/perfetto/trace in google/perfetto).
 //
 // Sections are plain tracks, not processes: the viewer orders the tracks of a process by name, those of a track by their ranks.

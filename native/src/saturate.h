@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Sums of times that stop at the ends of int64: a damaged file may claim durations whose sum is no number any more.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Moments that several events share: what of each is whose.
 #include <algorithm>
 #include <vector>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // An indexed XSpace: where its planes, lines and names stand in the buffer.
 #pragma once
 

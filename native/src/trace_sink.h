@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // What a trace file is made of, whatever its format: tracks, slices that nest, counters.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // A part of the time: which events count, and where in the file they stand.
 #include <utility>
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Protobuf wire format, read with every access bounds-checked.
 #pragma once
 

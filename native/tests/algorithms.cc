@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The core's algorithms on small hand-made columns.
 #include <algorithm>
 #include <vector>

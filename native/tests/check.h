@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Comparing what came with what was expected; every difference is printed and counted.
 #pragma once
 

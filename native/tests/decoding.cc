@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The wire reader on single fields, and the whole decoder on small profiles written here byte by byte.
 #include <cstdio>
 #include <cstring>

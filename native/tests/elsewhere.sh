@@ -1,4 +1,5 @@
 #!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
 # The core's tests, built by zig for another platform, and run where this machine can: elsewhere.sh PYTHON TARGET [EMULATOR ...]
 # PYTHON has ziglang; TARGET as release/wheels.py names it for zig.
 set -euo pipefail

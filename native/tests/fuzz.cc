@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Runs the whole core (index, tables, events, stats, nesting, writers) over profiles, over mutants of them, over bytes that become others between
 // and during its passes, and with every allocation and every write failing once. Built with sanitizers: any fault ends it, and leaves the
 // bytes in finding.pb (and finding.after.pb, what they became).

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Mutants of protobuf messages: trees of fields that are cut, moved, repeated and filled with numbers that profilers never write, then written
 // again, so that most of them get past the first bytes of a reader; and bytes that flip or are missing.
 #pragma once

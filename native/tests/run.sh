@@ -1,4 +1,5 @@
 #!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
 # Build the core with AddressSanitizer and UndefinedBehaviorSanitizer, test it, and fuzz it: run.sh [MUTANTS [SEED]]
 # A fault leaves the bytes in finding*.pb: what is mended is kept in native/tests/findings, as small as it gets.
 set -euo pipefail

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Outpace finds where a training step's time goes, changes what holds it back, and proves the gain
 by measurement.
 """

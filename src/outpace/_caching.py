@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Results that are computed once, also when several threads request them: properties (`once`), and
 functions of an object that has a `ResultCache` (`memoize`).
 """

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Number of CPU cores that this process may use, which a container or `taskset` can make smaller
 than the number of cores of the machine. Standard library only.
 """

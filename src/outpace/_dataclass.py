@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """`dataclass` for frozen classes, without generated code.
 
 The decorator of the standard library writes and compiles half a dozen functions for every class,

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Imports by name on first use, and regular expressions that are compiled on first use: training
 processes import Outpace too, and must load nothing that their script does not load; a short report
 uses few of the expressions.

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Memory that this process may use, which a control group can make smaller than the memory of the
 machine. Standard library only.
 """

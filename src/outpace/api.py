@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Facade for the command line and notebooks: open a profile, get its pages, reports and files. The
 module does no analysis of its own.
 """

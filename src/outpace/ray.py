@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Outpace on Ray: `worker` makes a training process available to `outpace capture ray://auto`, and
 `tasks` reads the profiles of many hosts on a cluster.
 """

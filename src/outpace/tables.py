@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Export of the tables of many runs as files for other programs."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The native core, loaded with ctypes. Only `outpace.trace` may import this package.
 
 `native/include/outpace.h` is the interface. `ABI` is the checksum of the header that this package

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Advice across all tools: which finding a reader should act on first, and which commands to run
 next.
 """

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The headline of a report: one sentence on what bounds the program, in agreement with the first
 finding.
 """

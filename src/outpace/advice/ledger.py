@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The ledger of savings. It puts the savings of all findings on one base, and limits each saving,
 and the sum of all savings, to the time that there is to save.
 """

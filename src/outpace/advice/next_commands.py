@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The commands to run after a report: one that looks closer at the first finding, and one that
 measures the changes.
 """

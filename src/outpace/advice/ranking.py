@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The order in which a reader should act: largest saving first, then highest certainty, then least
 work.
 

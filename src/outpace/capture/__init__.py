@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Ways to a profile: from a running program (`outpace.capture(...)`), from an unmodified script, or
 from workers on other machines.
 

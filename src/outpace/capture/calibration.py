@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Measures how fast the machine is during a capture, with three short loops: arithmetic, memory and
 Python. Standard library only.
 

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """`outpace.ProfilerCallback`: captures a range of batches of Keras `fit`, `evaluate` or `predict`,
 with marked steps.
 

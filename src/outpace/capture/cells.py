@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Cells of a notebook, or of an IPython shell, in which code was typed. Standard library only."""
 
 from __future__ import annotations

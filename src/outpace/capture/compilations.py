@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Records what JAX compiles: when, for how long, and for which line of the user's, from the events
 of JAX's own monitoring. Standard library only.
 """

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Counts exceptions of Outpace's own code in the training's process.
 
 The training must not see them, but they must not go unnoticed: the capture's record holds the

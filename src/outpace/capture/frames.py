@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Finds the user's line behind a call into a library.
 
 AutoGraph runs a rewritten copy of the user's function from a temporary file; TensorFlow's own stack

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Which framework trains in this process, and its profiler. Nothing is imported here: only what the
 script has loaded counts.
 """

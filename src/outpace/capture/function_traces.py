@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Records which `tf.function`s built graphs, and for which argument types. A profile does not
 contain that, and it explains why a function is built again.
 

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Takes short profiles ("snapshots") of the host while a JAX program runs, until it repeats its
 work as a training does. Standard library only.
 

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Calls a function right after the script has imported a module, without importing it itself.
 
 A finder in front of `sys.meta_path` lets the other finders locate the module and wraps its loader

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Starts Python again for a user's script: the interpreter that runs Outpace, with its flags, on a
 module of Outpace that runs the script.
 

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Finds what made JAX compile a function: the arguments that differ from those of the previous
 compilation. Standard library only.
 

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Program of the script's process: `python -m outpace.capture.launch PLAN` hooks the frameworks and
 runs the script.
 

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Tells files of installed libraries from the user's own, wherever a library was installed.
 Standard library only.
 

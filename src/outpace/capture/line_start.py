@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Makes a message of Outpace begin at the start of a line: a script's progress bar on the same
 terminal may have left its line open. Standard library only.
 """

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Measures how busy the machine is, over all processes: a program that gets half a core may compete
 for all of them. Standard library only.
 """

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Starts and stops profilers between two calls of the thread that trains, where the program might
 crash otherwise. Standard library only.
 

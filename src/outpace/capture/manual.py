@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """`outpace.capture(...)`, `outpace.start(...)` and `outpace.stop()`: a capture that the program
 itself starts and ends.
 

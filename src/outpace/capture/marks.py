@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """`with outpace.step(n): ...` marks one training step in the formats of TensorFlow and JAX, and
 warns when the input is read outside the steps.
 """

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Prints messages to the user of a program that is being captured."""
 
 from __future__ import annotations

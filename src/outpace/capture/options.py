@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Options of a capture, the plan that carries them into the script's process, and the messages that
 the two processes exchange. Standard library only.
 """

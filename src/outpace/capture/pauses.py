@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Records pauses of the training thread that no line of the program asked for: garbage collection
 and the end of iterators. Standard library only.
 

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Records the script's tf.data pipeline while it is built, and gives every stage a name with its
 source line.
 

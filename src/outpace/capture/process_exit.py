@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Ends a script's process, or follows its own end, and writes the outcome for the waiting command.
 Standard library only.
 

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Ends all processes that a command started, and those that they started, however the command ends.
 Standard library only.
 

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The profilers of TensorFlow and JAX behind one interface. Their modules are looked up in
 `sys.modules`, never imported.
 """

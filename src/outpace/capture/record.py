@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Builds the record of a capture from what its window measured."""
 
 from __future__ import annotations

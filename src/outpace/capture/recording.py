@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """One profiler session of this process, from its start to the published run in the log
 directory.
 """

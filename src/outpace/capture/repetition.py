@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Finds repeated work in a profile while the script is still running, by the rule that finds the
 steps of every profile.
 

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """`run_script`: runs a training script in a process of its own, captures a window of its steps, and
 returns the result.
 

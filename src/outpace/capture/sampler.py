@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Samples the lines of Python that the training thread runs while a profile is recorded. Standard
 library only.
 

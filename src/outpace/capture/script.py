@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Runs a script or module as `python SCRIPT` or `python -m MODULE` would: `__main__`, `sys.argv`,
 `sys.path`, tracebacks.
 """

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """`outpace.serve`: a profiler server inside the training process, open to this machine only unless
 `host` says otherwise.
 

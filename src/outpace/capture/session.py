@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """One capture in the script's process: its profiler, its log directory, and its messages to the
 user.
 

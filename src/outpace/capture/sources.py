@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Finds source lines: the user's line of each op in the graphs that TensorFlow built, and the line
 that made each Keras layer and callback.
 

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Stores stacks of a thread cheaply while the program runs, and resolves them afterwards. Standard
 library only.
 

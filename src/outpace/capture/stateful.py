@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Finds what keeps TensorFlow from running a data set's function in parallel by itself."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Finds the steps of Keras 3 `fit`, `evaluate` and `predict`.
 
 The hook is on `CallbackList`, which every trainer calls around each batch. A callback of Outpace in

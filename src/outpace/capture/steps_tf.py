@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Finds the steps of custom TensorFlow loops: the script's own marks, repeated `tf.function` calls,
 and iterator reads.
 

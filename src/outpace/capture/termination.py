@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Runs an action when SIGTERM ends a process that records; the process then ends as it would
 have.
 """

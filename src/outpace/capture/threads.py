@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Samples Python's other threads while the training thread is sampled: generators that feed it, and
 work that takes its cores. Standard library only.
 

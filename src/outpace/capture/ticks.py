@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Chooses the moments at which a thread's Python stack is sampled: a hundred a second at first,
 fifty later. Standard library only.
 

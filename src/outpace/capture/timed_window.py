@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """A window by time alone, for scripts whose steps cannot be seen (JAX loops without marks, eager
 loops over arrays).
 

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """State of one capture: which repeated work is the step, when the profiler starts and stops, and
 what was timed.
 

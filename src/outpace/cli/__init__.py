@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The command line: one module per command, and one place that turns errors into exit codes.
 
 Commands import their dependencies when they run: help is instant, and `report` configures its

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """`outpace baseline`: saves, lists, shows and removes baselines, which are stored sides of a
 comparison.
 """

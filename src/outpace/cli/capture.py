@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """`outpace capture`: captures running training processes, here or on other machines, and reports
 where their steps' time goes.
 """

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The progress of `outpace capture` on standard error: one updating line in a terminal, a line per
 event elsewhere.
 """

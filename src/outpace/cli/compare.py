@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """`outpace compare`: compares two runs and gives one verdict."""
 
 from __future__ import annotations

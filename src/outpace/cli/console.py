@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Sentences that commands print in addition to a report. Their contents may come from profiles and
 are printed as plain text, never as markup.
 """

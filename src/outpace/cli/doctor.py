@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """`outpace doctor`: checks whether a capture works here, and prints the commands that repair what
 does not.
 """

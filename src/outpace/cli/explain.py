@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """`outpace explain`: lists the events behind a number of the step-time breakdown."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Captures both sides of a comparison in turns: `outpace compare --run COMMAND --against COMMAND`.
 
 A race (`tune.trial`) pauses processes between blocks of steps, which a profiler cannot do. Here

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """`outpace lint`: checks a training script for performance problems without running it."""
 
 from __future__ import annotations

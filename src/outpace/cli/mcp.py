@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """`outpace mcp`: serves the runs of some folders to programs by the Model Context Protocol."""
 
 from __future__ import annotations

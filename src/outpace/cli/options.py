@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Options shared by several commands, so that their help is worded once."""
 
 from __future__ import annotations

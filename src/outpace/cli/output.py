@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Prints and writes reports in the formats that the user requested; shared by several commands."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Settings and handlers of Outpace's own processes, which make a short run shorter and its end
 clean. A training script does not get these settings.
 """

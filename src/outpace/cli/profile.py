@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """`outpace profile`: runs a training script, captures a window of its steps, and reports where
 their time goes.
 """

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """A progress line in a terminal for commands that take long: it is updated in place and removed at
 the end.
 """

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """`outpace race`: times variants of a training script against each other."""
 
 from __future__ import annotations

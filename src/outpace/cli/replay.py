@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """`outpace replay`: repeats a race from its record and compares both outcomes."""
 
 from __future__ import annotations

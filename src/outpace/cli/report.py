@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """`outpace report`: analyses an existing profile."""
 
 from __future__ import annotations

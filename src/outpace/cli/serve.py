@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """`outpace serve`: runs a training script with a profiler server inside, so that it can be
 captured while it trains.
 """

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Reads the sides of a comparison from the command line's sources: profiles and baselines."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """`outpace tools`: list the analysis tools."""
 
 from __future__ import annotations

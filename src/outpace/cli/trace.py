@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """`outpace trace`: shows the timeline in a viewer or writes it as a file."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """`outpace tune`: finds what makes an unmodified training script faster, and proves it."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """`outpace ui`: shows all runs in a browser."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Comparison of two runs: whether one is faster than the other, which op, input stage or line of
 Python makes the difference, and whether the program or the machine causes it.
 """

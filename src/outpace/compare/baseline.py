@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Baselines: one side of a comparison in a file that a repository can store, with its captures as
 tables and without their profiles.
 

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Report pages about baselines: all baselines of a folder, and the contents of one."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Folder, names and paths of baselines."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Classification of each part's change: by the program or by the machine, and by how much.
 
 The time of a part beyond the factor of its class of work (`machine_model.py`) is attributed to the

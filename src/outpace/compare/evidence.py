@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Evidence about the machine from outside the program: short calibration loops timed in each
 capture, and the processor time that other programs used meanwhile.
 

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Facts that both sides of a comparison should share, and the consequence for the verdict where
 they differ.
 """

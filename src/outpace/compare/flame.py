@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Differential flame graph: widths are times of the second run, colours show how the program
 changed the times of the first.
 

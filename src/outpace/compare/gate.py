@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Gate of a comparison: whether the second side is slower by more than the tolerance.
 
 The gate fails only for changes of the program. It passes only where a change above the tolerance

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Sentences of a comparison: headline, remedy and changes."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Gate as JUnit XML for continuous integration: the step is one test case, and so is every part
 that the program changed.
 """

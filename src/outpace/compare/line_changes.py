@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Changes of sampled lines of Python, where both sides were sampled: how the time in which no op
 ran divides among lines.
 

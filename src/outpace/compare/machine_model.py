@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Model of how much of the parts' differences the machine explains.
 
 A machine that is slower, or busy with other work, changes a *class of work* by one factor. So each

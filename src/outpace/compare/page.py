@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Report page of a comparison."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Pairing of the parts of two sides by type and name."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Sampled lines of Python in one capture: how the time in which no op runs divides among lines."""
 
 from __future__ import annotations

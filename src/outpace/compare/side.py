@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """One side of a comparison: captures of one program, the times of its parts by step, and the facts
 that two sides must share to be compared.
 """

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Comparison of two sides: what changed, and whether the program or the machine changed it.
 
 Two measures show what the program adds to a step. The *parts* measure the time of the parts that

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """`outpace doctor`: checks whether a capture works on this machine, and names the command that
 repairs what is wrong.
 

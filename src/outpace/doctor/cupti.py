@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Checks CUPTI, NVIDIA's library that delivers GPU events to a profile: whether it is found,
 whether its version fits, and whether this process may use it.
 

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Checks whether the framework sees the machine's GPUs, and finds the cause where it does not."""
 
 from __future__ import annotations

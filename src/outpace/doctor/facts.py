@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Gathers the facts that the doctor judges: the Python, its packages, its frameworks, the driver's
 GPUs and the trial captures.
 

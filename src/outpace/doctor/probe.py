@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Asks one Python about its packages or one framework: `python probe.py
 packages|tensorflow|jax` prints one line of JSON.
 

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Checks for other profilers, for settings that make a profile wrong, and for the tracer levels
 that the framework honours.
 """

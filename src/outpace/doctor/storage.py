@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Checks whether the log directory and the temporary directory are writable and have room for a
 profile.
 """

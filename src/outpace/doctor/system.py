@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The doctor's only access to the machine, so that a test can replace it by the recorded output of
 another machine.
 """

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The trial captures: three steps of a tiny program are captured as `outpace profile` does it, and
 the profile is read.
 

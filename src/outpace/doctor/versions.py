@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Checks which packages are installed, and which of them are known not to work together."""
 
 from __future__ import annotations

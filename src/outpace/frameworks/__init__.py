@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The private names of TensorFlow, Keras and JAX that Outpace uses, each in one place, and which of
 them an installed version lacks.
 

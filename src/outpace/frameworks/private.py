@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """`PrivateName`: a name that a framework does not publish."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Which private names the installed frameworks lack, by the text of their modules: nothing of them
 is imported.
 """

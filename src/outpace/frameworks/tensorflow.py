@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The private names of TensorFlow that Outpace uses."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Merging of several folders into one run, by comparing what their hosts captured."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Reading of one host: its events, or a summary where a run has very many hosts."""
 
 from __future__ import annotations

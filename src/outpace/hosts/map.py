@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Application of one function to many hosts, on the cores of this machine or wherever a `Mapper`
 runs it.
 """

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Detection of hosts that are missing from a run, from the names of the others and from the device
 counts of the programs.
 """

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Opening of the hosts of a run: all of their events, or for very many hosts the events of a few
 and a summary of each.
 """

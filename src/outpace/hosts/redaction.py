@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Redaction of a run: the names in its title, traces, records and remarks."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Worker process for analyses: whatever a profile costs or crashes, the calling process continues.
 
 The worker is a separate Python interpreter that has no state of the caller (TensorBoard, a

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """`outpace lint`: findings from a training script's source, without running it.
 
 The record of a capture, if one is passed, confirms or withdraws findings that the source only

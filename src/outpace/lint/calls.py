@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Evaluation of calls in a file: the tf.data vocabulary (which calls create or continue a data set,
 and the names of their arguments), functions of the file, `fit` and iteration.
 """

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Interface of rules: `LintContext`, one file with its analyses and the facts of its capture;
 `Rule`, the description of one check; and `Message`, a rule's report on one place of a file.
 """

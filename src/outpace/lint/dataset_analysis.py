@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Analysis of the data sets of a file through assignments, branches, loops, helper functions and
 attributes of objects.
 

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Rules of `outpace lint` as flake8 plugins: one plugin for each letter code, because flake8
 selects plugins by the codes that they report.
 

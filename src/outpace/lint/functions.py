@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Properties of functions when TensorFlow traces them, as far as the file shows: from their own
 bodies and the functions that they call in this file.
 

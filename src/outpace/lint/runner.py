@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Lint runner: selects files, capture record and rules, and returns messages."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Messages as SARIF 2.1.0, which code hosts show next to the lines of a change and which editors
 read.
 """

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Parsed source file: its tree with parents, the lines, the comments that switch rules off, and the
 meanings of its names.
 

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Training code of a file: its `tf.function`s, the code inside them, loops with one step per
 iteration, and the results of steps.
 """

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Values of the abstract interpretation in `dataset_analysis.py`: data sets with their stages,
 functions, objects and constants; and evaluation of `if` tests where the file determines their
 values.

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """`outpace mcp`: answers questions about the runs in some folders over the Model Context Protocol.
 
 `answers` and `size_limit` define the answers and their maximum length, `folders` the files that may

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The answers of `outpace mcp`: plain records whose schema the protocol's clients see. Every
 answer is an `Answer` and nothing else.
 """

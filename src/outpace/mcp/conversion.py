@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Converts reports and their pages to answers of `outpace mcp`."""
 
 from __future__ import annotations

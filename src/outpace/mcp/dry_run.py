@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Runs `outpace tune --dry-run` as a command, which starts the script in a process that may write
 no file.
 """

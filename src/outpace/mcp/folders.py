@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The runs and scripts that clients may ask about: those below the server's folders, with all
 links resolved.
 """

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Answers the questions of `outpace mcp` from the public API and the tables of its reports. The
 arguments of each method are those of the protocol's tool.
 """

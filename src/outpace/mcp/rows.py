@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Filters, sorts and formats the rows of a table for an answer."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Serves the questions as tools of the Model Context Protocol, over standard input and output."""
 
 from __future__ import annotations

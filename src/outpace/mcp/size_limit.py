@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Renders an answer as JSON of limited length: what does not fit is cut from the end of its lists,
 and the answer describes how to ask for the rest.
 """

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Build a call tree from stacks of Python or scopes of kernels with their times, for a flame
 graph.
 """

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Shorten the names of kernels, so that they fit into a sentence."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Name scopes of ops: the layers and blocks around an op in the model, parsed from the op's
 name.
 """

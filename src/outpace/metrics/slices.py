@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The largest parts of a sum, with the remainder as one part: the slices of a pie chart."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Format a place in the user's program (file and line) for a report."""
 
 from __future__ import annotations

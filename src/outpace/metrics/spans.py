@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Unions and intersections of spans of time, and the busy time of a line."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Find the source line that built a stage of the input pipeline, from the stage's label in the
 profile.
 """

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Data types that all of Outpace uses: tables, pages, findings, intervals, units and errors. The
 package imports nothing else of Outpace's analysis.
 

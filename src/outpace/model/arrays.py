@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Names of array types for annotations, each with its meaning, unit and dtype.
 
 NumPy and the native core return row numbers and codes of several widths, which can be mixed freely:

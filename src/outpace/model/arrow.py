@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """`Table` as an Arrow stream, through `nanoarrow` (imported only when Arrow is requested)."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Step-time categories of the TensorFlow Profiler guide, in the order of the guide."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Conversion of dataclasses to plain JSON values and back, guided by their type annotations."""
 
 from __future__ import annotations

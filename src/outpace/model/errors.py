@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Every error that Outpace raises on purpose.
 
 An error is a sentence that says what is wrong, where, and what to do about it. The command line

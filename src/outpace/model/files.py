@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Atomic writing of a file: the old content stays until the new one is complete, and no temporary
 file is left behind. Also the reading of JSON files.
 """

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """`Finding`: one piece of advice with its evidence."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Formats of files that are no profiles but are often opened as one: recognised by name and first
 bytes, with advice on what to open instead.
 

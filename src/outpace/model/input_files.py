@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Opening of untrusted files: only regular files, no larger than their kind allows, and only in
 allowed folders.
 

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Intervals: numbers with their uncertainty, and the statistics that compute them."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """`Page`: the result of one tool, in a form that every renderer can show.
 
 A page is a title, the question that it answers, one sentence that answers it, and sections in

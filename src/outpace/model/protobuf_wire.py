@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Protobuf's wire format: reading and writing of fields without generated code or a protobuf
 library. Standard library only.
 """

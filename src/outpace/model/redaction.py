@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Redaction: stand-ins for the parts of a profile that reveal a program, machine or data: paths,
 hosts, users, arguments.
 

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """`Report`: the pages of one run, and what a reader must know before the first of them."""
 
 from __future__ import annotations

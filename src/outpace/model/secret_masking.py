@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Masking of secrets among a script's arguments: keys, tokens, secrets and passwords, recognised by
 the names before them.
 

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Patterns of sensitive parts of a text, which reveal whose program, machine or data it is about:
 paths, addresses, hosts, users, values of variables and of options.
 

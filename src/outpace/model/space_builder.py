@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Builders of XSpace files: planes, lines, events and stats, encoded here without protobuf.
 Standard library only.
 """

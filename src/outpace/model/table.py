@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """`Table`: named NumPy columns with units and meanings, which implement the Arrow protocol."""
 
 from __future__ import annotations

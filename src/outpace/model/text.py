@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Functions that make names from a profile harmless and short.
 
 Profiles hold whatever a program put there: terminal escapes, bidirectional overrides that reorder a

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Units of values, and the text of a value for a person.
 
 Inside Outpace time is int64 picoseconds. A `Unit` is the unit of a column's numbers; `humanize`

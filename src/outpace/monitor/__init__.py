@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Monitors a whole training run: `Monitor` measures step time, input wait, throughput and memory,
 and captures a profile when steps slow down.
 

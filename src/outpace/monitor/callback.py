@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The monitor as a Keras callback, for Keras 2 and 3, without importing either.
 
 Keras calls the methods of a callback and requires no base class. A step is measured from the begin

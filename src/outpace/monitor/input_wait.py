@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Measures how long training steps wait for their input, and how many examples they read.
 
 In a loop of the user's own, the iterator's `next` is timed. Keras with TensorFlow reads inside its

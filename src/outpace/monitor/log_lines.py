@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Builds the monitor's log lines, TensorBoard scalars and final sentence. Durations are ms per
 training step.
 """

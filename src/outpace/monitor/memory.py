@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Reads the memory use of the process and its accelerators, once per log line and not once per
 step.
 """

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """`outpace.Monitor`: a Keras callback, a context manager for loops, or one call per
 training step.
 """

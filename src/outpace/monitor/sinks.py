@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Writes the monitor's numbers: JSON lines, and scalars in TensorBoard's event files.
 
 Event files are written here and not by `tf.summary`: the format is a few fields, one record holds

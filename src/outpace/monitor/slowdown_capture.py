@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Captures a short profile when training steps slow down: when a capture may begin, how long it
 runs, and what it saves.
 """

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Running statistics of step times and the detection of slowdowns. The memory of both is bounded,
 however long the run.
 """

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The monitor's work at each step boundary. Independent of framework and kind of loop: its callers
 report the boundaries.
 """

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Magics for notebooks. Without them, `outpace.open(path)` is enough: a `Page` displays itself, and
 every table supports Arrow.
 """

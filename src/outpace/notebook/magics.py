@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """IPython magics, loaded with `%load_ext outpace`: `%%outpace` captures a cell and shows its report
 below it, `%outpace LOGDIR` shows the newest run of a folder.
 """

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What statements do first with a name, whichever way they take: a stricter question than
 `names.required_names`, which takes branches and loops as if they ran.
 """

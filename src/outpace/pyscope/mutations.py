@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What statements change: names that they assign, and objects in which they change something."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Names that source reads and assigns.
 
 Functions of `nodes` look at these alone: the caller chooses by `ast.walk` or

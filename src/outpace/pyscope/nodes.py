@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Kinds of nodes that have names of their own, and a walk that stays inside of one."""
 
 from __future__ import annotations

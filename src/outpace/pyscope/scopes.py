@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Where a name is the same name: the scope around a node, and what sees the scope's names."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Renderers of `Page` and `Report`: terminal, HTML, JSON, CSV. They depend on section types and
 never on tools, and contain no analysis.
 

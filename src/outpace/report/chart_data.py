@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Data of charts, extracted from their tables once for all renderers: parts, columns, bars and tree
 nodes.
 """

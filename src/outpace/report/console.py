@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Console that prints any text of a profile safely to any standard output."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Every table of a report as a CSV file (RFC 4180, UTF-8), safe to open in a spreadsheet."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """File names of tables: `tool.table`, as findings refer to them."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """First screen: what a reader sees in ten seconds, in the same order in every renderer.
 
 The order is warnings, headline, key figures, the steady step, changes with their savings, evidence

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Glossary of the field's terms, one text for reports and for the documentation."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Report as one HTML file that opens offline, and a page as a fragment for notebooks.
 
 The file contains its scripts and data and makes no requests: its content security policy allows

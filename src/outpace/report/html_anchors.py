@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Anchors of a report's HTML file: the text after the `#` of a URL.
 
 The anchor of a view is its tool (`#tf_data`), of a table `#tf_data/stages`, of a row its number

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Tables and charts as JSON inside an HTML page, escaped so that no name can end the script
 element.
 """

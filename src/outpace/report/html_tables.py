@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Tables for the HTML templates: which column names the rows, which columns are hidden, and the
 first rows.
 """

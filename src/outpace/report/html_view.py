@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Values for the HTML templates: every string cleaned, every number formatted, so that templates
 decide nothing.
 """

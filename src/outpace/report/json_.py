@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Report as JSON for other programs and for storage; `json_reader` decodes it again.
 
 `docs/json-schema.md` describes every field, `docs/report.schema.json` defines them for validators.

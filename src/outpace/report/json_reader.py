@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Reader of stored reports: the output of `report --json` is shown, rendered and exported again,
 without the profile.
 """

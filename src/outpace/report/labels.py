@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Shortening of names for small spaces so that they remain distinguishable."""
 
 from __future__ import annotations

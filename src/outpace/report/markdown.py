@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The first screen as Markdown, to paste into an issue or a pull request."""
 
 from __future__ import annotations

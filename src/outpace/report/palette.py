@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """One colour per step-time category, the same in every renderer.
 
 The base is the Okabe-Ito palette, with the guide's meaning kept: waiting for input is vermillion,

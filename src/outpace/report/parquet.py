@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Tables of many runs as Parquet files, for DuckDB, Polars and other columnar tools. A file
 contains one table with the rows of all runs.
 """

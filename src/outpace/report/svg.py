@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Static pictures as SVG: they need no script, follow the theme through CSS classes (`k-<colour
 color_key>`), and print.
 

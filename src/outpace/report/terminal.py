@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Report in a terminal: the first screen, then one block per page, for any width
 from 40 columns.
 """

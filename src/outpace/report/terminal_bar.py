@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """One stacked bar as text, and its legend: the picture of the first screen."""
 
 from __future__ import annotations

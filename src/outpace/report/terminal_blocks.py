@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Blocks of text in a terminal: what the first screen and the pages are written with."""
 
 from __future__ import annotations

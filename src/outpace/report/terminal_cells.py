@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Text of a column in a small width: names lose the parts that they share with others, and are
 broken at their joints; parts that differ are never cut.
 """

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Charts as text. Every part has its own glyph besides its colour, so that a log file without
 colours reads the same.
 """

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Rows and columns of text that fit a terminal: numbers are right-aligned, long names take several
 lines, columns that do not fit are left out.
 """

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Pages of tools in a terminal: one block per page, for any width from 40 columns."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """First screen as lines of text: at most 25 lines on 80 columns, in whole sentences."""
 
 from __future__ import annotations

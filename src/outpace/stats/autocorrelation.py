@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Autocorrelation of successive values, and how much less their mean tells than that of as many
 independent ones.
 """

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Many tests at once: p-values, and control of the share of false discoveries."""
 
 from __future__ import annotations

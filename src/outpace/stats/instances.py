@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Ratios of rates from several processes (instances) of each text: places of instances, how far
 they were apart, and the ratio's interval by the model of `random_effects`.
 """

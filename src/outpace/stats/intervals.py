@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Parts of an interval of a mean: trimmed mean, standard error and Student's quantile.
 
 A mean of few values on a noisy machine is trimmed by a fifth on each side, because a neighbour that

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Means of step times with their errors.
 
 Consecutive steps of one capture are correlated, so the error of their mean is widened for that

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """How many processes and rounds a comparison gets, before its first round: the cheapest numbers
 that would show what is sought.
 """

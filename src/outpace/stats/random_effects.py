@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Ratios of rates from several processes (instances) of each text: an interval for the text, not
 for the processes that happened to run.
 

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Ratios of rates from paired rounds, with intervals that hold for few rounds on a noisy machine.
 
 A round gives one log ratio. The interval is Student's t about their trimmed mean (`intervals`): the

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Where profiles are stored: log directories in TensorBoard's layout, local or remote, and the
 capture records next to the profiles.
 

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Atomic writing of a folder of files that belong together: it appears as a whole, possibly in
 place of an earlier one, or not at all.
 """

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Which folders of a log directory may hold hosts of one run, as far as their names show. The
 profiles themselves decide it (`outpace.hosts`).
 

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Log directories in TensorBoard's layout, `<logdir>/plugins/profile/<run>/<host>.xplane.pb`, local
 or remote.
 

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Conversion of JAX's `ProfileData` to an XSpace, as far as its content allows.
 
 A `ProfileData` has the events with their times and stats, but neither thread numbers nor the

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What a profile can be opened from: a path or URL, or an object in memory, which becomes an
 `InMemoryProfile`.
 """

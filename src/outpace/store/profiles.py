@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Descriptions of stored profiles: one host's file, the files of a run, and a summary of a run
 folder.
 """

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The capture record: what Outpace noted while it captured a profile, stored next to the profile as
 `<host>.outpace.json`.
 

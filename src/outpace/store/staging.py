@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Staging of a run: its files are written into a hidden folder, and the run appears in the log
 directory as a whole, or not at all.
 

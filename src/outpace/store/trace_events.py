@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Conversion of the trace-viewer events that TensorFlow's profiler session returns to an XSpace, as
 far as their content allows.
 

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """A small interface to folder trees, local (os) or remote (fsspec), with only what a log directory
 needs.
 

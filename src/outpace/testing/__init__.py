@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Synthetic profiles for tests: a builder of XSpace files, of GPUs in them, and training runs with
 known times.
 """

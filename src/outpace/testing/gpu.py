@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """GPU of a synthetic profile: kernels, copies and their launches, in the format of one of the
 profilers in use.
 """

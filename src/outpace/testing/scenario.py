@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Training run with known times: the profile that TensorFlow would record of a loop with exactly
 the requested times.
 

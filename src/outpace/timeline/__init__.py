@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Interpretation of a trace: which events are steps, which events belong to each step, and what an
 event's name means.
 """

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Events of memory allocators: the memory and the device of each. They are on the host's threads,
 also for a device's memory.
 """

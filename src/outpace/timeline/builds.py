@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Builds of programs: graphs of TensorFlow, and tracing, lowering and compilation of JAX and XLA.
 
 A call of a jitted JAX function that is not in its cache traces the Python function, lowers it and

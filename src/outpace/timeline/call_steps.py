@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Steps of the calls of one function: a step lasts from the end of the previous call to the end of
 its own, so that it includes the wait for its input. Where dispatch is asynchronous it ends when the
 result is complete.

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Assignment of events to the steps that caused them: from a step's root events to all events below
 them, and along producer-consumer links to other threads and devices.
 """

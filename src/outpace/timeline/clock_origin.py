@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """A common clock for all hosts of a run."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Instructions of the kernels in a command buffer.
 
 XLA records parts of a program as CUDA graphs (command buffers) and launches each with one call. The

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Detection of the outermost repetition: a function that a step calls several times is not a step.
 
 A loop that trains calls one function per step, or several, always in the same order: `matmul matmul

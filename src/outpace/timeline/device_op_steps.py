@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Inference of steps from a device's kernels that name their ops, where the host shows no steps."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Steps of an eager loop: they start at its input call, or at each repetition of its ops."""
 
 from __future__ import annotations

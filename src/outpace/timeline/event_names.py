@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Interpretation of event names: what kind of work an event is.
 
 This module, `op_names` and `function_names` are the only ones that know the names of TensorFlow's,

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Steps of a program's executions, where its calls only dispatch work: a step ends when its
 execution ends.
 """

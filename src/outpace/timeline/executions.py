@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Steps of loops that run ahead: JAX returns from a call before its program has run, and dozens of
 calls may be queued.
 

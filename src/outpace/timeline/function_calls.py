@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Calls of functions among which the step of a training is looked for."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Functions in the names of calls, of programs and of the compiler's passes."""
 
 from __future__ import annotations

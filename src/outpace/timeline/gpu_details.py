@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Parsers of the detail texts of GPU events: kernel launches, copies, memory sets and allocations.
 
 Three dialects are in use (`cupti_collector.h` and `rocm_collector.h` in XLA write them):

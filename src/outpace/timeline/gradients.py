@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Detection of the calls that train: those of functions that compute gradients.
 
 Between two steps a loop may call another function more often, and longer, than the step's own: an

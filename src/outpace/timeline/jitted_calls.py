@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Calls of jitted functions, one event per call: JAX records a call as two nested events of one
 name.
 """

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Borderline decisions about steps: a limit a little higher or lower would have led to other steps.
 
 Every decision by a limit is recorded. Most values are far from their limits and are not reported;

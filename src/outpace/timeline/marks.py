@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Steps that the profile itself marks: explicit marks, a device's step line, Keras' `Profiled
 batch`.
 """

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Ops in event names, and their kinds and types.
 
 Names follow conventions of TensorFlow and XLA (`scope/op:Type`, `Iterator::A::B`, `MemcpyH2D`); the

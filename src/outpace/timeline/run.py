@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """`Run`: all hosts of one capture."""
 
 from __future__ import annotations

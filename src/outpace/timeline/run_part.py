@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """A part of a run: some of its hosts, devices and steps. All metrics of the part are computed from
 the part alone.
 """

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Time within windows that is covered by spans."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Selection of the steady state: a leading warm-up, single and irregular slow steps are excluded;
 slow steps that recur regularly stay.
 

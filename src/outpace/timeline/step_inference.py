@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Inference of steps in profiles without marks: the call that the training thread repeats.
 
 The following are tried in this order: runs of a program on a device that lists its programs; calls

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """`Steps`: the training steps of one host, how they were found, and with what confidence."""
 
 from __future__ import annotations

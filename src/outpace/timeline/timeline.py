@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """`Timeline`: one host's trace with its steps, ops and threads."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Check whether the repetition that was found is the step of a training. Set-up repeats calls too:
 one for each layer's first weights, one for each array.
 

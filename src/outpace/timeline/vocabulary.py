@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Words by which events are recognised: an event name without such a word would be classified
 differently.
 """

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Kinds of work: what an op computes, as far as its type and its name show."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Events of XLA's worker threads: which of them belong to one run of a program.
 
 A thread that begins a task writes `ThreadpoolListener::StartRegion`, linked to the thread that

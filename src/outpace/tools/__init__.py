@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The analysis tools, one folder each; they are discovered and listed nowhere."""
 
 from __future__ import annotations

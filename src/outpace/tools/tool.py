@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The `Tool` object that describes one analysis."""
 
 from __future__ import annotations

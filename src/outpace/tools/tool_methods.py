@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """A base class with every tool as a method.
 
 Editors and type checkers read the stub of this module instead, which names the tools that Outpace

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Decoding: from the bytes of a profile to read-only typed columns. No other package may call the
 native core.
 

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Algorithms on event columns for the layers above: those of the core, and set operations."""
 
 from __future__ import annotations

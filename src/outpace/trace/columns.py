@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Columns of events that return the values of requested rows: computed on access, or stored in
 little memory.
 """

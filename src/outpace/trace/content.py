@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """`Content`: the bytes of a profile, in memory or in its file, from which blocks are read when they
 are needed.
 

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Reading of a profile's bytes: a large file is read later, block by block; all others are read or
 decompressed into memory.
 """

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Names of planes, lines and stats by which all layers above refer to the content of a profile.
 
 They are the names of XSpace, as TensorFlow and JAX write them. A reader of another format provides

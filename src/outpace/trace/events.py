@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """A trace of events that are Python objects: for formats without a core of their own."""
 
 from __future__ import annotations

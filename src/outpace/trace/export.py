@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Writing of a trace file for a viewer: tracks, events of lines, computed slices, counters. The
 native core writes the bytes.
 """

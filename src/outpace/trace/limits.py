@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Limits of reading: the part of a profile to decode, and the memory that its events may take."""
 
 from __future__ import annotations

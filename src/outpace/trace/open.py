@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Opening of a profile: from a path, or from bytes in memory, to a `Trace`."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Redaction of a trace: stand-ins for paths, hosts and users in all of its texts, also in the bytes
 of its source.
 """

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Selection of some events of a trace as a trace of their own, whose stats are still read from the
 whole trace's source.
 """

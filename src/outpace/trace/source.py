@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Interface between a trace and the format of its profile."""
 
 from __future__ import annotations

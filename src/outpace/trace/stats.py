@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Values of stats: typed columns, decoded from the raw bits that the core returns."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """`Trace`: the events of one host's profile as columns."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Change what holds a training program back, and prove by measurement that the change helps.
 
 The package itself is called: `outpace.tune("train.py")`.

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The script's own training with edited texts: `python -m outpace.tune.edited PLAN` runs it as
 `python SCRIPT` would. Nothing is guarded.
 """

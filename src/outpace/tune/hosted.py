@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """A script's process that looks at its training: `python -m outpace.tune.hosted PLAN` runs the
 script, guarded, into a Keras `fit` or a loop of its own, sees some of its steps, says what could
 make them faster, as edits of the source, and ends.

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The proof of what a search found: the edited script is the same program, and it is faster; both
 of the texts that are handed over.
 

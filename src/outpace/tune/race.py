@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """`outpace.race` and `outpace race`: variants that a user wrote, raced by the trial engine."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Why something failed, in one line: the sentence of an error that says something, without its
 traces and graph nodes.
 """

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What a change may change in the results of a training."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What passes between the processes of a tuning: what one that runs the script has seen of it, and
 what a search found.
 """

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """One tuning of a script: the search, in a process that ends with it, and the proof of what that
 found. The command does this, and `outpace.tune("train.py")`.
 """

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What `outpace tune` prints, and the files that were asked for."""
 
 from __future__ import annotations

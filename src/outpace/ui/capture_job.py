@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Captures that a user starts from the workbench: one at a time, saved in the first of the
 workbench's folders, and only as long as a page polls for the progress.
 """

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The folders that the user chose to serve. Links inside them may lead to other places inside
 them; nothing outside of them is opened or shown.
 """

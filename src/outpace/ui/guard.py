@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Access control of the workbench: requests must come from this machine's user, by a token, and
 from the site's own pages. One guard stands before every handler.
 

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """HTTP requests and responses as plain values, independent of the server in front of the
 workbench's handlers.
 """

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The curves and events of one monitor file, updated as lines are appended. Memory is bounded by
 what a page shows, however long the file is.
 """

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Renders the workbench's own pages: the list of runs, and two runs side by side. Texts of runs
 are cleaned here; templates escape them.
 """

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The part of a run that a page shows: its hosts, device and steps, selected by the query of the
 page's address, and the parts that can be selected.
 """

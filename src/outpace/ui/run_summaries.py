@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Summaries of runs for the list: the bottleneck as a sentence, the step time, and what to change
 first. Stored in the user's cache.
 """

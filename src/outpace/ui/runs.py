@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The runs below the workbench's folders, newest first, each with an id for its address."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The workbench's own HTTP server: on this machine's loopback address, behind the guard, with a
 limited number of connections.
 """

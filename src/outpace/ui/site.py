@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The workbench's addresses and their handlers. Handlers are functions of a request that has
 already passed the guard.
 """

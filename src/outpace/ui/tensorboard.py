@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The workbench as a tab of TensorBoard, which finds it by the entry point `tensorboard_plugins`.
 The tab shows the runs below TensorBoard's log directory, for reading only.
 

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Serves the timeline viewer for a run in the workbench, and for a single profile in `outpace
 trace`.
 """

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The trainings whose numbers `outpace.Monitor` writes below the workbench's folders, and their
 curves over time.
 """

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The functions that run inside the workbench's analysis process, and their results."""
 
 from __future__ import annotations

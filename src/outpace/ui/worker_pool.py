@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The workbench's analysis processes: a few for requests of pages, so that no run delays another
 one, and others of low priority for the summaries of runs that nobody has opened.
 """

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The site as a WSGI application, for the workbench's own server and for other WSGI hosts."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Timeline viewer: export of a profile as a trace file, and Perfetto's user interface served from
 this machine.
 """

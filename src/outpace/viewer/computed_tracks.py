@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Tracks that are computed instead of copied from a line of the profile: steps, allocated memory,
 and tf.data stages by source line.
 """

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Gzip compression of a file while the native core writes it."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Perfetto's user interface: the installed build, and the URL with which it opens a trace."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Arrangement of a profile in the viewer: one section per device and per host, each with the lines
 that recorded events.
 """

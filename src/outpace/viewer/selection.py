@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Selection of what a trace file contains: a time window, steps, tracks, and the amount of
 arguments of each event.
 """

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Export of a run as a trace file."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Time range that the viewer shows when it opens: one step, or the selection of the user."""
 
 from __future__ import annotations

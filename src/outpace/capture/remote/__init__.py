@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Captures running training processes over TensorFlow's gRPC profiler service: `capture_remote`."""
 
 from __future__ import annotations

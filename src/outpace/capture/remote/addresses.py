@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Finds the addresses of the workers to capture: a list, a file, a Ray cluster, or the cluster that
 `TF_CONFIG` describes.
 """

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """gRPC client of one worker: connects, sends the request, and interprets the answer or the
 refusal.
 """

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Captures many workers at once: every reachable worker gets the request at the same moment, and
 the failure of one does not affect the others.
 """

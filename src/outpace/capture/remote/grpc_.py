@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Loads gRPC, which is needed only where a process is captured from outside."""
 
 from __future__ import annotations

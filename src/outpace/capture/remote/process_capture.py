@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Captures this process on request of a client: the framework's profiler for a given time, and the
 profile as bytes. The training loop continues meanwhile.
 """

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Workers of a Ray cluster: each registers the address of its profiler server, and a capture looks
 them up.
 

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Result of a remote capture, worker by worker, and the progress of a running one."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Program of `outpace serve`: `python -m outpace.capture.remote.served_script HOST PORT KIND SCRIPT
 ARGS` runs the script with a server inside.
 

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Fetches the profiles of servers that cannot return them (TensorFlow before 2.20 or so) and write
 them to disk instead.
 

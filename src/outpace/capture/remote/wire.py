@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Messages of TensorFlow's profiler service, as bytes. Neither generated code nor a protobuf
 library is needed, which would have to fit the framework's own.
 

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Lint rules, one file per group. Each file has the rules' texts in `RULES` and yields their
 messages from `check`.
 """

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """LP110, LP111, KR301: arguments and calls of Keras."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """LP101 to LP104, PF401: Python code on the host in a training loop."""
 
 from __future__ import annotations

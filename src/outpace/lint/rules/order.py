@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """DS104, DS105, DS108, DS109, DS113: stages in an order that costs time, memory or randomness."""
 
 from __future__ import annotations

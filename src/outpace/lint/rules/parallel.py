@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """DS101, DS102, DS103, DS106, DS107, DS112: stages that process one element at a time, some of them
 as Python code, and what TensorFlow changes about it by itself.
 """

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """TF201 to TF206: Python in a traced function that does not do what it seems to do, and functions
 that are traced again and again.
 """

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Estimate how far the clocks of hosts differ.
 
 A collective ends on all hosts at the same moment: a difference between its recorded ends is a

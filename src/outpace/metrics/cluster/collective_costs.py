@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Split the collectives' time of workers without accelerators into transfer and waiting.
 
 The worker that arrives last does not wait: what it spends is the transfer.

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The signature of the program that a host executed: ops, input pipeline, functions, collectives
 and numbered steps.
 """

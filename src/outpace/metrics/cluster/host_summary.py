@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """A summary of a host, for runs with too many hosts to load all their events: enough to decide
 which hosts execute the same program, and which one is slow.
 """

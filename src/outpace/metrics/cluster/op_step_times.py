@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Time of each op in each steady step, from which an op's mean and its spread are computed.
 
 Concurrent ops of the model share a moment of the step (`model_ops`), so that together they take no

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Group the hosts of a run by the program that they execute, so that their numbers may be averaged
 and compared.
 

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The workers of a run (hosts or devices) as they are compared: their steps, the time of each
 category, and the time before each step's first collective.
 

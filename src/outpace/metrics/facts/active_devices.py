@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Which devices of a host work in the steps, and when.
 
 Times of several devices are averaged, never united or added.

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """How many examples a training step takes: the batch size from the stages of the input pipeline."""
 
 from __future__ import annotations

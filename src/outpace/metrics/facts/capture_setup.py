@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The setup of a capture, as far as the profile and its record show it: devices, versions, and the
 profiler's options.
 """

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Collective operations by name: ops in which workers, or devices of one worker, exchange
 results.
 """

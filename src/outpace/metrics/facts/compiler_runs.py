@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Work of devices for the compiler (autotuning), which is no work of the training."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """How busy the cores are during steps, and how much of that is input processing.
 
 A thread counts as busy while an op, or a task of its pool, runs on it. Python can't be seen in a

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """How many devices a host recorded, and on how many its compiled programs run."""
 
 from __future__ import annotations

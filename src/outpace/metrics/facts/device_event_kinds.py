@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The kind of time of each device event: computing in 16 or 32 bits, copies, collectives, or
 waiting for one of these.
 

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What the accelerators of a run can do, as far as the profile shows it: advice that is already
 followed, or impossible on them, is dropped.
 """

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What devices did in each step, and when: the events that count for a step, cut to its time.
 
 An event of a device counts for a step by the rule of the step's categories (`step_breakdown.py`),

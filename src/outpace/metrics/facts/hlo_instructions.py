@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The source lines of a JAX program that its compiled ops' time comes from: forward and backward
 pass together, per step of the steady state.
 """

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Arrays that a compiled program stores in the host's memory, and copies to the device and back in
 each step.
 """

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Find where a training thread stops for the same time in most steps.
 
 No event runs for a while, always about equally long, as in a sleep, a lock or a call to a network

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """tf.data iterators: what each call of an input pipeline did, stage by stage.
 
 The meaning is that of `xplane_to_tf_data_stats.cc` of openxla/xprof, the analysis that the

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Which tf.data stages work, and which only wait.
 
 An asynchronous stage (Prefetch, ParallelMap, MapAndBatch, ...) mostly waits in its consumer's

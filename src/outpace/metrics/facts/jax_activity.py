@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Time of a JAX program that no event of a step shows: builds on the training thread, and work on
 other threads and devices.
 

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Why a profile shows no step, and what to do about it, for every tool that needs steps."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The ops of a training step, and the wall-clock time of each: of a moment in which several threads
 compute, each has its share.
 

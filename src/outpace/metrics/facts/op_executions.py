@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """How often device ops ran: an op that launches several kernels ran once.
 
 Consecutive kernels of one op on a stream form a run. Where the profiler linked each launch to the

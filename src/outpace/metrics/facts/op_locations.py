@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The part of a model to which an op belongs: a Keras layer, a line of the user's, or the scope in
 the op's name.
 

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Ops and their time: how often each framework op ran on the host and on devices, and for how long.
 
 The meaning is that of `xplane_to_op_metrics_db.cc` of openxla/xprof: on the host, an op's self time

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Whether a capture contains whole training steps.
 
 A part of a step, or the calls of a benchmark, have a length, but say nothing about training.

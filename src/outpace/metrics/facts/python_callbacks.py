@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Python that a compiled program calls back while it runs: `jax.pure_callback` and the like, and
 `tf.py_function`.
 

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Who calls a sampled line, and how often: the line of the training loop that leads to it, and the
 steps in which it was sampled.
 

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The Python lines on which the steps' time is spent, from the stacks that Outpace's own capture
 sampled.
 

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Loops other than the training's that call the step's function as well: a search for a learning
 rate, a warm-up, an evaluation that trains.
 

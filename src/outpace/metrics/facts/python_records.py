@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Python's time on the training thread, from either of two sources: the stacks that Outpace's own
 capture sampled, or the frames of a profiler's Python tracer, converted into samples.
 

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Samples of the training thread's stack from Outpace's own capture: who they count for, and the
 lines in windows of time.
 

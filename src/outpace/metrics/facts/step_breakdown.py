@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Where each step's time goes: the guide's categories, without overlap, summing to the step time.
 
 The meaning is that of the reference (`xplane_to_step_events.cc`, `event_span.cc` of openxla/xprof):

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The functions that form a step: tf.functions or jitted functions that are called in every
 step.
 """

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What runs between the steps: input that the steps' marks leave out, evaluations, checkpoints, the
 end of an epoch.
 

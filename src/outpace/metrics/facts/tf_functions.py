@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Calls of `tf.function`s: how often each was called, traced (built anew) and executed, and its
 time.
 

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What the training thread did at given moments, from the profile's events: where none ran, Python
 did.
 """

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The kind of program that a run shows: which framework, whose loop, training or inference.
 
 Advice uses it to speak the program's own language.

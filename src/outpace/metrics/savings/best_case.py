@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """How much slower ops run on a CPU than in their own best runs, and how much of that is due to the
 input pipeline's work on the same cores.
 

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Upper bounds on what a step saves if one thing changes: one function for each way to change a
 program.
 

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The budget of a step: the time of the steady step and of its categories, on one base for all
 findings of a report.
 

@@ -1,1 +1,2 @@
+# SPDX-License-Identifier: Apache-2.0
 """Tables that pages show; no other metric is computed from them."""

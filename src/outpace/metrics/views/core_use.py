@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """How many cores the model keeps busy, and which ops use only one.
 
 A profile of TensorFlow on a CPU shows the threads that run ops, but not the op to which a task of

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Ops that ran one by one, outside any `tf.function`.
 
 Today's TensorFlow records no event for the kernel of such an op, only for its dispatch

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Ops that compute in float64, by the types in a compiled program or of the arrays that TensorFlow
 allocated for an op.
 """

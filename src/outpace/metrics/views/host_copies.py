@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Arguments that JAX copies to its devices at each call: NumPy arrays that every step passes again.
 
 A copy delays a step only while nothing computes; in parallel to the ops of the previous step it

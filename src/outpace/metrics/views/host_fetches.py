@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Arrays that a JAX program fetches from its devices: results that every step reads back.
 
 The time in which the host waits while a device still computes does not count: the host would wait

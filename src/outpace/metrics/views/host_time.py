@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Split "host compute", a category of the step, into what the host did: ops, the executor between
 them, waiting, calls, Python.
 

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """How many jitted functions a step of a JAX program calls.
 
 In a program that runs op by op, every primitive is a jitted function of its own.

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Ops inside the model's step that may belong elsewhere: augmentation, preprocessing, random and
 image ops, Python functions.
 

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The model's time by part: a row per layer, line or scope, forward and backward together, per
 step.
 """

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The model's time by kind of work: a row per kind of op and part, so that what repeats in many
 layers adds up.
 """

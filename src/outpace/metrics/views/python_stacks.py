@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The Python calls of the training thread in a step, as a call tree.
 
 The samples are those of the table `python_lines`, here with the whole stack.

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Number and size of the ops in a step: whether it consists of very many short ops, which a
 compiler (`jit_compile=True`) would fuse.
 

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What Python's other threads computed during the capture, by line: generators that feed the
 training, and work in parallel to it.
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Areas stacked over time, as stairs: a value holds until the next event. Drag or choose a stretch to zoom, arrow keys go from event to event. */
 Pictures.add("area", (box, spec, table) => {
   const { html, svg } = Dom, { column, choices, textWidth, tipAt } = Pictures;

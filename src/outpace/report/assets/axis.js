@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Where an axis has its marks: at round numbers of one unit, so that they read as one scale. */
 const Axis = (() => {
   const SCALES = {

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Parts of a whole as bars; which whole, and how it is divided, a reader chooses. */
 Pictures.add("bars", (box, spec, table) => {
   const NAMED = 72, OTHERS = "all others"; // as `chart_data.OTHERS`, which has no bar

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Stacked columns to zoom into: a step graph. Colours are classes, so that a theme needs no redrawing. */
 const Columns = (() => {
   const HIGH = 230, LEFT = 66, TOP = 8, BOTTOM = 24, NARROWEST = 3, WIDEST = 44, TALL = 4, FEWEST = 4, LETTER = 7, MOST_NAMED = 20, SHORTEST = 240;

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Pointer and keys on a chart of columns: hover, open, drag to zoom. */
 const ColumnsInput = (() => {
   const DRAG = 6;

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Small things that every part of the page needs. Texts go in as text, never as markup. */
 const Dom = (() => {
   function fill(element, attributes, children) {

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* One search over tools, tables, findings and all rows of all tables; `/` goes there, results are links. */
 const Find = (() => {
   const MOST = 60, MOST_EACH = 6;

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* A flame graph to click through, root at the top. Mouse: click zooms. Keys: arrows move, Enter zooms, Escape or Backspace goes up. */
 Pictures.add("flame", (box, spec, table) => {
   const { html, svg } = Dom, { column, textWidth, tipAt } = Pictures;

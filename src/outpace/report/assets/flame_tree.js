@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The tree behind a flame graph: merged, laid out, searched and labelled. No page is needed here. */
 const FlameTree = (() => {
   const REPLICA = /^(?:replica|tower|clone)_?\d+$/i; // as tf.distribute and its forerunners name them; the first one often has no name

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Reports in a notebook: a click on a heading sorts the rows that are shown, a link opens what it leads to. Where scripts do not run, they stay as
    they are. */
 (() => {

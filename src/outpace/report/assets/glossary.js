@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Words of the field, explained where they stand: of each the first in a view. GLOSSARY holds them: [names, what it is]. */
 const Glossary = (() => {
   const ELSEWHERE = "h2, h3, a, button, summary, code, pre, svg, table, .table, .live, form, dfn, script, [data-tip]"; // names, values, and what does something itself

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* A tree of stages as boxes: what feeds a stage stands above it, and the critical path is a thick line. */
 Pictures.add("graph", (box, spec, table) => {
   const { html, svg } = Dom, { column, textWidth, choices, tipAt } = Pictures;

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* A static table becomes one to sort, filter, walk through and copy from when it first has a width. Long tables draw only the rows in sight. */
 const Grid = (() => {
   const LINE = 16, GAP = 9, BAR = 17, MOST_HIGH = 480, ALL_DRAWN = 300, AHEAD = 15;

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Rows of a table summed up by the values of one column: a line per value, which opens to show its rows. */
 const GridGroups = (() => {
   const COUNT = 12; // characters for "1,234 rows" beside a name

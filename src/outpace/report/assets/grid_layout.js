@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* How wide the columns of a table are, and how their names are cut to fit. */
 const GridLayout = (() => {
   const CHARACTER = 7.6, PADDING = 22, NARROWEST = 64, WIDEST = 240, BOLD = 1.2;

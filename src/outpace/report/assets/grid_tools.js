@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* What stands above a table: search, columns, filters by column, what to copy. */
 const GridTools = (() => {
   const FEW = 5, TABS = 4, SHORT = 24; // entries that are tabs, and their characters

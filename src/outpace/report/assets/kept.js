@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* What a reader chose in a view (filters, order, groups, zoom) stands in the address behind a `?`: a link, a reload and Back bring it back.
    A table or a chart keeps its choices under its own name; an empty one is as it was at first, and is left out. */
 const Kept = (() => {

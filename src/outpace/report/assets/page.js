@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Tooltips, and the start of everything. */
 const Tips = (() => {
   const tip = document.getElementById("tip");

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* What the pictures that a reader works with share. Each kind is a script of its own, which adds itself here: `build(box, spec, table)` fills the
    box once it has a width (a box may be hidden at first) and returns what draws it anew at another width. */
 const Pictures = (() => {

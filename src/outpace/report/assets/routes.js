@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Views of one page, by what stands behind the `#`: a tool, a table, a row, a finding, a column of a chart. See `html_places.py`.
    What a reader chose there follows a `?` (`kept.js`). */
 const Routes = (() => {

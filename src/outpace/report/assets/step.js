@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* One column of a chart, opened below it: a step with its parts, beside the median of all. */
 const Step = (() => {
   function median(values) {

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* What tables hold, apart from how they look: rows, order, filters, CSV. */
 const Tables = (() => {
   const ORDER = new Intl.Collator("en", { numeric: true });

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Light or dark: as the address asks, else as the reader chose before, else as the system is set. */
 const Theme = (() => {
   const KEY = "outpace-theme";

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 "use strict";
 /* Numbers as people read them: the same forms as `outpace.model.units.humanize`. */
 const Units = (() => {

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Views come alive when they are there: in a file from the beginning, in the workbench when they are first shown. */
 const Views = (() => {
   const coming = new Map();

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Attentions, recognised by their structure: a softmax between two batches of matrix products."""
 
 from __future__ import annotations

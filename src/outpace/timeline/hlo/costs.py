@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What one execution of an instruction costs: operations, and bytes read and written."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Arguments that a program copies although their memory could be reused (`donate_argnums`)."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """A program as a graph: computations of instructions, which refer to one another.
 
 The name, the opcode and the neighbours of an instruction are there at once; all else is decoded

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """XLA programs in a profile: for every HLO op its opcode, framework op and source line, and what it
 computes.
 

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Products with one-hot matrices, which look up rows by multiplying with nearly nothing but 0."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What Outpace tells of an instruction."""
 
 from __future__ import annotations

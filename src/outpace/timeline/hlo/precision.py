@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Precision in which instructions compute."""
 
 from __future__ import annotations

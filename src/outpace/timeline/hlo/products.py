@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Matrix products and convolutions: their kind, operations and sizes."""
 
 from __future__ import annotations

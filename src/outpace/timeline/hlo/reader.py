@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Reading of an `HloProto` into a graph. Field numbers are those of `xla/service/hlo.proto`."""
 
 from __future__ import annotations

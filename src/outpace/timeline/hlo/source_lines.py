@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Source lines of instructions, by a program's stack frames (`StackFrameIndex`), in which all
 numbers count from 1.
 """

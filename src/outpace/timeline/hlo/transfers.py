@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Transfers and collectives that asynchronous instructions wait for."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Protobuf messages that may be damaged: of each, the fields before the damage are read."""
 
 from __future__ import annotations

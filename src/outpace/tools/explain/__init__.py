@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Explanation of one step: the events that make up each of its time categories."""
 
 from outpace.tools.tool import Tool

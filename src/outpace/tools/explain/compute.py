@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Attribution of every moment of one step to one event."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The page that explains one step."""
 
 from __future__ import annotations

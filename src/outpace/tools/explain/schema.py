@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Columns of the tables that explain one step."""
 
 from outpace.model import TableType

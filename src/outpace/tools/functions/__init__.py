@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """tf.function calls and jitted functions: which are traced or compiled again, why, and at what
 cost.
 """

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Tables of compilations, and of the ops that autograph makes of Python's control flow."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Functions without gradients that steps call besides the training function: an evaluation, a
 sampler, a policy or a callback.
 """

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Findings about functions that are traced or compiled again, or run op by op."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Functions that JAX traced, lowered and compiled, one row per function."""
 
 from __future__ import annotations

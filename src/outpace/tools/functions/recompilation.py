@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Why JAX compiled a function again, judged by its compiled programs: their arguments and results,
 and their computations.
 """

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Calls that built a graph or compiled a function, and what made TensorFlow or JAX do it."""
 
 from __future__ import annotations

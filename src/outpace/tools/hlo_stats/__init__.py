@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """XLA programs: the time of every HLO op, its framework op and source line, and how well it uses
 the device.
 """

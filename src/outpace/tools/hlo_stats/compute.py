@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Tables of HLO ops, collected from device lines that list them, from kernels, and from host
 threads that ran them.
 

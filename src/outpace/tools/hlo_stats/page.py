@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The page about XLA programs."""
 
 from __future__ import annotations

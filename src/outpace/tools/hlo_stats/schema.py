@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Schemas of the tables about XLA programs."""
 
 from outpace.model import TableType

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Inference: the latency of predictions, and why the slow ones were slow."""
 
 from outpace.tools.tool import Tool

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Tables of requests: calls that look like predictions, with their latency and its parts."""
 
 from __future__ import annotations

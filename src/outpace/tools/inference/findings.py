@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Findings about latency: a long tail, and a slow first call."""
 
 from __future__ import annotations

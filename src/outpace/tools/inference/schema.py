@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Schemas of the tables about inference."""
 
 from outpace.metrics.facts.step_breakdown import CATEGORY_FIELDS

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Input pipeline analysis: whether the program waits for data, and where input processing spends
 its time.
 """

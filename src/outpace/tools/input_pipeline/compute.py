@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Tables of the input pipeline."""
 
 from __future__ import annotations

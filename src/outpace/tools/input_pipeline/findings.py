@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Findings about input: whether the program is input-bound, and whether input and model compete for
 cores.
 """

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The page about the input pipeline."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Schemas of the input pipeline tables."""
 
 from outpace.model import TableType

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """GPU kernels: time per kernel and op, launches, copies and idle gaps (the guide's GPU kernel
 stats).
 """

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The event of a thread that covers most of a time span."""
 
 from __future__ import annotations

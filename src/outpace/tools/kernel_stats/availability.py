@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What a profile needs for the page about GPU kernels."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The kernel table, with the time of each pair of kernel and op, and tables derived from it."""
 
 from __future__ import annotations

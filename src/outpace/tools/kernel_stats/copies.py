@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Copies, memory sets and allocations on the devices."""
 
 from __future__ import annotations

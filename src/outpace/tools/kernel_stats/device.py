@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The events of one GPU: its kernels, and everything else that keeps a stream busy."""
 
 from __future__ import annotations

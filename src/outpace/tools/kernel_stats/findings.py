@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Findings from the kernel tables: unused tensor cores, idle devices, tiny kernels, low occupancy,
 and copies of pageable memory.
 """

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Breakdown of a device's idle time: the host waited for the device, launched late, or recorded
 nothing.
 

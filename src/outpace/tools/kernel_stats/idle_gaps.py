@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Idle gaps of a device, in which no stream is busy, and what the host does during them."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Kernel launches: the time from the host's launch call to the start on the device."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Theoretical occupancy: resident warps of a multiprocessor as a share of its maximum.
 
 It is computed for profiles that do not record it. The limits are those of the table "Technical

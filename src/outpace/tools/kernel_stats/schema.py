@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Schemas of the kernel tables."""
 
 from outpace.metrics.call_tree import call_tree_type

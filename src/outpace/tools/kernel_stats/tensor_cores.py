@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Tensor cores (AMD: matrix cores): which kernels use them, and which ops could.
 
 For kernels of libraries the kernel's name decides, as in the reference. Kernels that XLA generates

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Memory profile: peak use, what is live at the peak, use over time, and growth (the guide's Memory
 profile tool).
 """

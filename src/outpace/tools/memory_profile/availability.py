@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What a profile needs for the page of the memory profile."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What is live in a memory at its peak, in the rows of XProf's memory breakdown table; one of them
 is named differently here.
 """

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The memory tables: summary, timeline, breakdown at the peak, and room for a larger batch."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Names of TensorFlow's data types, as XProf prints them.
 
 Sources: tensorflow/core/framework/types.proto (the enum), xprof/utils/tensorflow_utils.cc (the

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Text columns stored as codes: a million events have few distinct texts."""
 
 from __future__ import annotations

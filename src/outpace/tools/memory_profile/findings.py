@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Findings from the memory tables: memory that is nearly full, fragmented or growing."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Growth of the memory in use from step to step, and the ops that leave memory allocated."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Memory events of all hosts: one log per host and memory, in order of time, with every
 deallocation joined to its allocation.
 """

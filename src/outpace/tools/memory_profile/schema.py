@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Schemas of the memory tables."""
 
 from outpace.model import TableType, parse_schema

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The model: which of its layers and lines take the time of the step's own computation."""
 
 from outpace.tools.tool import Tool

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Actions that make a kind of work cheaper, by kind of op, framework and hardware. Actions that
 leave the model as it is come first.
 

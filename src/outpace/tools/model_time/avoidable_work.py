@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Advice on computation that the program requests and could do without: the same results, from less
 work.
 """

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Advice where the model's own computation takes the step: which part takes it, what could be
 faster, and the proof where nothing can.
 """

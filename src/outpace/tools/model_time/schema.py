@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Columns of the model's tables, as the metrics declare them."""
 
 from outpace.metrics.facts.hlo_instructions import HLO_LINES

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The parts and kinds of work of a model, in one form for ops of TensorFlow and for lines of a
 compiled program. The rules on the model use it.
 """

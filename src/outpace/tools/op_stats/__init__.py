@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Op statistics: the time of every op, on the host and on devices (the guide's TensorFlow
 stats).
 """

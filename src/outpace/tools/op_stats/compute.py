@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The op tables, computed from the metrics of the ops."""
 
 from __future__ import annotations

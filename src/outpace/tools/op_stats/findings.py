@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Advice from the op tables: too much time in ops that run one by one, or outside the compiled
 program.
 """

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The overview: what bounds the program, and what to change first."""
 
 from outpace.tools.tool import Tool

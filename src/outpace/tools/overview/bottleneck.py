@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What bounds the mean step: a sentence, and the shares of the step chart that it names. Both are
 computed here, so that they agree.
 """

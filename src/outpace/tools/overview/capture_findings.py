@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Findings on profiles that support no conclusion: the first thing to change is the capture."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Captures that consist mostly of compilation: their steps are no steady state, and their mean
 misleads.
 """

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The overview's advice: categories that take too much of the step, compilation in steps, and time
 between the steps.
 """

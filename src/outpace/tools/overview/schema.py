@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Columns of the overview's tables. (`steps` is the step breakdown's own table.)"""
 
 from outpace.metrics.views.host_time import HOST_TIME

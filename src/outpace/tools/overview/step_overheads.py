@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Costs of a step outside the model's computation: per call, in a regular stop of its thread, in
 collectives of workers, and in replicas of the model.
 """

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Steps outside the steady state: which were excluded and why, and what recurs every few steps."""
 
 from __future__ import annotations

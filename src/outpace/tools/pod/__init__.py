@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Pod viewer: the steps of all workers next to each other, and which worker delays the others."""
 
 from outpace.tools.tool import Tool

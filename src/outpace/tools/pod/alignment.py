@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Alignment of steps: which steps of several hosts belong together, and how far their clocks
 differ.
 """

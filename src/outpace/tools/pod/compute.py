@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The pod viewer's tables: every worker's steps, their averages, and the collectives in which
 workers wait for each other.
 """

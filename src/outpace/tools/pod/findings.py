@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Advice from comparing workers: one of them is slow, or they wait for each other."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The pod viewer's page."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Columns of the pod viewer's tables."""
 
 from outpace.metrics.facts.step_breakdown import CATEGORY_FIELDS

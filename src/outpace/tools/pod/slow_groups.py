@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The limit from which slow workers count as another kind of workers (another generation of
 machines, another NUMA node) rather than as stragglers.
 """

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """How much time a step of all workers would save if a slow worker were repaired."""
 
 from __future__ import annotations

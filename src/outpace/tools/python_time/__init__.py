@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Python: which lines of the program's own code take the time in which no op runs."""
 
 from outpace.tools.tool import Tool

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What a profile needs for the page about Python."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Advice on other Python threads that take cores, or the interpreter lock, from the training."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Advice on Python in the training thread: which of the user's lines take time in which nothing
 else of the step runs.
 """

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Name scopes: time, memory and executions of every layer, and of every source line."""
 
 from outpace.tools.tool import Tool

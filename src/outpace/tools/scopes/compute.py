@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The tree of name scopes, built from the names of the ops."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Parameters, FLOPs and time of every layer of a Keras model object that the user passes.
 
 Keras itself is not imported: the model is read through its attributes.

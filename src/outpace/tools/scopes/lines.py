@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Time by source line: compiled ops by the line that they were built from, and Python calls where
 they were recorded.
 """

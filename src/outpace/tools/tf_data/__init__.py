@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The tf.data bottleneck analysis: which stage of the input pipeline limits it."""
 
 from outpace.tools.tool import Tool

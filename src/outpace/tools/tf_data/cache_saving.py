@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The time that a step would save if a stage's results were cached: the stage, and everything that
 feeds it, would then cost nothing.
 """

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The facts about an input pipeline that its rules share."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Advice on the input pipeline, from the stages that were executed rather than from the script.
 
 TensorFlow parallelises stateless maps and adds a prefetch by itself: the executed stages show it,

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The table of the pipelines' graph: every stage of every pipeline, averaged over all calls, and in
 the slowest, the median and the fastest call.
 """

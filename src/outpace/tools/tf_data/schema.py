@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Columns of the tf.data tables."""
 
 from outpace.model import TableType

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The finding on the stage that limits an input pipeline: why it takes its time, and what to do."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Formats of profiles that can be opened, one subpackage each, discovered at run time. A file's
 name determines its format.
 """

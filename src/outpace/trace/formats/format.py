@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """`ProfileFormat`: the description of one format of profiles."""
 
 from __future__ import annotations

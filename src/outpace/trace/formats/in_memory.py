@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """`InMemoryProfile`: a profile in memory, in place of a file."""
 
 from __future__ import annotations

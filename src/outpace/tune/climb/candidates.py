@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Candidates: the optimisations that fit a program, each as an edit of the user's source; what is
 not for it, with the reason.
 """

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Which optimisations may still be raced, which of them first, and what a climb may still spend on
 races.
 """

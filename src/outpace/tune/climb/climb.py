@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The search: look at the script as it trains, race the edits that answer what holds it back, put
 together what seems faster, and look again.
 

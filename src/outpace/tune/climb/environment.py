@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """`tune_environment`: a script as it is against the same script with each setting, every one in a
 process of its own.
 """

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """How fast a program could be: the model alone, the input alone, and both together."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The lines of a script whose loop it is that a step's time goes to, by samples of its thread's
 stack.
 """

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What a search found: what was tried, with its outcome; limits, and races."""
 
 from __future__ import annotations

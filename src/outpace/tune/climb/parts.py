@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The parts of a Keras model that its step's time goes to: a short profile of a `fit` that runs."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Where a cache can stand: behind a stage whose elements are the same in every epoch, with shuffle
 and repeat moved behind the cache.
 

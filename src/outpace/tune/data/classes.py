@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """TensorFlow's classes of data sets: the public operation that builds each, and a map as it was
 traced over another input.
 

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Parts of a traced function's graph: imported into a new function, so that no Python of the user's
 runs again; and whether a function takes whole batches instead of single elements.
 """

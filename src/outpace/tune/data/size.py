@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """How many bytes a cache of a pipeline would hold."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """`describe`: the stages of a pipeline that exists, read from its objects and joined with the
 record of its construction.
 """

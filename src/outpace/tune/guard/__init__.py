@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The guard of trials: a process that runs the user's script, and all that it starts, changes none
 of the user's files.
 

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """System calls of Linux that Python has no functions for: mounts, namespaces, capabilities,
 Landlock. Standard library only.
 

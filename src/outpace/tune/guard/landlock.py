@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Landlock as a backstop: what slips through a redirection gets PermissionError instead of changing
 a file. Standard library only.
 

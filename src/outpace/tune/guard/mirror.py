@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The mirror of a redirected process: which of the user's paths stand where in the private folder.
 Standard library only.
 """

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What is mounted where, and what a guard does with it. Standard library only."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The private overlay: a mount namespace whose every writable place is an overlayfs over the real
 one. Standard library only.
 

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The second choice where the kernel lends no overlay: Python's functions for files write to
 others, in a private folder, for all threads.
 

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Experiment trackers write to this machine alone: what a trial does is no run of the user's."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What frameworks write by code of their own, which no function of Python's sees: switched off by
 name. Standard library only.
 """

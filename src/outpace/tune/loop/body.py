@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The innermost loop around a step, taken apart: what makes its inputs, the calls that make the
 step, and what comes after them.
 """

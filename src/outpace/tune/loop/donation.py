@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Arguments of compiled functions that a step could give away (`donate_argnums`): the loop replaces
 them by what the step returns.
 """

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """How a loop is found that trains without any `fit`, within its first steps, and what is known of
 it then.
 

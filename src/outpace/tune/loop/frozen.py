@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What of a Python function would be frozen in a graph: state that it reads or changes in each
 call, which a traced function does once.
 """

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What a script calls of JAX: compiled functions and gradients, through one listener. Nothing of
 `jax` is imported here: the script does.
 """

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Statements of a loop that read values in every step, and so wait for the device: which may come
 later, for many steps at once.
 """

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """A training loop as it is seen while it runs: what it reads, which functions make its steps, and
 how its innermost loop comes apart. It runs on as it is; hooks on iterators, functions and tapes see
 some steps, and tell when they have seen enough.

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Keras models that a loop calls eagerly, one operation after the other, or whose `predict` it
 calls with a few examples (to choose an action, to sample, for a metric); and each as a graph.
 """

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """A step that is made of the loop's own statements: the function that a person would write of them,
 to put them into a graph.
 """

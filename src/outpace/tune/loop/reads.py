@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Which reads of batches are the training's."""
 
 from __future__ import annotations

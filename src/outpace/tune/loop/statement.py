@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The loop in the user's source that makes the training steps, found in the stack; and what its
 statements mean and do.
 """

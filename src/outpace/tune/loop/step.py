@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The function that makes a step and runs eagerly: the user's, found where gradients are taken."""
 
 from __future__ import annotations

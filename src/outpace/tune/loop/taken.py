@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The innermost loop around a step, taken apart, as patches write it anew, with several steps per
 call.
 """

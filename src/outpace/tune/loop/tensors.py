@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Several steps of a TensorFlow loop in one call: whether its statements allow that, and the
 function that a patch writes of them.
 """

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Everything that Outpace tries or explains, files by subject. A module lists what it has in
 `OPTIMISATIONS`: nothing else names it.
 """

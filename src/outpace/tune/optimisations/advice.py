@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Practices that are told of a program that they fit, and not tried: one table."""
 
 from __future__ import annotations

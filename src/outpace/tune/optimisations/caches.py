@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Cache in memory what is the same in every epoch, in the same order or in any, or the part of a
 map that depends on its element alone.
 """

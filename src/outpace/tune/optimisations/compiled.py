@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """How the training step of a Keras model is compiled: a graph or eager execution, XLA, and how many
 steps one call makes.
 """

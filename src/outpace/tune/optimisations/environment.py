@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Settings that must be there before TensorFlow starts: what is known of the machine and of the
 script's process before one is tried, and each setting. They are tried in processes of their own.
 """

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What advice is drawn from: plain values of a program's layers, input, devices and limits."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What every optimisation of the training step is, and how it is written into the source."""
 
 from __future__ import annotations

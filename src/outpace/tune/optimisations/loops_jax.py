@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Optimisations of a JAX loop of the user's own: its step compiled, its arguments given away, the
 loop written anew around it.
 """

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Optimisations of a TensorFlow loop of the user's own: its step as a graph, compiled by XLA, its
 values read later, its models as graphs.
 """

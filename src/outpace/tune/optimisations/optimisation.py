@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """`Optimisation`: one practice of the guides, whatever it changes, and what it answers to a
 program.
 

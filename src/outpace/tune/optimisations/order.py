@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The order of stages: a shuffle, a cache or a batch before the stage that it stands behind."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Stages of an input pipeline that run beside each other: `num_parallel_calls=AUTOTUNE` where
 TensorFlow does not parallelise by itself, a prefetch at the end, and threads of its own.
 """

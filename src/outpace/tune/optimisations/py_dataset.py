@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Inputs that Python makes: the batches of a `PyDataset` are kept in memory, or made by several
 threads ahead of the step.
 """

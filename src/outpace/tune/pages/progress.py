@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """How a race goes, on stderr: one line that is replaced in a terminal, one line per event
 elsewhere.
 """

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The pages of a race, with who is how much faster, and of its replay, which stands beside the
 record.
 """

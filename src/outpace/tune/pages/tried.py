@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """A table of what was tried: its columns, a row, and the same in a line."""
 
 from __future__ import annotations

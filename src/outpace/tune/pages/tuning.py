@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The report of a tuning: what is known of the edited script, the limits, what was tried and why it
 was kept or not, and how to keep it.
 """

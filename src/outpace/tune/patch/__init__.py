@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What was found as a change of the user's source: a unified diff with the fewest lines, and
 nobody's files are touched.
 """

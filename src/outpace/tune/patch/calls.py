@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The pipeline as a row of calls, and what patches make of it. Nothing here reads source.
 
 A rewrite says its change as patches of single calls (`optimisations/optimisation.py`), which give

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """A chain of method calls taken apart into links, and put together in another order, with every
 comment kept beside its call.
 """

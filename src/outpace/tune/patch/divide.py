@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Divides the source of a map's function into the part that depends on its element alone and the
 rest.
 

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Turns a row of calls back into source: which calls of which file change, move, come and go."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Which names and calls in the source of a map's function are more than functions of their
 arguments.
 

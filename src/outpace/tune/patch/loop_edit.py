@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Writes a loop anew: several steps per call, values read later, and the arguments that a step of
 JAX gives away.
 """

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """From an optimisation to the user's source with it, and the same in words, for those who make it
 by hand; and what is kept as a unified diff.
 """

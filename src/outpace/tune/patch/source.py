@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """A user's file as libcst reads it: where recorded calls stand in it, and what it calls
 TensorFlow.
 """

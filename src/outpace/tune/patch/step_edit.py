@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Where optimisations of the training step are written: options of a `tf.function` or a `jax.jit`
 (its decorator, or the call that makes it); the one `model.compile(...)` of a program; the class of
 a PyDataset; and statements of a loop, as a function that is a graph, or that reads the values of

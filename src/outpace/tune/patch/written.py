@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Edits of one file, and the file with them."""
 
 from __future__ import annotations

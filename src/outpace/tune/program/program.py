@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """A Keras training, or a loop of the user's own: the model, the data set, and how they go together.
 
 Scripts may compile more than once: the user's line of the last `compile` of each model is noted.

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What `fit` reads: one door for all that Keras accepts, through Keras' own adapters."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Whether elements may be kept for later epochs: what a stage gives then, as far as it is known,
 and Python functions, which are run twice here and compared.
 

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What a pipeline's traced function does: its stateful operations, what it captured, the Python
 functions and tables that it reads.
 

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Whether two texts of a script are the same program: each runs in processes of its own, what they
 hold at marks is written down and compared.
 

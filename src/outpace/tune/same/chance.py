@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Chance fixed by the place that asks for it: Python's, NumPy's and TensorFlow's random numbers,
 and what seeds itself by the system's entropy.
 

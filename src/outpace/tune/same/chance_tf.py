@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Random numbers of TensorFlow that are the same op by op, in a graph and compiled by XLA: a hash
 of a seed and of each number's place.
 

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The process that one text of a script runs in: `python -m outpace.tune.same.child PLAN`; its
 record is in the plan's `result` afterwards.
 """

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Looks at each line of the user's whether what an edited script's functions have read is still so,
 and lets them be made again where it is not: of a run to the script's own end.
 

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What files hold that a run has written: lines of text, numbers and objects as NumPy, `pickle` and
 HDF5 store them, also in archives.
 """

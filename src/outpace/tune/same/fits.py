@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Marks at a `fit` of Keras: after each of its batches, at the ends of its epochs, and behind it;
 of a longer one a part is made.
 """

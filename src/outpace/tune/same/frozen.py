@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What compiled functions keep of Python's state: what the user's functions read while they were
 traced, and whether it has changed since.
 

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Compares what runs of two texts left behind."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Names of a loop that nobody reads before they are set anew: an edit may leave them out."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Moves every number that a program's state holds by one rounding, up or down by chance, and after
 each pass those that it has made anew: what a run does with that is what it does with an edit that
 rounds otherwise. TensorFlow's variables that a pass makes are moved as they are made. Whole numbers

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What the marks of a text mean where it is compared: passes are counted, a loop is over after
 some, and states are read.
 """

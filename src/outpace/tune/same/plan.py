@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What a parent asks of the process that one text of a script runs in."""
 
 from __future__ import annotations

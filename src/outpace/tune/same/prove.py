@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Runs texts of a script in processes of their own, and judges the edited ones by the original."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What the text of a function reads of values that are not its own: names, with the attributes and
 items that it takes of them.
 """

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What one run of a text leaves behind."""
 
 from __future__ import annotations

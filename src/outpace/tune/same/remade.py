@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What an edit lets a script keep, made again later: a compiled function is traced anew, an element
 of a cache computed anew.
 

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Waits until a script's other threads have come to rest: what they work on belongs to the step
 that gave it to them.
 """

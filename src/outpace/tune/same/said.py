@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What the user's own code tells beside its output: through `logging`, and on stderr. What
 frameworks tell there is no part of a program.
 """

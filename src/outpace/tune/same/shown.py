@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Which passes of a loop are made where it is cut: the first, those around numbers that its text
 names, and the last. Of a loop around it all are made where these are not too many, with few of the
 innermost loop: what a program changes from epoch to epoch is seen so.

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The state that a program holds, by path of names: numbers and texts, in frames, modules, objects,
 closures, containers, iterators.
 

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Assignments that may yet change what a traced function keeps: in branches that have not run, or
 whose value has not changed so far.
 """

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Edited lines that did not run."""
 
 from __future__ import annotations

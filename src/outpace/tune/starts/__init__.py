@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """How the processes of a tuning start: forked from one that has imported the frameworks, where that
 makes no difference to the script.
 

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Starts processes of a tuning, and waits for them: `Forks` where a process with the frameworks can
 be forked, else plainly.
 """

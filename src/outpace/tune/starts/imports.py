@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What a script imports, of the frameworks, and in which environment."""
 
 from __future__ import annotations

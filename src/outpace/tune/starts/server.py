@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """A process that has imported frameworks, and forks: `python -m outpace.tune.starts.server PLAN`.
 
 A framework starts no thread and opens no device before it computes something; where one does,

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What a process runs in place of a script's own files, and where it trains: the parent writes it
 down, the child reads it.
 """

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Edited texts in place of files, for this process: Python reads them, and no file is touched; and
 marks in what it compiles of the user's.
 """

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Calls in a text as it is compiled: at the end of each pass of some loops, around what these go
 over, and in each branch.
 

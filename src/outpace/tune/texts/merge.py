@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Edits of one text put together, line by line."""
 
 from __future__ import annotations

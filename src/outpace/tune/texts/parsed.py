@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Python's parser, for one thread at a time."""
 
 from __future__ import annotations

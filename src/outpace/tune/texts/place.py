@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Where a loop stands in a text: what stays the same when lines move."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Fair trials: variants of one program, timed in short paired blocks, judged with an interval,
 confirmed on fresh rounds.
 

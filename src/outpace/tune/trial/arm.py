@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """`Arm`: one variant in a race, as functions that the engine calls; and one block of it: what
 happens around the timed steps, how many steps fill it, and the wait for what a step returned, since
 a step that a device still works on is not over.

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """A variant's process: `python -m outpace.tune.trial.child PLAN SCRIPT ARGS...` runs the script,
 guarded, and pauses it between blocks. PLAN is a `Plan` as JSON.
 

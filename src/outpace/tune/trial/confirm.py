@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The confirmation: fresh rounds for what the search suspects. How many, and of how many instances,
 is fixed before the first of them.
 """

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """A race whose processes cannot all live at once: whole processes run in turns, in crews of as many
 as fit.
 

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """`run_experiment`: search in paired rounds, then confirmation on fresh ones.
 
 Every round runs each arm once, in an order drawn anew, and the baseline twice (A/A). The search

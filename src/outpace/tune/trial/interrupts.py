@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Ctrl-C while trials run: never lost, and never in the middle of what puts things back."""
 
 from __future__ import annotations

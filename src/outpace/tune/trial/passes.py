@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The steps of a loop by the marks in its text: a step is a pass, from the end of the one before,
 or from the beginning of the loop.
 

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What a race asks of the process of a variant."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What a race is asked for (`Protocol`, the constants in one place) and what it gave
 (`Experiment`): plain data, which JSON lines hold: one header, then one line per trial, sample and
 verdict. What is read back equals what was written.

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Scripts as variants: how one is started, as a shell would take it (`Command`), and its process,
 which rests between blocks (`ScriptArm`).
 """

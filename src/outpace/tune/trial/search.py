@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The search: paired rounds until it is settled which arms differ, and which are too slow to go on.
 It looks again and again, so that what it finds is a suspicion.
 """

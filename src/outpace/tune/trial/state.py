@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """`Race`: a race while it runs: who takes part, what was measured, and what its parts (search,
 confirmation, turns) do with both.
 """

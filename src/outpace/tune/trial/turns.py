@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Inside a variant's process: steps that go on when the race says so, and rest in between; and what
 the process tells of itself. Standard library only.
 

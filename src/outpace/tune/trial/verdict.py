@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """`judge`: from samples to verdicts. Nothing is measured here, so a record can be judged again and
 must give the same.
 """

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """`Watch`: who is told how a race goes."""
 
 from __future__ import annotations

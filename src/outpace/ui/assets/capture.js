@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The dialog that captures running processes: what of each has come, a way to stop it, and the run when it is there. */
 const Capture = (() => {
   const EACH = 500; // ms

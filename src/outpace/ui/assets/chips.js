@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Which part of the run is shown: host, device and steps. A choice is another address, so that it can be sent, and Back leads out of it. */
 const Chips = (() => {
   const HIGH = 26, WIDEST = 9, TALL = 4; // times the median, at which columns end

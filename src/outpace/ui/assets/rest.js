@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* A large table comes with its first rows; the others follow by pages. It is searched and grouped when all of its rows are here. */
 const Rest = (() => {
   const number = (count) => count.toLocaleString("en-US");

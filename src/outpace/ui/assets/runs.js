@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The list of runs: it asks again every two seconds, so that new runs and verdicts appear by themselves. */
 const Runs = (() => {
   const EACH = 2000; // ms

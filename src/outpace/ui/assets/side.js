@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Two reports side by side: a view that is chosen in one is shown in the other. */
 (() => {
   const frames = [...document.getElementsByTagName("iframe")];

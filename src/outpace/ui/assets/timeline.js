@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The timeline of this run: Perfetto's viewer in a frame, at the step that the address names, else at the first steady one. */
 const Timeline = (() => {
   let opened = null;

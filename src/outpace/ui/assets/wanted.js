@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* An address that was asked for before this browser had the token: it is opened as soon as the browser is let in. */
 const Wanted = (() => {
   const KEY = "outpace-wanted", KEPT = 600000, EACH = 2000; // ms

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* A training while it runs: its step time, its wait for input and its memory over its steps, drawn anew as lines are written. */
 const Watch = (() => {
   const EACH = 2000, HIGH = 220, LEFT = 66, BOTTOM = 22, TOP = 8;

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* A run opens on what is known first, its step; the report takes its place when all tools have had their say. */
 const Whole = (() => {
   async function start() {

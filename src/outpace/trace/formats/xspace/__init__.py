@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """XSpace, the format of TensorFlow's and JAX's profiler (`*.xplane.pb`), gzipped or not."""
 
 from outpace.trace.formats.format import ProfileFormat

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The core's index over the bytes of an XSpace: access to its tables, events and stats, and export
 of its events.
 """

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Reader of XSpace files: from a path or bytes to a `Trace`."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Explanation why a file is no readable profile, in a sentence that says what to do."""
 
 from __future__ import annotations
