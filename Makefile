@@ -68,6 +68,7 @@ check: .venv/.installed tests/scripts/node_modules/.installed  ## lint, format, 
 	$(BIN)/mypy
 	$(BIN)/mypy --platform win32 --follow-imports silent --cache-dir .mypy_cache/win32 $(ANYWHERE)
 	$(BIN)/lint-imports
+	$(BIN)/python -m tests.architecture.test_imports
 	npm run --silent --prefix tests/scripts check
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build -q --strict
 

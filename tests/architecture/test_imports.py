@@ -1,9 +1,13 @@
-"""Analysis runs on a laptop without TensorFlow, and importing the package costs next to nothing."""
+"""Analysis runs on a laptop without TensorFlow, importing the package costs next to nothing, and a
+short report imports few modules. `python -m tests.architecture.test_imports` prints how many.
+"""
 
 from __future__ import annotations
 
+import re
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
@@ -11,6 +15,9 @@ FRAMEWORKS = ("tensorflow", "keras", "jax", "google.protobuf", "polars", "pandas
 ANALYSIS = "import outpace, outpace.api, outpace.trace, outpace.tools; outpace.api.tools()"
 RENDERERS = "import outpace.report.html, outpace.report.terminal, outpace.report.json_, outpace.report.csv_"
 COMMAND = "import outpace.cli"
+PROFILES = Path(__file__).parents[1] / "data" / "profiles"
+MOST_MODULES = {"idle_empty": 240, "keras_fit": 245}
+"""Modules of Outpace that a report of a small profile may import: most users make such reports."""
 
 
 def loaded(code: str) -> set[str]:
@@ -36,3 +43,20 @@ def test_importing_the_package_is_cheap() -> None:
 def test_the_public_names_are_there() -> None:
     code = "import outpace; missing = [n for n in outpace.__all__ if not hasattr(outpace, n)]; assert not missing, missing"
     subprocess.run([sys.executable, "-c", code], check=True, timeout=120)
+
+
+def modules_of_report(name: str) -> int:
+    """Number of Outpace's modules that `outpace report` of a profile imports."""
+    command = [sys.executable, "-X", "importtime", "-m", "outpace", "report", str(PROFILES / name)]
+    done = subprocess.run(command, capture_output=True, text=True, check=True, timeout=120)
+    return len(re.findall(r"^import time:.*\boutpace[.\w]*$", done.stderr, re.MULTILINE))
+
+
+@pytest.mark.parametrize("name", MOST_MODULES)
+def test_a_short_report_imports_few_modules(name: str) -> None:
+    assert modules_of_report(name) <= MOST_MODULES[name]
+
+
+if __name__ == "__main__":
+    for name, most in MOST_MODULES.items():
+        print(f"outpace report {name}: {modules_of_report(name)} modules of Outpace are imported, at most {most}")
