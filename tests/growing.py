@@ -12,7 +12,7 @@ from outpace.api import open as open_profile
 from outpace.model import Certainty, Evidence, Finding, Page, Saving, Severity, Unit
 from outpace.model.protobuf_wire import encode_bytes, encode_integer
 from outpace.testing import GpuBuilder, SpaceBuilder, training_run
-from outpace.timeline.hlo.modules import HloModule
+from outpace.timeline.hlo.module import HloModule
 from outpace.ui.pages import build_run_lines as lines_of
 from outpace.ui.run_summaries import RunSummary, SummaryCache
 from outpace.ui.runs import scan_folders

@@ -18,6 +18,8 @@ from tests.contract.test_advice import SLACK, within
 from tests.contract.test_advice_cases import TOOLS, rules
 from tests.unit.advice.advice_samples import rank_pages
 
+pytestmark = pytest.mark.slow
+
 Chosen = tuple[tuple[str, str], ...]
 
 

@@ -19,6 +19,8 @@ from outpace.timeline.allocators import parse_device_ordinal
 from outpace.timeline.run_part import RunPart
 from tests.support import opened
 
+pytestmark = pytest.mark.slow
+
 SEVERAL = ("tf_gpu_v100_bert", "jax_rocm_conv_8gpu", "tpu_v6e_inference")
 
 

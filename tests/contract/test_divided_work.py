@@ -12,6 +12,8 @@ from outpace.report import json_
 from outpace.trace import algorithms, content_reader, trace
 from tests.support import opened, profile_path
 
+pytestmark = pytest.mark.slow
+
 NAMES = ("custom_loop", "jax_rocm_gemm", "keras_fit_multi_step", "multi_host", "tf_gpu_v100_bert", "unicode_names")
 
 

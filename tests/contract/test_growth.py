@@ -32,6 +32,8 @@ from outpace.ui.site import Site
 from tests import growing
 from tests.growing import GROWN
 
+pytestmark = pytest.mark.slow
+
 SOURCE = str(Path(outpace.__file__).parent)
 HAND_ON = tuple(str(Path(SOURCE, *inner)) for inner in (("_native", "__init__.py"), ("trace", "columns.py")))
 """Files whose functions give each other what they were given: their callers' arguments are counted,

@@ -21,6 +21,8 @@ from outpace.viewer.trace_writer import write_trace
 from tests.property.test_time_windows import assert_same
 from tests.support import SOME, profile_path
 
+pytestmark = pytest.mark.slow
+
 FILES = [file for name in SOME for file in sorted(profile_path(name).glob("*.xplane.pb.gz"))]
 LEAST, ODD, USUAL = 1, 4099, 0
 

@@ -40,6 +40,8 @@ from tests import cuts, mutants, outlets
 from tests.support import opened, profile_bytes
 from tests.xspace_proto import XSpace
 
+pytestmark = pytest.mark.slow
+
 BATCH = 20  # mutants in one test
 
 

@@ -18,6 +18,8 @@ from outpace.compare.evidence import Machine
 from outpace.compare.side import classify_part
 from tests.property.one_part import NAMES, PARTS, Planted, grown, planted, side_of, sides
 
+pytestmark = pytest.mark.slow
+
 GATE = 0.05
 MORE = (0.1, 0.25, 1.0, 3.0, 10.0, 100.0)
 WAYS = [(captures, in_turns) for captures in (1, 3) for in_turns in (False, True)]

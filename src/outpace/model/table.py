@@ -16,7 +16,6 @@ from outpace.model.arrays import Column, Indices
 from outpace.model.units import Unit
 
 _ABBREVIATIONS = {word.lower(): word for word in ("CPU", "FLOPs", "GPU", "HLO", "ID", "JAX", "SM", "TF", "TPU", "XLA")}
-_MARKS = "*+-"  # before the name of a schema's column: it is a key, additive, apart
 Row = dict[str, Any]
 """Values of a row of a table, by column name."""
 
@@ -64,17 +63,20 @@ def parse_schema(text: str, *shared: Field) -> tuple[Field, ...]:
     True
     """
     known = {spec.name: spec for spec in shared}
-    fields = []
+    fields: list[Field] = []
     for line in text.strip().splitlines():
-        marked, *rest = (" ".join(cell.split()) for cell in line.split("|"))
-        name = marked.lstrip(f"{_MARKS} ")
-        key, additive, apart = (marked[0] == mark for mark in _MARKS)
+        marked, *rest = [" ".join(cell.split()) for cell in line.split("|")]
+        name, mark = marked.lstrip("*+- "), marked[0]
         if rest:
-            fields.append(Field(name, Unit(rest[0]), *rest[1:], key=key, additive=additive, apart=apart))
+            fields.append(Field(name, Unit(rest[0]), *rest[1:], key=mark == "*", additive=mark == "+", apart=mark == "-"))
             continue
         for spec in shared if name == "..." else (known[name],):
-            is_marked = {"key": spec.key or key, "additive": spec.additive or additive, "apart": spec.apart or apart}
-            fields.append(replace(spec, **is_marked) if marked[0] in _MARKS else spec)  # type: ignore[arg-type]
+            is_marked = {
+                "key": spec.key or mark == "*",
+                "additive": spec.additive or mark == "+",
+                "apart": spec.apart or mark == "-",
+            }
+            fields.append(replace(spec, **is_marked) if mark in "*+-" else spec)  # type: ignore[arg-type]
     return tuple(fields)
 
 

@@ -12,7 +12,8 @@ from outpace.testing import GpuBuilder, SpaceBuilder, Unsigned
 from outpace.timeline import Run, Timeline
 from outpace.timeline import command_buffers as buffers
 from outpace.timeline.command_buffers import align_to_schedule, compute_hlo_op_stat
-from outpace.timeline.hlo.modules import HloModule, load_hlo_ops
+from outpace.timeline.hlo.module import HloModule
+from outpace.timeline.hlo.modules import load_hlo_ops
 from outpace.trace import read_trace
 from tests.hlo_proto import instruction, module
 

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 import pytest
 
 from outpace.model.protobuf_wire import encode_bytes, encode_integer
-from outpace.timeline.hlo.modules import HloModule
+from outpace.timeline.hlo.module import HloModule
 from tests.hlo_proto import BF16, F32, instruction, module, numbers, shape
 
 HEADS, LENGTH, WIDTH = 16, 1024, 64

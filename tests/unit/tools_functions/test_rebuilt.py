@@ -7,7 +7,8 @@ from typing import Any
 import pytest
 
 from outpace.testing import SpaceBuilder
-from outpace.timeline.hlo.modules import HloModule, HloModules
+from outpace.timeline.hlo.module import HloModule
+from outpace.timeline.hlo.modules import HloModules
 from outpace.tools.functions.recompilation import Recompilation, find_recompilation
 from outpace.tools.functions.retracing import DTYPE, SAME_ARGUMENTS, SAME_ARRAYS, SAME_PROGRAM, SHAPE, STRUCTURE
 from outpace.trace import read_trace

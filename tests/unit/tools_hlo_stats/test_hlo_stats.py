@@ -7,7 +7,8 @@ import pytest
 
 from outpace.metrics.facts.device_event_kinds import parse_transfer_direction
 from outpace.model.protobuf_wire import encode_bytes, encode_integer, encode_varint
-from outpace.timeline.hlo.modules import HloModule, HloModules
+from outpace.timeline.hlo.module import HloModule
+from outpace.timeline.hlo.modules import HloModules
 from outpace.timeline.hlo.ops import HloOp
 from tests.hlo_proto import F32, op, shape
 from tests.support import PROFILES, opened

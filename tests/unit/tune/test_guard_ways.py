@@ -13,6 +13,8 @@ import pytest
 
 from tests.unit.tune.guarding import Home, why_no
 
+pytestmark = pytest.mark.slow
+
 WAYS = ("overlay", "overlay as user", "redirect", "redirect without landlock")
 
 

@@ -19,6 +19,8 @@ from outpace.stats.random_effects import FALLING, TYPICAL, Spread
 from outpace.stats.ratios import Estimate
 from tests.unit.tune.simulated import NOISE, exact, processes
 
+pytestmark = pytest.mark.slow
+
 
 def races(
     number: int, texts: int, count: int, rounds: int, tau: float, rho: float, hits: float = 0.0, gain: float = 0.0

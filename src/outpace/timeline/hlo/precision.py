@@ -4,10 +4,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 from outpace._lazy import compile_lazily
-from outpace.timeline.hlo.graph import Instruction
-from outpace.timeline.hlo.shape import Shape
+
+if TYPE_CHECKING:
+    from outpace.timeline.hlo.graph import Instruction
+    from outpace.timeline.hlo.shape import Shape
 
 HALF, SINGLE, DOUBLE, UNKNOWN = 16, 32, 64, 0
 _HALF_FLOATS = {10, 16, 19, 20, 23, 24, 25, 28, 29, 32, 33}  # F16, BF16 and the 8-bit and 4-bit floats

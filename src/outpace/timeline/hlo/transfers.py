@@ -4,8 +4,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
-from outpace.timeline.hlo.graph import Instruction
+if TYPE_CHECKING:
+    from outpace.timeline.hlo.graph import Instruction
+
 
 HOST_TO_DEVICE, DEVICE_TO_HOST = "host_to_device", "device_to_host"
 DEVICE_TO_DEVICE, COLLECTIVE = "device_to_device", "collective"

@@ -8,11 +8,15 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Sequence
 from itertools import pairwise
+from typing import TYPE_CHECKING
 
 from outpace._dataclass import dataclass
 from outpace.model.units import format_count
-from outpace.timeline.hlo.modules import RESULT_PREFIXES, HloModule
+from outpace.timeline.hlo.modules import RESULT_PREFIXES
 from outpace.tools.functions.retracing import SAME_ARGUMENTS, SAME_ARRAYS, SAME_PROGRAM, diff_arguments
+
+if TYPE_CHECKING:
+    from outpace.timeline.hlo.module import HloModule
 
 _TOLD = 3  # maximum number of shapes in a sentence
 # Number of repetitions of a program from which the function counts as created anew: changes of
