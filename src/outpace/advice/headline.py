@@ -32,27 +32,27 @@ def build_headline(run: Run, pages: Sequence[Page], findings: Sequence[Finding])
       not fill most of the step: the headline says that the program is host-bound, with the first
       finding.
     """
-    said = next((p.headline for p in pages if p.headline), "")
-    if not said:
-        why = next((p.unavailable for p in pages if p.unavailable), None)
+    headline = next((page.headline for page in pages if page.headline), "")
+    if not headline:
+        why = next((page.unavailable for page in pages if page.unavailable), None)
         return f"{why.reason[:1].upper()}{why.reason[1:]}." if why else "No tool could say anything of this profile."
     first = next((f for f in findings if f.severity is not Severity.INFO), None)
-    known = budgets(run).get(ALL_HOSTS)
+    budget = budgets(run).get(ALL_HOSTS)
     if first is not None and first.delays:
-        return f"{first_sentence(first.sentence)} {said}"
-    if first is None or first.saving is None or known is None:
-        return said
+        return f"{first_sentence(first.sentence)} {headline}"
+    if first is None or first.saving is None or budget is None:
+        return headline
     if first.host and first.host in budgets(run) and first.host not in main_program_hosts(run):
-        return f"{_of_host(first.host, budgets(run)[first.host])} {said}"
-    shares = {c.value: known.category_shares[c.value] for c in Category}
+        return f"{_host_sentence(first.host, budgets(run)[first.host])} {headline}"
+    shares = {c.value: budget.category_shares[c.value] for c in Category}
     takes = first.saving.takes_from
     around = _UNTRACED in takes and first.saving.high >= shares[Category.INPUT.value]
     if not around or max(shares, key=shares.__getitem__) != _HOST or is_op_bound(run):
-        return said
-    step = f"{humanize(known.step_ps, Unit.PS)} per {'prediction' if find_workload(run).is_inference else 'step'}"
+        return headline
+    step = f"{humanize(budget.step_ps, Unit.PS)} per {'prediction' if find_workload(run).is_inference else 'step'}"
     without = (
         " without the profiler"
-        if humanize(known.step_ps / (1 - known.profiling_share), Unit.PS) != humanize(known.step_ps, Unit.PS)
+        if humanize(budget.step_ps / (1 - budget.profiling_share), Unit.PS) != humanize(budget.step_ps, Unit.PS)
         else ""
     )
     # The finding's shares refer to the step without the profiler, so the headline names that step
@@ -67,7 +67,7 @@ def is_op_bound(run: Run) -> bool:
     return not run.has_device and is_majority(mean_host_time(run, *main_program_hosts(run)).op_share, 1.0)
 
 
-def _of_host(host: str, budget: Budget) -> str:
+def _host_sentence(host: str, budget: Budget) -> str:
     """Return a sentence that names the largest category of one host's step."""
     most = max(Category, key=lambda c: budget.category_shares[c.value])
     step = humanize(budget.step_ps, Unit.PS)

@@ -15,9 +15,11 @@ _WORTH_SAYING = 0.005  # minimum saving to report, as a share of the step; a sma
 # Minimum share of the time from the first step to the last that lies between steps for savings to
 # be given as a share of that whole time: as a share of the step alone they would promise more than
 # anybody sees.
-_MUCH_BETWEEN = 0.2
+_MIN_GAP_SHARE = 0.2
 _CYCLE = "from step to step"
-_CUT = 0.9  # minimum part of the saving asked for that must be granted; below it, the finding carries the note `SHARED_SAVING`
+# Minimum part of the saving asked for that must be granted; below it, the finding carries the note
+# `SHARED_SAVING`.
+_MIN_GRANTED = 0.9
 SHARED_SAVING = "What it saves is mostly the same time as that of a finding above: the two do not add up."
 
 
@@ -50,16 +52,16 @@ class Ledger:
         # The saving is taken from the steady steps or, where more is left there, from the time
         # outside them.
         if OUTSIDE_STEPS in saving.takes_from and inside:
-            held = sum(left.get(key, 0.0) for key in inside)
-            saving = replace(saving, takes_from=inside if held >= left.get(OUTSIDE_STEPS, 0.0) else (OUTSIDE_STEPS,))
+            left_inside = sum(left.get(key, 0.0) for key in inside)
+            saving = replace(saving, takes_from=inside if left_inside >= left.get(OUTSIDE_STEPS, 0.0) else (OUTSIDE_STEPS,))
         granted = min(saving.high, sum(left.get(key, 0.0) for key in saving.takes_from))
         self._take(host, saving.takes_from, granted)
         notes = finding.counter_evidence
-        if granted < _CUT * min(saving.high, self._there_was(host, saving)):
+        if granted < _MIN_GRANTED * min(saving.high, self._total_share(host, saving)):
             notes = (*notes, SHARED_SAVING)
         if granted < _WORTH_SAYING:
             return replace(finding, saving=None, counter_evidence=notes)
-        return replace(finding, saving=self._based(host, saving, granted), counter_evidence=notes)
+        return replace(finding, saving=self._grant(host, saving, granted), counter_evidence=notes)
 
     def rescale_saving(self, finding: Finding) -> Finding:
         """Return the finding with its saving as a share of the time from one step's start to the
@@ -68,16 +70,16 @@ class Ledger:
         host = finding.host if finding.host in self._hosts else self._only
         budget = self._budgets.get(host)
         saving = finding.saving
-        if saving is None or budget is None or budget.gap_share < _MUCH_BETWEEN or OUTSIDE_STEPS in saving.takes_from:
+        if saving is None or budget is None or budget.gap_share < _MIN_GAP_SHARE or OUTSIDE_STEPS in saving.takes_from:
             return finding
         inside = budget.step_ps / budget.cycle_ps
-        there = replace(saving, low=saving.low * inside, high=saving.high * inside, step=budget.cycle_ps, base=_CYCLE)
-        return replace(finding, saving=there)
+        rescaled = replace(saving, low=saving.low * inside, high=saving.high * inside, step=budget.cycle_ps, base=_CYCLE)
+        return replace(finding, saving=rescaled)
 
-    def _there_was(self, host: str, saving: Saving) -> float:
+    def _total_share(self, host: str, saving: Saving) -> float:
         return sum(self._budgets[host].category_shares.get(key, 0.0) for key in saving.takes_from)
 
-    def _based(self, host: str, saving: Saving, granted: float) -> Saving:
+    def _grant(self, host: str, saving: Saving, granted: float) -> Saving:
         budget = self._budgets[host]
         base = "time from the first step to the last" if saving.takes_from == (OUTSIDE_STEPS,) else budget.base
         return replace(saving, low=min(saving.low, granted), high=granted, step=budget.step_ps, base=base)
@@ -99,8 +101,8 @@ class Ledger:
         self._left[host][key] = before - part
         weights = self._budgets[ALL_HOSTS].host_weights if ALL_HOSTS in self._budgets else {}
         if host == ALL_HOSTS:
-            for each in weights:
-                self._left[each][key] *= 1 - part / before
+            for name in weights:
+                self._left[name][key] *= 1 - part / before
         elif host in weights:
             weight = 1 / len(weights) if key == OUTSIDE_STEPS else weights[host]
             self._left[ALL_HOSTS][key] = max(0.0, self._left[ALL_HOSTS][key] - weight * part)

@@ -21,13 +21,13 @@ from outpace.model import CAPTURE_PREFIX, OUTSIDE_STEPS, Certainty, Effort, Find
 
 _ORDER = {severity: i for i, severity in enumerate(Severity)}
 _EFFORT = {effort: i for i, effort in enumerate(Effort)}
-_SURE = {Certainty.CERTAIN: 1.0, Certainty.LIKELY: 0.85, Certainty.POSSIBLE: 0.4}
-_WITHOUT = {Severity.HIGH: 0.06, Severity.MODERATE: 0.04, Severity.POTENTIAL: 0.005, Severity.INFO: 0.0}
+_CERTAINTY_WEIGHT = {Certainty.CERTAIN: 1.0, Certainty.LIKELY: 0.85, Certainty.POSSIBLE: 0.4}
+_DEFAULT_SAVING = {Severity.HIGH: 0.06, Severity.MODERATE: 0.04, Severity.POTENTIAL: 0.005, Severity.INFO: 0.0}
 """Assumed saving of a finding without a number, as a share of the step, by severity. It ranks
 behind every finding that saves more than that.
 """
 
-_EXPLAINED = 0.5  # minimum share of a symptom's saving that its causes must explain for the symptom to be left out
+_MIN_EXPLAINED = 0.5  # minimum share of a symptom's saving that its causes must explain for the symptom to be left out
 _GRAIN = 0.01  # resolution of savings, as a share of the step: smaller differences count as equal, and effort decides
 
 
@@ -52,15 +52,15 @@ class Ranking:
         are not ranked (symptoms, which their causes replace) follow those that are; findings of
         severity INFO are last, and struck ones are left out.
         """
-        known = {f.key: f for f in self.findings}
-        rank = {key: at for at, key in enumerate(known)}
+        by_key = {f.key: f for f in self.findings}
+        rank = {key: at for at, key in enumerate(by_key)}
 
         def order(finding: Finding) -> tuple[bool, int]:
             return finding.severity is Severity.INFO, rank.get(finding.key, len(rank))
 
         def ranked(page: Page) -> tuple[Finding, ...]:
-            own = sorted({f.key: f for f in page.findings if not f.struck}.values(), key=order)
-            return tuple(known.get(f.key, f) for f in own)
+            findings = sorted({f.key: f for f in page.findings if not f.struck}.values(), key=order)
+            return tuple(by_key.get(f.key, f) for f in findings)
 
         return tuple(replace(page, findings=ranked(page)) for page in self.stated)
 
@@ -78,9 +78,9 @@ def rank_findings(pages: Iterable[Page], budgets: Mapping[str, Budget] | None = 
     valid = [f for f in stated.values() if not f.struck]
 
     def order(finding: Finding) -> tuple[bool, bool, bool, float, int, bool]:
-        return _key(finding, _inside(budgets, finding) if budgets else 1.0)
+        return _key(finding, _steps_share(budgets, finding) if budgets else 1.0)
 
-    ordered = sorted(_causes_first(valid), key=order)
+    ordered = sorted(_absorb_symptoms(valid), key=order)
     if budgets is not None:
         ledger = Ledger(budgets)
         ordered = sorted((ledger.cap_saving(f) for f in ordered), key=order)
@@ -88,7 +88,7 @@ def rank_findings(pages: Iterable[Page], budgets: Mapping[str, Budget] | None = 
     ordered = sorted(map(_merge_line, lines), key=order)
     if budgets:
         ordered = [ledger.rescale_saving(f) for f in ordered]
-    merged = {first.key: tuple(f.key for f in others) for first, *others in lines}
+    merged = {first.key: tuple(f.key for f in rest) for first, *rest in lines}
     return Ranking(pages, tuple(ordered), tuple(f for f in stated.values() if f.struck), merged)
 
 
@@ -128,10 +128,10 @@ def _merge_line(findings: Sequence[Finding]) -> Finding:
     evidence of the others and the sum of the savings. A reader who mends a line mends all of it,
     and two shares of one line would read as two problems.
     """
-    return replace(reduce(_joined, findings), saving=_sum([finding.saving for finding in findings]))
+    return replace(reduce(_merge_pair, findings), saving=_sum([finding.saving for finding in findings]))
 
 
-def _joined(first: Finding, second: Finding) -> Finding:
+def _merge_pair(first: Finding, second: Finding) -> Finding:
     """Merge two findings on one line, the first of which stays on top. The second one's action is
     added where it has a saving, since that saving belongs to the action.
     """
@@ -139,7 +139,7 @@ def _joined(first: Finding, second: Finding) -> Finding:
     return replace(
         first,
         action=first.action + also,
-        severity=min(first.severity, second.severity, key=lambda s: _ORDER[s]),
+        severity=min(first.severity, second.severity, key=lambda level: _ORDER[level]),
         evidence=tuple(dict.fromkeys((*first.evidence, *second.evidence))),
         counter_evidence=tuple(note for note in (*first.counter_evidence, *second.counter_evidence) if note != SHARED_SAVING),
         explains=tuple(dict.fromkeys((*first.explains, *second.explains))),
@@ -154,12 +154,12 @@ def _sum(savings: Sequence[Saving | None]) -> Saving | None:
     savings between the steps have different bases, so that only those with the base of the first
     one count.
     """
-    known = [saving for saving in savings if saving is not None]
-    if len(known) < 2:
-        return known[0] if known else None
-    first = known[0]
-    same = [saving for saving in known if (OUTSIDE_STEPS in saving.takes_from) is (OUTSIDE_STEPS in first.takes_from)]
-    apart = [saving for saving in same if not any(_is_part(saving, of) for of in same)]
+    present = [saving for saving in savings if saving is not None]
+    if len(present) < 2:
+        return present[0] if present else None
+    first = present[0]
+    same = [saving for saving in present if (OUTSIDE_STEPS in saving.takes_from) is (OUTSIDE_STEPS in first.takes_from)]
+    apart = [saving for saving in same if not any(_is_part(saving, whole) for whole in same)]
     high = min(1.0, max(sum(saving.high for saving in apart), *(saving.high for saving in same)))
     low = sum(saving.low for saving in apart) if all(saving.is_predicted for saving in same) else 0.0
     takes = tuple(dict.fromkeys(key for saving in same for key in saving.takes_from))
@@ -172,28 +172,28 @@ def _is_part(saving: Saving, of: Saving) -> bool:
     return of.whole_line and not saving.whole_line and set(saving.takes_from) <= set(of.takes_from)
 
 
-def _causes_first(findings: list[Finding]) -> list[Finding]:
+def _absorb_symptoms(findings: list[Finding]) -> list[Finding]:
     """Return the findings without the symptoms that other findings explain. Each cause carries the
     symptoms that it explains.
     """
-    kept, causes_of = dict(enumerate(findings)), _causes(findings)
+    remaining, causes_of = dict(enumerate(findings)), _causes(findings)
     for at in _ends_first(causes_of):
-        symptom = kept[at]
-        causes = [i for i in causes_of[at] if i in kept]
+        symptom = remaining[at]
+        causes = [cause for cause in causes_of[at] if cause in remaining]
         if not causes:
             continue
-        known = symptom.saving.high if symptom.saving else 0.0
-        found = sum(saving.high if (saving := findings[i].saving) else known for i in causes)
-        for i in causes:
-            kept[i] = _with_symptom(kept[i], symptom)
-        if found >= _EXPLAINED * known:
-            del kept[at]
+        symptom_high = symptom.saving.high if symptom.saving else 0.0
+        causes_high = sum(saving.high if (saving := findings[cause].saving) else symptom_high for cause in causes)
+        for cause in causes:
+            remaining[cause] = _add_symptom(remaining[cause], symptom)
+        if causes_high >= _MIN_EXPLAINED * symptom_high:
+            del remaining[at]
         elif symptom.saving is not None:
-            kept[at] = replace(symptom, saving=_without(symptom.saving, found))
-    return list(kept.values())
+            remaining[at] = replace(symptom, saving=_subtract(symptom.saving, causes_high))
+    return list(remaining.values())
 
 
-def _without(saving: Saving, part: float) -> Saving:
+def _subtract(saving: Saving, part: float) -> Saving:
     """Return a saving reduced by the part that belongs to another finding, as a share of
     the step.
     """
@@ -208,12 +208,12 @@ def _causes(findings: list[Finding]) -> list[list[int]]:
     for at, finding in enumerate(findings):
         for symptom in dict.fromkeys(finding.explains) if finding.severity is not Severity.INFO else ():
             explaining[symptom][finding.host].append(at)
-    found = []
+    causes = []
     for at, finding in enumerate(findings):
         by_host = explaining[finding.id]
         hosts = dict.fromkeys((finding.host, "")) if finding.host else by_host
-        found.append(sorted(i for host in hosts for i in by_host.get(host, ()) if i != at))
-    return found
+        causes.append(sorted(cause for host in hosts for cause in by_host.get(host, ()) if cause != at))
+    return causes
 
 
 def _ends_first(causes_of: list[list[int]]) -> Iterator[int]:
@@ -233,15 +233,15 @@ def _ends_first(causes_of: list[list[int]]) -> Iterator[int]:
         ends = [cause for cause in dict.fromkeys(passed) if not explains[cause]]
 
 
-def _with_symptom(cause: Finding, symptom: Finding) -> Finding:
+def _add_symptom(cause: Finding, symptom: Finding) -> Finding:
     """Return a cause with the sentence of its symptom and the worse severity of the two. The
     symptom's saving belongs to another action, so that the cause does not get it.
     """
-    worse = min(cause.severity, symptom.severity, key=lambda s: _ORDER[s])
+    worse = min(cause.severity, symptom.severity, key=lambda level: _ORDER[level])
     return replace(cause, symptom=f"{cause.symptom} {symptom.sentence}".strip(), severity=worse)
 
 
-def _inside(budgets: Mapping[str, Budget], finding: Finding) -> float:
+def _steps_share(budgets: Mapping[str, Budget], finding: Finding) -> float:
     """Return the share of the time from the first step to the last that the steady steps of a
     finding's host take; 1 for a finding without a saving, with one outside the steps, or on a host
     without a budget.
@@ -260,8 +260,8 @@ def score_finding(finding: Finding, step_share: float = 1.0) -> float:
     if finding.severity is Severity.INFO:
         return 0.0
     if finding.saving is None:
-        return _WITHOUT[finding.severity] * _SURE[finding.certainty]
-    return step_share * finding.saving.expected * _SURE[finding.certainty]
+        return _DEFAULT_SAVING[finding.severity] * _CERTAINTY_WEIGHT[finding.certainty]
+    return step_share * finding.saving.expected * _CERTAINTY_WEIGHT[finding.certainty]
 
 
 def _key(finding: Finding, inside: float) -> tuple[bool, bool, bool, float, int, bool]:

@@ -19,7 +19,7 @@ def parse_scopes(op_name: str) -> tuple[str, ...]:
 
     Scopes of function calls (`PartitionedCall`) are left out.
     """
-    parts = [p for p in op_name.split("/")[:-1] if p and p not in _WRAPPERS]
+    parts = [part for part in op_name.split("/")[:-1] if part and part not in _WRAPPERS]
     return tuple(parts) or (NO_SCOPE,)
 
 

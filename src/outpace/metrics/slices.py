@@ -21,5 +21,5 @@ def top_slices(labels: Iterable[str], sizes: Iterable[int]) -> list[tuple[str, i
         sums[label] = sums.get(label, 0) + size
     ranked = sorted(sums.items(), key=lambda item: -item[1])
     rest = sum(size for _, size in ranked[_MOST:])
-    found = [*ranked[:_MOST], *([(REST_LABEL, rest)] if rest else [])]
-    return found if any(size for _, size in found) else []
+    items = [*ranked[:_MOST], *([(REST_LABEL, rest)] if rest else [])]
+    return items if any(size for _, size in items) else []

@@ -107,9 +107,9 @@ def _parts(label: str) -> list[str]:
 
 
 def _one(label: str, record: Mapping[str, Any]) -> str:
-    known = next((s for s in record.get("pipeline") or () if s.get("label") == label), None)
-    if known is not None:
-        return f"{str(known['file']).rsplit('/', 1)[-1]}:{known['line']} {known['op']}"
+    stage = next((s for s in record.get("pipeline") or () if s.get("label") == label), None)
+    if stage is not None:
+        return f"{str(stage['file']).rsplit('/', 1)[-1]}:{stage['line']} {stage['op']}"
     if match := _LABEL.fullmatch(label):
         return f"{match.group(1)}.py:{match.group(2)} {match.group(3)}"
     return "" if _DEFAULT.fullmatch(label) or is_injected(label) else label

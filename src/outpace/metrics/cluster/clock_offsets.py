@@ -23,8 +23,8 @@ MIN_OFFSET_STEPS = 3  # minimum number of steps with a collective: in fewer, a c
 # Largest interquartile range of the distances, as a share of a step: those of hosts that do not
 # wait for each other vary by more.
 MAX_OFFSET_SPREAD = 0.25
-_WRONG = 0.5  # share of a step: a larger offset puts steps with the same number at different times
-_FURTHEST = 30 * 10**12  # ps: clocks that are set at all never differ by more; the hosts ran at different times instead
+_WRONG_OFFSET = 0.5  # share of a step: a larger offset puts steps with the same number at different times
+_MAX_OFFSET_PS = 30 * 10**12  # ps: clocks that are set at all never differ by more; the hosts ran at different times instead
 
 
 @dataclass(frozen=True)
@@ -48,13 +48,13 @@ def last_collective_ends(summary: HostSummary) -> dict[int, int]:
 
     The result is empty where the step numbers are not the program's own.
     """
-    found: dict[int, int] = {}
+    ends: dict[int, int] = {}
     for worker in summary.workers if summary.has_step_numbers else ():
         if worker.lead_times is not None:
             at = np.flatnonzero(worker.lead_times.has_collective)
             for number, end in zip(worker.number[at].tolist(), worker.lead_times.collectives_end_ps[at].tolist(), strict=True):
-                found[number] = max(end, found.get(number, end))
-    return found
+                ends[number] = max(end, ends.get(number, end))
+    return ends
 
 
 def estimate_offset(ends: Mapping[int, int], median_ends: Mapping[int, float], step_ps: float) -> ClockOffset | None:
@@ -72,9 +72,9 @@ def estimate_offset(ends: Mapping[int, int], median_ends: Mapping[int, float], s
     if len(apart) < MIN_OFFSET_STEPS:
         return None
     low, high = quantiles(apart, 0.25, 0.75)
-    if high - low > MAX_OFFSET_SPREAD * step_ps or abs(median(apart)) > _FURTHEST:
+    if high - low > MAX_OFFSET_SPREAD * step_ps or abs(median(apart)) > _MAX_OFFSET_PS:
         return None
-    return ClockOffset(median(apart), (high - low) / 2, len(apart), abs(median(apart)) > _WRONG * step_ps)
+    return ClockOffset(median(apart), (high - low) / 2, len(apart), abs(median(apart)) > _WRONG_OFFSET * step_ps)
 
 
 def clock_offsets(summaries: Sequence[HostSummary]) -> dict[str, ClockOffset]:
@@ -82,20 +82,28 @@ def clock_offsets(summaries: Sequence[HostSummary]) -> dict[str, ClockOffset]:
 
     Of two hosts, the offset is from the first one. Hosts without evidence are left out.
     """
-    zero = {host: 1000 * shift for host, shift in compute_origin_shifts_ns({d.host: d.origin for d in summaries}).items()}
-    ends = {d.host: {number: end + zero[d.host] for number, end in last_collective_ends(d).items()} for d in summaries}
-    ends = {host: known for host, known in ends.items() if known}
+    zero = {
+        host: 1000 * shift
+        for host, shift in compute_origin_shifts_ns({summary.host: summary.origin for summary in summaries}).items()
+    }
+    ends = {
+        summary.host: {number: end + zero[summary.host] for number, end in last_collective_ends(summary).items()}
+        for summary in summaries
+    }
+    ends = {host: by_number for host, by_number in ends.items() if by_number}
     if len(ends) < 2:
         return {}
     of_number: dict[int, list[int]] = {}
-    for known in list(ends.values())[: 1 if len(ends) == 2 else None]:
-        for number, end in known.items():
+    for by_number in list(ends.values())[: 1 if len(ends) == 2 else None]:
+        for number, end in by_number.items():
             of_number.setdefault(number, []).append(end)
-    usual = {number: median(each) for number, each in of_number.items()}
-    found = {
-        d.host: estimate_offset(ends[d.host], usual, median(d.step_end - d.step_start)) for d in summaries if d.host in ends
+    usual = {number: median(values) for number, values in of_number.items()}
+    offsets = {
+        summary.host: estimate_offset(ends[summary.host], usual, median(summary.step_end - summary.step_start))
+        for summary in summaries
+        if summary.host in ends
     }
-    return {host: each for host, each in found.items() if each is not None}
+    return {host: offset for host, offset in offsets.items() if offset is not None}
 
 
 def host_zeros_ps(summaries: Sequence[HostSummary]) -> dict[str, int]:
@@ -103,8 +111,8 @@ def host_zeros_ps(summaries: Sequence[HostSummary]) -> dict[str, int]:
 
     All are on one clock: the offset of a wrong clock is subtracted.
     """
-    shift = compute_origin_shifts_ns({d.host: d.origin for d in summaries})
-    wrong = {host: each.offset_ps for host, each in clock_offsets(summaries).items() if each.is_wrong}
+    shift = compute_origin_shifts_ns({summary.host: summary.origin for summary in summaries})
+    wrong = {host: offset.offset_ps for host, offset in clock_offsets(summaries).items() if offset.is_wrong}
     return {host: 1000 * ns - round(wrong.get(host, 0.0)) for host, ns in shift.items()}
 
 

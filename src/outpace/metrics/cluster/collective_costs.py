@@ -41,8 +41,12 @@ def collective_costs(run: Run) -> tuple[CollectiveCost, ...]:
     """Return the cost of collectives of each program whose workers have no device and run
     collectives.
     """
-    mine = {t.host: t for t in run.hosts if len(t.steps.steady_rows) and not t.device_planes and collective_rows(t)}
-    groups = [[mine[host] for host in group if host in mine] for group in program_groups(run).groups]
+    timelines = {
+        timeline.host: timeline
+        for timeline in run.hosts
+        if len(timeline.steps.steady_rows) and not timeline.device_planes and collective_rows(timeline)
+    }
+    groups = [[timelines[host] for host in group if host in timelines] for group in program_groups(run).groups]
     return tuple(_exchange(group) for group in groups if group)
 
 

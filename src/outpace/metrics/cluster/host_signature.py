@@ -25,7 +25,8 @@ StepSpans = Mapping[int, tuple[int, int]]
 
 # Sources whose step numbers are the program's own; others count from the start of the capture.
 NUMBERED_SOURCES = (StepSource.MARKED, StepSource.KERAS_BATCH)
-_AHEAD = ("Root", "Prefetch", "FiniteTake", "FiniteSkip")  # stages that change when elements are produced, not which elements
+# Stages that change when elements are produced, not which elements.
+_TIMING_STAGES = ("Root", "Prefetch", "FiniteTake", "FiniteSkip")
 _VERSION = compile_lazily(r"V\d+$|\[\d+\]$")
 
 
@@ -62,27 +63,34 @@ class HostSignature:
 @memoize
 def host_signatures(run: Run) -> tuple[HostSignature, ...]:
     """Return the signature of each host of a run."""
-    ops: dict[str, dict[str, int]] = {t.host: {} for t in run.hosts}
+    ops: dict[str, dict[str, int]] = {timeline.host: {} for timeline in run.hosts}
     for row in op_metrics(run).records():
         if not row["idle"] and row["type"] != "Dataset":
-            mine = ops[row["host"]]
-            mine[row["name"]] = mine.get(row["name"], 0) + row["self_ps"]
-    functions: dict[str, set[str]] = {t.host: set() for t in run.hosts}
+            op_ps = ops[row["host"]]
+            op_ps[row["name"]] = op_ps.get(row["name"], 0) + row["self_ps"]
+    functions: dict[str, set[str]] = {timeline.host: set() for timeline in run.hosts}
     for row in tf_functions(run).records():
         functions[row["host"]].add(row["function"])
     busiest = {p.host: p for p in reversed(pipelines(run))}  # the first pipeline of a host has the most calls
-    found = []
-    for t in run.hosts:
-        stages = [stage.type for stage in busiest[t.host].stages] if t.host in busiest else []
-        called = functions[t.host] | {
-            parse_called_function(t.trace.names[at]) or ""
-            for at in np.flatnonzero(t.event_names.mask(EventFlag.JIT_CALL)).tolist()
+    signatures = []
+    for timeline in run.hosts:
+        stages = [stage.type for stage in busiest[timeline.host].stages] if timeline.host in busiest else []
+        called = functions[timeline.host] | {
+            parse_called_function(timeline.trace.names[at]) or ""
+            for at in np.flatnonzero(timeline.event_names.mask(EventFlag.JIT_CALL)).tolist()
         } - {""}
-        shown = _spans(t) if len(t.steps) and t.steps.source in NUMBERED_SOURCES else {}
-        found.append(
-            HostSignature(t.host, ops[t.host], _shape(stages), frozenset(called), frozenset(collective_names(t)), shown)
+        step_spans = _spans(timeline) if len(timeline.steps) and timeline.steps.source in NUMBERED_SOURCES else {}
+        signatures.append(
+            HostSignature(
+                timeline.host,
+                ops[timeline.host],
+                _shape(stages),
+                frozenset(called),
+                frozenset(collective_names(timeline)),
+                step_spans,
+            )
         )
-    return tuple(found)
+    return tuple(signatures)
 
 
 def _shape(stages: Sequence[str]) -> tuple[str, ...]:
@@ -92,7 +100,10 @@ def _shape(stages: Sequence[str]) -> tuple[str, ...]:
     """
     names = [_VERSION.sub("", stage.removeprefix("Parallel").removeprefix("Legacy")) for stage in reversed(stages)]
     return tuple(
-        part for name in names if not name.startswith(_AHEAD) for part in name.replace("MapAndBatch", "Map Batch").split()
+        part
+        for name in names
+        if not name.startswith(_TIMING_STAGES)
+        for part in name.replace("MapAndBatch", "Map Batch").split()
     )
 
 

@@ -61,15 +61,18 @@ def host_summaries(run: Run) -> tuple[HostSummary, ...]:
 
     A run of very many hosts is handed the summaries of all of them in advance (`outpace.hosts`).
     """
-    mine: dict[str, list[Worker]] = {t.host: [] for t in run.hosts}
+    workers_of: dict[str, list[Worker]] = {timeline.host: [] for timeline in run.hosts}
     for worker in workers(run):
-        mine[worker.host].append(worker)
-    executed = {each.host: each for each in host_signatures(run)}
-    devices = {each.host: each for each in device_counts(run)}
-    return tuple(_digest(t, tuple(mine[t.host]), executed[t.host], devices[t.host]) for t in run.hosts)
+        workers_of[worker.host].append(worker)
+    executed = {signature.host: signature for signature in host_signatures(run)}
+    devices = {count.host: count for count in device_counts(run)}
+    return tuple(
+        _digest(timeline, tuple(workers_of[timeline.host]), executed[timeline.host], devices[timeline.host])
+        for timeline in run.hosts
+    )
 
 
-def _digest(timeline: Timeline, found: tuple[Worker, ...], executed: HostSignature, counted: DeviceCount) -> HostSummary:
+def _digest(timeline: Timeline, host_workers: tuple[Worker, ...], executed: HostSignature, counted: DeviceCount) -> HostSummary:
     trace, steps = timeline.trace, timeline.steps
     return HostSummary(
         host=timeline.host,
@@ -81,7 +84,7 @@ def _digest(timeline: Timeline, found: tuple[Worker, ...], executed: HostSignatu
         step_start=steps.start,
         step_end=steps.end,
         has_step_numbers=len(steps) > 0 and steps.source in NUMBERED_SOURCES,
-        workers=found,
+        workers=host_workers,
         signature=executed,
         device_count=counted,
     )

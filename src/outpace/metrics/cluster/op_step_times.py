@@ -54,62 +54,62 @@ def op_step_times(run: Run) -> OpStepTimes:
     for host in main_program_hosts(run):
         timeline, per_row = run.by_host[host], breakdown.steps_per_execution[host]
         steady = np.flatnonzero(breakdown.steady_mask[breakdown.steps["host"] == host])
-        cells = _of_input(timeline, steady)
+        cells = _input_times(timeline, steady)
         for ops in model_ops(run):
             if ops.host == host:
-                cells |= _of_model(ops, steady, len(timeline.steps), per_row)
-                short |= _short(ops)
+                cells |= _model_times(ops, steady, len(timeline.steps), per_row)
+                short |= _short_ops(ops)
         blocks.append({op: times / per_row for op, times in cells.items() if times.any()})
         lengths.append(timeline.steps.duration[steady] / per_row)
-    known = tuple(dict.fromkeys(op for block in blocks for op in block))
-    table = np.zeros((len(known), sum(map(len, lengths))))
-    row, begin = {op: at for at, op in enumerate(known)}, 0
+    keys = tuple(dict.fromkeys(op for block in blocks for op in block))
+    table = np.zeros((len(keys), sum(map(len, lengths))))
+    row, begin = {op: at for at, op in enumerate(keys)}, 0
     for block, length in zip(blocks, lengths, strict=True):
         for op, times in block.items():
             table[row[op], begin : begin + len(length)] = times
         begin += len(length)
-    return OpStepTimes(known, table, np.concatenate([*lengths, np.zeros(0)]), frozenset(short & set(known)))
+    return OpStepTimes(keys, table, np.concatenate([*lengths, np.zeros(0)]), frozenset(short & set(keys)))
 
 
-def _of_model(found: ModelOps, steady: Indices, steps: int, per_row: int) -> _Cells:
+def _model_times(ops: ModelOps, steady: Indices, steps: int, per_row: int) -> _Cells:
     """Return the times of the model's ops on one side of a host; a mean over its devices."""
-    keys: list[OpKey] = [(found.side, kind, name) for name, kind, _ in found.ops]
-    place = _places(steady, steps)[found.step]
-    devices = max(round(found.step_count / (len(steady) * per_row)), 1) if len(steady) else 1
-    cells = _summed(keys, found.op_index, place, found.attributed_ps / devices, len(steady))
-    none = np.zeros(len(found.op_index), np.int64)
-    return cells | _summed([(found.side, "", EXECUTOR)], none, place, found.executor_ps / devices, len(steady))
+    keys: list[OpKey] = [(ops.side, kind, name) for name, kind, _ in ops.ops]
+    place = _places(steady, steps)[ops.step]
+    devices = max(round(ops.step_count / (len(steady) * per_row)), 1) if len(steady) else 1
+    cells = _sum_cells(keys, ops.op_index, place, ops.attributed_ps / devices, len(steady))
+    none = np.zeros(len(ops.op_index), np.int64)
+    return cells | _sum_cells([(ops.side, "", EXECUTOR)], none, place, ops.executor_ps / devices, len(steady))
 
 
-def _short(found: ModelOps) -> set[OpKey]:
-    if found.side != HOST:
+def _short_ops(ops: ModelOps) -> set[OpKey]:
+    if ops.side != HOST:
         return set()
-    count = np.bincount(found.op_index, minlength=len(found.ops))
-    short = np.bincount(found.op_index, found.attributed_ps, len(found.ops)) < SHORT_OP_PS * count
-    return {(HOST, found.ops[at][1], found.ops[at][0]) for at in np.flatnonzero(short).tolist()} | {(HOST, "", EXECUTOR)}
+    count = np.bincount(ops.op_index, minlength=len(ops.ops))
+    short = np.bincount(ops.op_index, ops.attributed_ps, len(ops.ops)) < SHORT_OP_PS * count
+    return {(HOST, ops.ops[at][1], ops.ops[at][0]) for at in np.flatnonzero(short).tolist()} | {(HOST, "", EXECUTOR)}
 
 
-def _of_input(timeline: Timeline, steady: Indices) -> _Cells:
+def _input_times(timeline: Timeline, steady: Indices) -> _Cells:
     """Return the times of the input pipeline's stages and of the ops in them.
 
     An event belongs to its own step, else to the step in whose time it begins.
     """
-    rows, _, own = host_ops(timeline)
-    mine = input_mask(timeline, rows) | timeline.op_kind_mask(OpKind.TF_DATA)[timeline.trace.name[rows]]
-    rows, own = rows[mine], own[mine]
+    rows, _, self_ps = host_ops(timeline)
+    mask = input_mask(timeline, rows) | timeline.op_kind_mask(OpKind.TF_DATA)[timeline.trace.name[rows]]
+    rows, self_ps = rows[mask], self_ps[mask]
     names, code = np.unique(timeline.trace.name[rows], return_inverse=True)
     keys: list[OpKey] = [(INPUT_SIDE, timeline.ops[name].type, timeline.ops[name].name) for name in names.tolist()]
-    return _summed(keys, code, _in_time(timeline, steady, rows), own.astype(np.float64), len(steady))
+    return _sum_cells(keys, code, _place_events(timeline, steady, rows), self_ps.astype(np.float64), len(steady))
 
 
-def _summed(keys: list[OpKey], code: Codes, place: Indices, amount: Values, steps: int) -> _Cells:
+def _sum_cells(keys: list[OpKey], code: Codes, place: Indices, amount: Values, steps: int) -> _Cells:
     inside = place >= 0
     cells = np.bincount(code[inside] * steps + place[inside], amount[inside], len(keys) * steps).reshape(len(keys), steps)
-    found: _Cells = {}
+    by_key: _Cells = {}
     for key, times in zip(keys, cells, strict=True):
         if times.any():
-            found[key] = np.asarray(found.get(key, 0.0) + times, np.float64)
-    return found
+            by_key[key] = np.asarray(by_key.get(key, 0.0) + times, np.float64)
+    return by_key
 
 
 def _places(steady: Indices, steps: int) -> Indices:
@@ -118,13 +118,13 @@ def _places(steady: Indices, steps: int) -> Indices:
     The result has length `steps + 1`: -2 for a step that is not steady, and -1 as the last entry,
     for events of no step (step index -1).
     """
-    known = np.full(steps + 1, -2, np.int64)
-    known[steady] = np.arange(len(steady))
-    known[-1] = -1
-    return known
+    places = np.full(steps + 1, -2, np.int64)
+    places[steady] = np.arange(len(steady))
+    places[-1] = -1
+    return places
 
 
-def _in_time(timeline: Timeline, steady: Indices, rows: Indices) -> Indices:
+def _place_events(timeline: Timeline, steady: Indices, rows: Indices) -> Indices:
     """Return the index among the steady steps of each event's step; negative for all others.
 
     An event of no step belongs to the steady step in whose time it begins.
@@ -132,11 +132,11 @@ def _in_time(timeline: Timeline, steady: Indices, rows: Indices) -> Indices:
     steps = timeline.steps
     order = np.argsort(steps.start[steady])
     start, end = steps.start[steady][order], steps.end[steady][order]
-    found = _places(steady, len(steps))[timeline.step_index[rows]]
-    open_ = np.flatnonzero(found == -1)
+    place = _places(steady, len(steps))[timeline.step_index[rows]]
+    open_ = np.flatnonzero(place == -1)
     if len(open_) and len(start):
         begin = timeline.trace.start[rows[open_]]
         at = np.searchsorted(start, begin, side="right") - 1
         inside = (at >= 0) & (begin < end[at])
-        found[open_[inside]] = order[at[inside]]
-    return found
+        place[open_[inside]] = order[at[inside]]
+    return place

@@ -23,9 +23,9 @@ from outpace.timeline import Run
 
 _SAME_OPS = 0.5  # minimum share of each host's op time in common ops: the rest may be a checkpoint or an evaluation
 _OVERLAP = 0.5  # minimum overlap of two simultaneous steps, as a share of the shorter one
-_FEWEST = 3  # minimum number of common steps: fewer may coincide by chance
-_NAMED = 3  # maximum number of ops that a sentence names
-_WORTH_NAMING = 0.05  # minimum share of the op time for a sentence to name an op
+_MIN_COMMON_STEPS = 3  # minimum number of common steps: fewer may coincide by chance
+_MAX_NAMED = 3  # maximum number of ops that a sentence names
+_MIN_NAMED_SHARE = 0.05  # minimum share of the op time for a sentence to name an op
 
 
 @dataclass(frozen=True)
@@ -90,8 +90,8 @@ def comparable_groups(run: Run) -> tuple[tuple[tuple[str, ...], ...], str]:
     """Return the groups of hosts whose numbers may be averaged and compared, and the reason in
     sentences.
     """
-    found = program_groups(run)
-    return found.groups, found.reason
+    result = program_groups(run)
+    return result.groups, result.reason
 
 
 def main_program_hosts(run: Run) -> tuple[str, ...]:
@@ -122,22 +122,22 @@ def group_hosts_by_program(summaries: Sequence[HostSummary]) -> ProgramGroups:
     """
     zero = host_zeros_ps(summaries)
     facts = [
-        f.with_clock_zero(zero[f.host])
-        for f in (d.signature for d in summaries)
-        if f.op_ps or f.pipeline_stages or f.functions or f.step_spans
+        signature.with_clock_zero(zero[signature.host])
+        for signature in (summary.signature for summary in summaries)
+        if signature.op_ps or signature.pipeline_stages or signature.functions or signature.step_spans
     ]
     groups: list[list[HostSignature]] = []
     # Hosts without ops and pipeline come last, so that they join the groups of other hosts instead
     # of starting them.
-    for host in sorted(facts, key=lambda f: not (f.op_ps or f.pipeline_stages)):
-        mine = next((group for group in groups if _compare(group[0], host).is_same_program), None)
-        if mine is None:
+    for host in sorted(facts, key=lambda signature: not (signature.op_ps or signature.pipeline_stages)):
+        same_program = next((group for group in groups if _compare(group[0], host).is_same_program), None)
+        if same_program is None:
             groups.append([host])
         else:
-            mine.append(host)
+            same_program.append(host)
     together = tuple(all(_compare(group[0], other).trains_together for other in group[1:]) for group in groups)
     reason = " ".join(_sentences(groups, together)) if len(facts) > 1 else ""
-    return ProgramGroups(tuple(tuple(f.host for f in group) for group in groups), together, reason)
+    return ProgramGroups(tuple(tuple(signature.host for signature in group) for group in groups), together, reason)
 
 
 def steps_overlap(spans: Iterable[tuple[int, int]]) -> bool:
@@ -145,22 +145,23 @@ def steps_overlap(spans: Iterable[tuple[int, int]]) -> bool:
 
     spans: (start, end), on one clock
     """
-    known = list(spans)
-    overlap = min(end for _, end in known) - max(start for start, _ in known)
-    return overlap >= _OVERLAP * min(end - start for start, end in known)
+    step_spans = list(spans)
+    overlap = min(end for _, end in step_spans) - max(start for start, _ in step_spans)
+    return overlap >= _OVERLAP * min(end - start for start, end in step_spans)
 
 
 def _compare(first: HostSignature, second: HostSignature) -> ProgramMatch:
-    least = _WORTH_NAMING * sum(second.op_ps.values())
+    least = _MIN_NAMED_SHARE * sum(second.op_ps.values())
     foreign = sorted(
-        (n for n, t in second.op_ps.items() if n not in first.op_ps and t >= least), key=lambda n: (-second.op_ps[n], n)
+        (name for name, time in second.op_ps.items() if name not in first.op_ps and time >= least),
+        key=lambda name: (-second.op_ps[name], name),
     )
     shares = [_share(first.op_ps, second.op_ps), _share(second.op_ps, first.op_ps)]
     both = first.step_spans.keys() & second.step_spans.keys()
     at_once = sum(steps_overlap((first.step_spans[number], second.step_spans[number])) for number in both)
     return ProgramMatch(
         op_share=min(shares) if first.op_ps and second.op_ps else None,
-        foreign_ops=tuple(foreign[:_NAMED]),
+        foreign_ops=tuple(foreign[:_MAX_NAMED]),
         foreign_share=1 - shares[1],
         same_pipeline=first.pipeline_stages == second.pipeline_stages
         if first.pipeline_stages and second.pipeline_stages
@@ -182,15 +183,15 @@ def _coincide(both: int, at_once: int) -> bool | None:
     """
     if both == 0:
         return None
-    return (True if both >= _FEWEST else None) if at_once > both / 2 else False
+    return (True if both >= _MIN_COMMON_STEPS else None) if at_once > both / 2 else False
 
 
-def _share(ops: Mapping[str, int], others: Mapping[str, int]) -> float:
+def _share(ops: Mapping[str, int], other_ops: Mapping[str, int]) -> float:
     """Return the share of a host's op time in ops that the other host executes too; 1 without
     ops.
     """
     total = sum(ops.values())
-    return sum(time for name, time in ops.items() if name in others) / total if total else 1.0
+    return sum(time for name, time in ops.items() if name in other_ops) / total if total else 1.0
 
 
 def _sentences(groups: list[list[HostSignature]], together: Sequence[bool]) -> Iterable[str]:
@@ -202,19 +203,19 @@ def _sentences(groups: list[list[HostSignature]], together: Sequence[bool]) -> I
 
 
 def _why_same(group: list[HostSignature], joined: bool) -> str:
-    found = [_compare(group[0], other) for other in group[1:]]
+    matches = [_compare(group[0], other) for other in group[1:]]
     says = []
-    if shares := [e.op_share for e in found if e.op_share is not None]:
+    if shares := [match.op_share for match in matches if match.op_share is not None]:
         least = int(1000 * min(shares)) / 10
         part = "all" if least == 100 else f"at least {least:.4g}%"
         says.append(f"{part} of each one's op time is in ops that the others execute too")
-    if all(e.same_pipeline for e in found):
+    if all(match.same_pipeline for match in matches):
         says.append("their input pipelines have the same stages")
-    if shared := set.intersection(*(set(e.collectives) for e in found)):
-        says.append(f"they share collectives ({', '.join(sorted(shared)[:_NAMED])})")
-    if joined and any(e.steps_coincide for e in found):
+    if shared := set.intersection(*(set(match.collectives) for match in matches)):
+        says.append(f"they share collectives ({', '.join(sorted(shared)[:_MAX_NAMED])})")
+    if joined and any(match.steps_coincide for match in matches):
         says.append("steps of one number ran at the same time")
-    if any(e.steps_coincide is False for e in found):
+    if any(match.steps_coincide is False for match in matches):
         says.append("but they do not train together: steps of one number ran at different times")
     elif not joined:
         says.append("whether they train together is unknown: they share no collective, and no step numbers of their own")
@@ -223,21 +224,21 @@ def _why_same(group: list[HostSignature], joined: bool) -> str:
 
 
 def _why_other(first: list[HostSignature], other: list[HostSignature]) -> str:
-    found = _compare(first[0], other[0])
+    match = _compare(first[0], other[0])
     says = []
-    if found.op_share is not None and found.op_share < _SAME_OPS:
-        where = f" ({', '.join(found.foreign_ops)})" if found.foreign_ops else ""
-        foreign = f"{found.foreign_share:.0%} of {_names(other[:1])}'s op time is in ops that {_names(first[:1])} does not execute{where}"
+    if match.op_share is not None and match.op_share < _SAME_OPS:
+        where = f" ({', '.join(match.foreign_ops)})" if match.foreign_ops else ""
+        foreign = f"{match.foreign_share:.0%} of {_names(other[:1])}'s op time is in ops that {_names(first[:1])} does not execute{where}"
         says.append(
-            foreign if found.foreign_share > 1 - _SAME_OPS else f"only {found.op_share:.0%} of the op time is in ops of both"
+            foreign if match.foreign_share > 1 - _SAME_OPS else f"only {match.op_share:.0%} of the op time is in ops of both"
         )
-    if found.same_pipeline is False:
+    if match.same_pipeline is False:
         says.append(f"the input pipelines differ ({_chain(other[0])} instead of {_chain(first[0])})")
-    if found.same_functions is False:
+    if match.same_functions is False:
         says.append("no function is called by both")
-    if not found.collectives:
+    if not match.collectives:
         says.append("they share no collective")
-    if found.steps_coincide is False:
+    if match.steps_coincide is False:
         says.append("steps of one number ran at different times")
     verb = "executes" if len(other) == 1 else "execute"
     return f"{_names(other)} {verb} another program than {_names(first)}: {'; '.join(says)}."

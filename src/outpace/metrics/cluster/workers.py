@@ -123,17 +123,17 @@ def workers(run: Run) -> tuple[Worker, ...]:
     """Return all workers with steps: the hosts, and instead of a host with several devices, its
     devices.
     """
-    table, found = step_breakdown(run).steps, list[Worker]()
+    table, all_workers = step_breakdown(run).steps, list[Worker]()
     for timeline in run.hosts:
         planes = timeline.device_planes
         if len(timeline.steps) == 0:
             continue
         if len(planes) < 2:
-            mine = table.filter_by("host", timeline.host)
-            found.append(_worker(timeline.host, timeline, None, {name: mine[name] for name in CATEGORY_COLUMNS}))
+            host_steps = table.filter_by("host", timeline.host)
+            all_workers.append(_worker(timeline.host, timeline, None, {name: host_steps[name] for name in CATEGORY_COLUMNS}))
         else:
-            found += [_device(timeline, plane) for plane in planes]
-    return tuple(found)
+            all_workers += [_device(timeline, plane) for plane in planes]
+    return tuple(all_workers)
 
 
 def _device(timeline: Timeline, plane: Plane) -> Worker:
@@ -162,11 +162,11 @@ def _worker(name: str, timeline: Timeline, plane: Plane | None, times: dict[str,
         category_ps={key: np.asarray(values) for key, values in times.items()},
         collective_ps=covered_step_ps(timeline, every),
         collectives={kind: (len(rows), int(covered_step_ps(timeline, rows).sum())) for kind, rows in rows_of.items()},
-        lead_times=_before(timeline, plane, every),
+        lead_times=_lead_times(timeline, plane, every),
     )
 
 
-def _before(timeline: Timeline, plane: Plane | None, rows: Indices) -> LeadTimes | None:
+def _lead_times(timeline: Timeline, plane: Plane | None, rows: Indices) -> LeadTimes | None:
     """Return the times before the collectives at `rows`; None where no steady step has a
     collective.
     """
@@ -175,9 +175,9 @@ def _before(timeline: Timeline, plane: Plane | None, rows: Indices) -> LeadTimes
     first, last = steps.end.copy(), steps.start.copy()
     np.minimum.at(first, step, trace.start[rows])
     np.maximum.at(last, step, trace.end[rows])
-    known = np.bincount(step, minlength=len(steps)) > 0
-    if not known[steps.steady_rows].any():
+    has_collective = np.bincount(step, minlength=len(steps)) > 0
+    if not has_collective[steps.steady_rows].any():
         return None
     first = np.maximum(first, steps.start)
     times = category_times(timeline, None if plane is None else (plane,), (steps.start, first, timeline.step_index))
-    return LeadTimes(known, first - steps.start, times, last)
+    return LeadTimes(has_collective, first - steps.start, times, last)

@@ -14,7 +14,7 @@ from outpace.timeline import StepSource, Timeline
 from outpace.timeline.xla_threads import has_jax_calls
 from outpace.trace import Plane, dialect
 
-_HALF = 0.5  # minimum share of the host's steps in which a device of the program works
+_MIN_STEP_SHARE = 0.5  # minimum share of the host's steps in which a device of the program works
 
 
 def active_devices(timeline: Timeline, event_kind: Codes) -> tuple[Plane, ...]:
@@ -26,7 +26,7 @@ def active_devices(timeline: Timeline, event_kind: Codes) -> tuple[Plane, ...]:
     every step in whose time it runs, whichever call launched it.
     """
     steps, trace = timeline.steps, timeline.trace
-    found = []
+    devices = []
     for plane in timeline.device_planes:
         rows = np.arange(*trace.rows_of(plane).indices(len(event_kind)))
         rows = rows[event_kind[rows] > 0]
@@ -37,9 +37,9 @@ def active_devices(timeline: Timeline, event_kind: Codes) -> tuple[Plane, ...]:
             rows, step = rows[step >= 0], step[step >= 0]
             step = step[(trace.start[rows] < steps.end[step]) & (trace.end[rows] > steps.start[step])]
         worked = np.bincount(step, minlength=len(steps)) > 0
-        if (mine := int(worked[steps.complete_rows].sum())) and mine >= _HALF * len(steps.complete_rows):
-            found.append(plane)
-    return tuple(found)
+        if (step_count := int(worked[steps.complete_rows].sum())) and step_count >= _MIN_STEP_SHARE * len(steps.complete_rows):
+            devices.append(plane)
+    return tuple(devices)
 
 
 def step_device(timeline: Timeline) -> Plane | None:
@@ -61,8 +61,8 @@ def device_lags(timeline: Timeline, event_kind: Codes, plane: Plane) -> Picoseco
     if steps.source is not StepSource.DEVICE_LINE:
         return np.zeros(len(steps), np.int64)
     step, work = timeline.step_index[rows], event_kind[rows] > 0
-    at, first, last = (step >= 0) & work, np.full(len(steps), np.iinfo(np.int64).max), np.full(len(steps), -1, np.int64)
-    np.minimum.at(first, step[at], trace.start[rows][at])
-    np.maximum.at(last, step[at], trace.end[rows][at])
+    mask, first, last = (step >= 0) & work, np.full(len(steps), np.iinfo(np.int64).max), np.full(len(steps), -1, np.int64)
+    np.minimum.at(first, step[mask], trace.start[rows][mask])
+    np.maximum.at(last, step[mask], trace.end[rows][mask])
     elsewhere = (last >= 0) & ((last <= steps.start) | (first >= steps.end))
     return np.where(elsewhere, last - steps.end, 0)

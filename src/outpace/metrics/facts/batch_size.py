@@ -27,8 +27,8 @@ def examples_per_step(run: Run) -> dict[str, int]:
     This is the product of the batch sizes from the pipeline's end to the first stage that takes
     batches apart. A host is left out unless all its pipelines with a batch size have the same one.
     """
-    found = {host: set(_sizes(graph)) for host, graph in iterator_graphs(run).items()}
-    return {host: sizes.pop() for host, sizes in found.items() if len(sizes) == 1}
+    sizes_by_host = {host: set(_sizes(graph)) for host, graph in iterator_graphs(run).items()}
+    return {host: sizes.pop() for host, sizes in sizes_by_host.items() if len(sizes) == 1}
 
 
 def _sizes(graph: IteratorGraph) -> list[int]:
@@ -39,14 +39,14 @@ def _sizes(graph: IteratorGraph) -> list[int]:
     """
     trace, column = graph.trace, graph.trace.stat(dialect.BATCH_SIZE)
     stages = event_names(trace).op_kind_mask(OpKind.TF_DATA)  # only the names of tf.data stages are paths
-    said = {name: column.value(at) for at, name in enumerate(trace.name[column.rows].tolist()) if stages[name]}
+    by_name = {name: column.value(at) for at, name in enumerate(trace.name[column.rows].tolist()) if stages[name]}
     paths = {
-        tuple(trace.names[name].split("::")[1:]): size for name, size in said.items() if isinstance(size, int) and size > 0
+        tuple(trace.names[name].split("::")[1:]): size for name, size in by_name.items() if isinstance(size, int) and size > 0
     }
     sizes: dict[tuple[str, ...], int] = {}
     for path in sorted(paths, key=len):
         above = [stage for stage in path[:-1] if REGROUPING_STAGES.match(stage)]
-        if above or not BATCHING_STAGES.match(path[-1]) or _divided(path):
+        if above or not BATCHING_STAGES.match(path[-1]) or _is_split(path):
             continue
         outer = next((p for p in sizes if p == path[: len(p)]), None)
         if outer is None:
@@ -56,7 +56,7 @@ def _sizes(graph: IteratorGraph) -> list[int]:
     return list(sizes.values())
 
 
-def _divided(path: tuple[str, ...]) -> bool:
+def _is_split(path: tuple[str, ...]) -> bool:
     """Whether a distribution strategy splits the batches of this stage among hosts, so that a
     host's own step takes only some of the examples.
     """

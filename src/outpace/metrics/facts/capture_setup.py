@@ -40,8 +40,12 @@ def framework_versions(run: Run, timeline: Timeline) -> dict[str, str]:
     if recorded:
         return {name: str(version) for name, version in recorded.items()}
     metadata = timeline.trace.find_plane(dialect.METADATA_PLANE)
-    known = {k.removesuffix("_version"): v for k, v in metadata.stats.items() if k.endswith("_version")} if metadata else {}
-    return {name: version for name, version in known.items() if isinstance(version, str)}
+    versions = (
+        {key.removesuffix("_version"): value for key, value in metadata.stats.items() if key.endswith("_version")}
+        if metadata
+        else {}
+    )
+    return {name: version for name, version in versions.items() if isinstance(version, str)}
 
 
 def tracer_levels(timeline: Timeline) -> str:
@@ -54,10 +58,10 @@ def tracer_levels(timeline: Timeline) -> str:
     if not isinstance(options, bytes):
         return ""
     try:
-        found = {field: value for field, value in protobuf_wire.iter_fields(options) if isinstance(value, int)}
+        levels = {field: value for field, value in protobuf_wire.iter_fields(options) if isinstance(value, int)}
     except ValueError:
         return ""
-    return ", ".join(f"{name} {found.get(field, 0)}" for field, name in _LEVELS.items())
+    return ", ".join(f"{name} {levels.get(field, 0)}" for field, name in _LEVELS.items())
 
 
 def format_lost_data(run: Run) -> str:
@@ -66,9 +70,9 @@ def format_lost_data(run: Run) -> str:
     """
     nameless = sum(timeline.trace.unnamed_events for timeline in run.hosts)
     messages = [message for timeline in run.hosts for message in timeline.trace.messages]
-    said = [
+    parts = [
         format_missing_bytes(run),
         f"{format_count(nameless, 'event')} without a name" if nameless else "",
         *dict.fromkeys(messages),
     ]
-    return "; ".join(filter(None, said))
+    return "; ".join(filter(None, parts))

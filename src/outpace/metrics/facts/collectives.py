@@ -47,11 +47,11 @@ def collective_rows(timeline: Timeline) -> dict[str, Indices]:
     """Return the event rows of each type of collective, sorted, by type; only events within
     steps.
     """
-    trace, found = timeline.trace, {}
-    for name, wanted in collective_names(timeline).items():
-        rows = trace.find_rows_by_mask(np.bincount(wanted, minlength=len(trace.names)) > 0)
-        found[name] = rows[timeline.step_index[rows] >= 0]
-    return found
+    trace, by_type = timeline.trace, {}
+    for name, indices in collective_names(timeline).items():
+        rows = trace.find_rows_by_mask(np.bincount(indices, minlength=len(trace.names)) > 0)
+        by_type[name] = rows[timeline.step_index[rows] >= 0]
+    return by_type
 
 
 def covered_step_ps(timeline: Timeline, rows: Indices) -> Picoseconds:
@@ -60,5 +60,5 @@ def covered_step_ps(timeline: Timeline, rows: Indices) -> Picoseconds:
     """
     trace = timeline.trace
     spans = (trace.start[rows], trace.end[rows], timeline.steps.start, timeline.steps.end)
-    found: Picoseconds = compute_time_by_priority(timeline.step_index[rows], np.ones(len(rows), np.uint8), *spans, 2)[:, 1]
-    return found
+    covered_ps: Picoseconds = compute_time_by_priority(timeline.step_index[rows], np.ones(len(rows), np.uint8), *spans, 2)[:, 1]
+    return covered_ps

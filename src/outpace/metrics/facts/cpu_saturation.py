@@ -32,10 +32,10 @@ SATURATION_THRESHOLD = Threshold(
 MOSTLY_BUSY_THRESHOLD = Threshold(
     "most cores busy", 0.7, Unit.FRACTION, "our choice: from here on an op that uses all cores meets other work on one of them"
 )
-_HARDLY = 0.1  # cores: maximum that other programs may use for a capture to be undisturbed
+_MAX_OTHER_CORES = 0.1  # cores: maximum that other programs may use for a capture to be undisturbed
 _MOMENTS = 4096  # number of sampled moments: enough to know a share of the cores' time to a hundredth
 _GOLDEN = (math.sqrt(5) - 1) / 2
-_QUARTER = 0.25  # minimum share of all cores' time in input processing that makes contention likely
+_MIN_INPUT_SHARE = 0.25  # minimum share of all cores' time in input processing that makes contention likely
 
 SATURATION = TableType("saturation", "Core saturation and background input").columns("""
     * host        | text     | name of the host
@@ -71,8 +71,8 @@ def has_core_contention(row: Mapping[str, Any]) -> bool:
     They do where all cores are busy, or where most are and input processing takes a quarter of the
     machine, so that ops which briefly use all cores meet it there.
     """
-    busy, mine = row["saturation"], row["input_share"] or 0.0
-    return is_saturated(row) or (is_mostly_busy(row) and busy * mine >= _QUARTER)
+    busy, input_share = row["saturation"], row["input_share"] or 0.0
+    return is_saturated(row) or (is_mostly_busy(row) and busy * input_share >= _MIN_INPUT_SHARE)
 
 
 def _row(run: Run, timeline: Timeline) -> Row:
@@ -81,12 +81,12 @@ def _row(run: Run, timeline: Timeline) -> Row:
     span = np.array((begin, end))
     busy = [(name, int(np.diff(when.busy_until(span))[0])) for name, when in thread_busy_times(timeline)]
     on_input = sum(time for name, time in busy if name.startswith(INPUT_THREADS))
-    seen, used = sum(time for _, time in busy) / window, _used_cores(run, timeline)
-    total = seen if math.isnan(used) else max(used, on_input / window)
+    busy_cores, used = sum(time for _, time in busy) / window, _used_cores(run, timeline)
+    total = busy_cores if math.isnan(used) else max(used, on_input / window)
     cores = run.core_count(timeline)
     return SATURATION.row(
         host=timeline.host,
-        busy_cores=seen,
+        busy_cores=busy_cores,
         used_cores=used,
         cores=str(cores) if cores else "",
         saturation=max(total / cores, machine_utilization(run, timeline)) if cores else float("nan"),
@@ -172,7 +172,7 @@ def _moments(timeline: Timeline) -> Picoseconds:
 
 def is_undisturbed(run: Run, timeline: Timeline) -> bool:
     """Whether the capture measured that other programs used hardly any core."""
-    return machine_utilization(run, timeline) > 0 and other_processes_cores(run, timeline) < _HARDLY
+    return machine_utilization(run, timeline) > 0 and other_processes_cores(run, timeline) < _MAX_OTHER_CORES
 
 
 @memoize
@@ -183,24 +183,24 @@ def thread_busy_times(timeline: Timeline) -> tuple[tuple[str, BusyTime], ...]:
     functions of tf.data, is busy during its tasks as well: it records when it begins and ends one.
     """
     trace = timeline.trace
-    works, (asked, ran) = _working_names(timeline), function_runs(trace)
-    waits = distinct(asked[trace.line[asked] != trace.line[ran]])  # a stage waits while its function runs on another thread
-    found = []
+    works, (calls, ran) = _working_names(timeline), function_runs(trace)
+    waits = distinct(calls[trace.line[calls] != trace.line[ran]])  # a stage waits while its function runs on another thread
+    busy_times = []
     for plane in timeline.host_planes:
         for line in plane.lines:
             rows = trace.lines.row_slice(line)
             name = trace.lines.names[line]
-            mine = trace.duration[rows] > 0
+            mask = trace.duration[rows] > 0
             if not name.startswith(_XLA_THREADS):
-                mine &= take_codes(works, trace.name[rows])
-                mine[waits[find_slice(waits, rows)] - rows.start] = False
-            at = np.flatnonzero(mine) + rows.start
+                mask &= take_codes(works, trace.name[rows])
+                mask[waits[find_slice(waits, rows)] - rows.start] = False
+            at = np.flatnonzero(mask) + rows.start
             start, end = trace.start[at], trace.end[at]
             if name.startswith((INTRA_OP_THREADS, INPUT_THREADS)):
                 begun, done = _tasks(timeline, rows)
                 start, end = np.concatenate((start, begun)), np.concatenate((end, done))
-            found.append((name, BusyTime.from_sorted_spans(*merge_spans(start, end))))
-    return tuple(found)
+            busy_times.append((name, BusyTime.from_sorted_spans(*merge_spans(start, end))))
+    return tuple(busy_times)
 
 
 def _tasks(timeline: Timeline, rows: slice) -> tuple[Picoseconds, Picoseconds]:

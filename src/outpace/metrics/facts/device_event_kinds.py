@@ -73,14 +73,14 @@ def iter_device_event_kinds(timeline: Timeline) -> Iterator[tuple[Indices, Codes
             kinds = np.array([_CODE[kind_of(timeline, name)] for name in names.tolist()], np.uint8)
             kind = kinds[np.searchsorted(names, trace.name[rows])]
             place = find_positions(shaped.rows, rows)
-            told = np.flatnonzero((place >= 0) & (kind <= _CODE[COMPUTE_16]))
-            kind[told] = of_shape[place[told]]
-            _direct_copies(timeline, rows, kind)
-            _told_copies(timeline, rows, kind)
-            yield rows, _by_programs(timeline, rows, kind)
+            with_shape = np.flatnonzero((place >= 0) & (kind <= _CODE[COMPUTE_16]))
+            kind[with_shape] = of_shape[place[with_shape]]
+            _set_launched_copies(timeline, rows, kind)
+            _set_detailed_copies(timeline, rows, kind)
+            yield rows, _refine_by_program(timeline, rows, kind)
 
 
-def _direct_copies(timeline: Timeline, rows: Indices, kind: Codes) -> None:
+def _set_launched_copies(timeline: Timeline, rows: Indices, kind: Codes) -> None:
     """Set the kind of AMD's copy kernels, in place, to the direction in their launching call's
     name.
 
@@ -96,10 +96,10 @@ def _direct_copies(timeline: Timeline, rows: Indices, kind: Codes) -> None:
     at, place = intersect_indices(kernels, launched)
     for kernel, call in zip(kernels[at].tolist(), calls[place].tolist(), strict=True):
         name = trace.names[trace.name[call]].lower()
-        kind[kernel - rows[0]] = _CODE[next((k for word, k in _CALLS.items() if word in name), DEVICE_TO_DEVICE)]
+        kind[kernel - rows[0]] = _CODE[next((way for word, way in _CALLS.items() if word in name), DEVICE_TO_DEVICE)]
 
 
-def _told_copies(timeline: Timeline, rows: Indices, kind: Codes) -> None:
+def _set_detailed_copies(timeline: Timeline, rows: Indices, kind: Codes) -> None:
     """Set the kind of copies without a direction in their name (`MemcpyOther`), in place, from
     their details.
     """
@@ -107,22 +107,22 @@ def _told_copies(timeline: Timeline, rows: Indices, kind: Codes) -> None:
     at, place = intersect_indices(rows, stat.rows)
     code, texts = stat.encode_texts(place)
     ways = [copy_direction("", parse_copy_details(text)) for text in texts]
-    told = np.array([_CODE[_COPY_KIND[way]] if way in _COPY_KIND else -1 for way in ways], np.int64)[code]
-    unnamed = (told >= 0) & (kind[at] <= _CODE[COMPUTE_16])
-    kind[at[unnamed]] = told[unnamed]
+    new_kind = np.array([_CODE[_COPY_KIND[way]] if way in _COPY_KIND else -1 for way in ways], np.int64)[code]
+    unnamed = (new_kind >= 0) & (kind[at] <= _CODE[COMPUTE_16])
+    kind[at[unnamed]] = new_kind[unnamed]
 
 
-def _by_programs(timeline: Timeline, rows: Indices, kind: Codes) -> Codes:
+def _refine_by_program(timeline: Timeline, rows: Indices, kind: Codes) -> Codes:
     """Return the kinds, refined by the instruction that an event ran where its program contains
     it.
     """
     index, ops = load_hlo_ops(timeline, rows)
-    told = np.fromiter((_told(op) for op in ops), np.int64, len(ops))[index]
+    new_kind = np.fromiter((_instruction_kind(op) for op in ops), np.int64, len(ops))[index]
     computes = kind <= _CODE[COMPUTE_16]
-    return np.where((told >= 0) & computes, told, kind)
+    return np.where((new_kind >= 0) & computes, new_kind, kind)
 
 
-def _told(op: HloOp) -> int:
+def _instruction_kind(op: HloOp) -> int:
     if op.transfer:
         return _CODE[op.transfer]
     return {HALF: _CODE[COMPUTE_16], SINGLE: _CODE[COMPUTE_32], DOUBLE: _CODE[COMPUTE_32]}.get(op.precision_bits, -1)
@@ -136,7 +136,7 @@ def _gpu_kind(timeline: Timeline, name: int) -> str:
         return COLLECTIVE
     if text.startswith(_COPY_KERNEL):
         return DEVICE_TO_DEVICE
-    return COMPUTE_16 if any(h in text for h in _HALF_WORDS) or _HALF_KERNEL.search(text) else COMPUTE_32
+    return COMPUTE_16 if any(word in text for word in _HALF_WORDS) or _HALF_KERNEL.search(text) else COMPUTE_32
 
 
 def _tpu_kind(timeline: Timeline, name: int) -> str:
@@ -175,5 +175,5 @@ def parse_transfer_direction(instruction: str) -> str:
     %copy-start)`.
     """
     _, _, operand = instruction.partition("-done((")
-    spaces = [int(found[1]) if (found := _SPACE.search(array)) else 0 for array in _LAYOUT.findall(operand)[:2]]
+    spaces = [int(match[1]) if (match := _SPACE.search(array)) else 0 for array in _LAYOUT.findall(operand)[:2]]
     return transfer_direction(spaces)

@@ -12,13 +12,13 @@ from outpace.trace import Plane, dialect
 
 _TENSOR_CORES = 7.0  # NVIDIA's first compute capability with tensor cores for float16 (Volta)
 _BFLOAT16 = 8.0  # NVIDIA's first compute capability with tensor cores for bfloat16 (Ampere)
-_OF_AN_SM = {  # dense 16-bit operations per multiprocessor and clock, by compute capability (NVIDIA's white papers of each architecture)
+_SM_OPS = {  # dense 16-bit operations per multiprocessor and clock, by compute capability (NVIDIA's white papers of each architecture)
     **dict.fromkeys((7.0, 7.5, 8.6, 8.9), 1024),
     8.0: 2048,
     9.0: 4096,
     10.0: 8192,
 }
-_PRIVATE = "tf_gpu_private"  # prefix of thread names under TF_GPU_THREAD_MODE=gpu_private
+_PRIVATE_THREAD = "tf_gpu_private"  # prefix of thread names under TF_GPU_THREAD_MODE=gpu_private
 
 
 @dataclass(frozen=True)
@@ -55,14 +55,14 @@ class DeviceSpecs:
 def device_specs(run: Run) -> DeviceSpecs:
     """Return the properties of the devices of all hosts together."""
     planes = [plane for timeline in run.hosts for plane in timeline.device_planes]
-    known = [c for plane in planes if (c := compute_capability(plane)) is not None]
+    capabilities = [capability for plane in planes if (capability := compute_capability(plane)) is not None]
     threads = [name for timeline in run.hosts for name in timeline.trace.lines.names]
     gpu = any(p.name.startswith(dialect.GPU_PREFIX) for p in planes)
     tensorflow = any(name.startswith(("tf_gpu", "tf_Compute", "tf_inter_op")) for name in threads)
     return DeviceSpecs(
         tuple(plane.name for plane in planes),
-        min(known, default=None),
-        any(name.startswith(_PRIVATE) for name in threads),
+        min(capabilities, default=None),
+        any(name.startswith(_PRIVATE_THREAD) for name in threads),
         gpu and tensorflow,
     )
 
@@ -87,9 +87,9 @@ def peak_flops(plane: Plane) -> float:
 
     For an NVIDIA GPU this is the peak of its tensor cores at the highest clock.
     """
-    known = 1e12 * _number(plane, dialect.PEAK_TERAFLOPS)
-    of_sm = _OF_AN_SM.get(compute_capability(plane) or 0.0, 0)
-    return known or of_sm * _number(plane, dialect.CORE_COUNT) * 1e3 * _number(plane, dialect.CLOCK_RATE)
+    profile_peak = 1e12 * _number(plane, dialect.PEAK_TERAFLOPS)
+    of_sm = _SM_OPS.get(compute_capability(plane) or 0.0, 0)
+    return profile_peak or of_sm * _number(plane, dialect.CORE_COUNT) * 1e3 * _number(plane, dialect.CLOCK_RATE)
 
 
 def _number(plane: Plane, stat: str) -> float:

@@ -51,10 +51,10 @@ class DeviceWork:
         chosen = np.flatnonzero(step_mask[self.step])
         at = find_positions(rows, self.row[chosen])
         chosen, at = chosen[at >= 0], at[at >= 0]
-        own, begins = np.zeros(len(rows), np.int64), np.zeros(len(rows), bool)
-        np.add.at(own, at, self.self_ps[chosen])
+        self_ps, begins = np.zeros(len(rows), np.int64), np.zeros(len(rows), bool)
+        np.add.at(self_ps, at, self.self_ps[chosen])
         begins[at[self.is_first[chosen]]] = True
-        return own, begins
+        return self_ps, begins
 
 
 @memoize
@@ -63,13 +63,15 @@ def device_work(timeline: Timeline) -> DeviceWork:
     planes = (averaged_devices(timeline) or timeline.device_planes) if len(timeline.steps) else ()
     driven = time_matched_devices(timeline)
     parts = [np.zeros((4, 0), np.int64)]
-    parts += [(_by_time if plane in driven else _by_cause)(timeline, plane, _rows(timeline, plane)) for plane in planes]
-    found = np.concatenate(parts, axis=1)
-    row, step, start, end = found[:, np.lexsort(found[1::-1])]
-    parent, inside = _around(timeline, row, step), np.zeros(len(row), np.int64)
+    parts += [
+        (_pieces_by_time if plane in driven else _pieces_by_cause)(timeline, plane, _rows(timeline, plane)) for plane in planes
+    ]
+    pieces = np.concatenate(parts, axis=1)
+    row, step, start, end = pieces[:, np.lexsort(pieces[1::-1])]
+    parent, inside = _parent_pieces(timeline, row, step), np.zeros(len(row), np.int64)
     np.add.at(inside, parent[parent >= 0], (end - start)[parent >= 0])
-    own = np.maximum(end - start - inside, 0)
-    return DeviceWork(row.astype(np.int32), step.astype(np.int32), start, end, parent, own, np.diff(row, prepend=-1) != 0)
+    self_ps = np.maximum(end - start - inside, 0)
+    return DeviceWork(row.astype(np.int32), step.astype(np.int32), start, end, parent, self_ps, np.diff(row, prepend=-1) != 0)
 
 
 def _rows(timeline: Timeline, plane: Plane) -> Indices:
@@ -79,7 +81,7 @@ def _rows(timeline: Timeline, plane: Plane) -> Indices:
     return union_rows(*(timeline.trace.lines.row_numbers(line) for line in timeline.device_lines(plane)))
 
 
-def _by_time(timeline: Timeline, plane: Plane, rows: Indices) -> Indices:
+def _pieces_by_time(timeline: Timeline, plane: Plane, rows: Indices) -> Indices:
     """Return (row, step, start, end) of every piece of the events that lies in the time of a
     step.
     """
@@ -94,7 +96,7 @@ def _by_time(timeline: Timeline, plane: Plane, rows: Indices) -> Indices:
     return _pieces(rows[event], step, begin, stop, end[event] > start[event])
 
 
-def _by_cause(timeline: Timeline, plane: Plane, rows: Indices) -> Indices:
+def _pieces_by_cause(timeline: Timeline, plane: Plane, rows: Indices) -> Indices:
     """Return (row, step, start, end) of the part of each event in the time of the step that caused
     it.
     """
@@ -112,7 +114,7 @@ def _pieces(row: Indices, step: Codes, start: Picoseconds, end: Picoseconds, las
     return np.asarray(np.stack((row, step, start, end))[:, np.where(lasts, end > start, end == start)])
 
 
-def _around(timeline: Timeline, row: Indices, step: Codes) -> Indices:
+def _parent_pieces(timeline: Timeline, row: Indices, step: Codes) -> Indices:
     """Return for each piece the index of the enclosing event's piece in the same step; -1 for
     none.
     """

@@ -29,7 +29,7 @@ from outpace.trace.algorithms import distinct, intersect_indices
 _WRAPPER = compile_lazily(r"(?:jvp|transpose|vmap|remat|checkpoint|custom_jvp|custom_vjp|linearize)\((.*)\)")
 DEVICE_SIDE, CPU_SIDE = "device", "CPU"
 _PS = 1e12  # picoseconds in a second
-_COMPILED = "fusion"  # an op type that does not identify the work
+_FUSION = "fusion"  # an op type that does not identify the work
 _MOSTLY, _NEARLY_ALL = 0.5, 0.9  # shares of the time of all programs
 
 HLO_LINES = TableType("hlo_lines", "Compiled ops by source line").columns("""
@@ -66,9 +66,7 @@ def short_op_name(op_name: str, product: str) -> str:
     Return the product instead where the op computes one, and its name is only that of the form in
     which it passes the result on (`transpose`).
     """
-    return (
-        product if product and classify_work(_COMPILED, op_name) is not classify_work(product) else op_name.rpartition("/")[2]
-    )
+    return product if product and classify_work(_FUSION, op_name) is not classify_work(product) else op_name.rpartition("/")[2]
 
 
 def strip_transforms(framework_op: str) -> tuple[str, bool]:
@@ -77,7 +75,7 @@ def strip_transforms(framework_op: str) -> tuple[str, bool]:
     `jit(f)/transpose(jvp(layer))/dot_general` is `jit(f)/layer/dot_general`, backward.
     """
     parts = _split(framework_op.partition(";")[0])  # the first name of an op that merges several
-    return "/".join(filter(None, map(_unwrapped, parts))), any(p.startswith("transpose(") for p in parts)
+    return "/".join(filter(None, map(_unwrap, parts))), any(p.startswith("transpose(") for p in parts)
 
 
 def _split(name: str) -> list[str]:
@@ -92,9 +90,9 @@ def _split(name: str) -> list[str]:
     return parts
 
 
-def _unwrapped(part: str) -> str:
-    while found := _WRAPPER.fullmatch(part):
-        part = found[1]
+def _unwrap(part: str) -> str:
+    while match := _WRAPPER.fullmatch(part):
+        part = match[1]
     return part
 
 
@@ -139,37 +137,41 @@ class InstructionStats:
 @memoize
 def instruction_stats(run: Run) -> dict[str, tuple[InstructionStats, ...]]:
     """Return the HLO instructions that ran, by host."""
-    return {timeline.host: tuple(_ran(timeline)) for timeline in run.hosts}
+    return {timeline.host: tuple(_host_stats(timeline)) for timeline in run.hosts}
 
 
-def _ran(timeline: Timeline) -> Iterator[InstructionStats]:
+def _host_stats(timeline: Timeline) -> Iterator[InstructionStats]:
     devices: dict[str, set[int]] = {CPU_SIDE: set(), DEVICE_SIDE: set()}
     steady, steps, length = _steady(timeline)
-    found: list[tuple[str, HloOp, float, int, float]] = []
+    totals: list[tuple[str, HloOp, float, int, float]] = []
     for side, rows, index, ops, begun in iter_hlo_events(timeline):
-        own, begins = _own(timeline, side, rows, steady)
+        self_ps, begins = _self_times(timeline, side, rows, steady)
         whole = timeline.trace.compute_nesting(rows)[1]
-        devices[side].update(_devices(timeline, side, rows[own > 0]).tolist())
-        sums = (np.bincount(index, values, len(ops)) for values in (own, begun * begins, whole * begins))
-        found += [(side, op, float(t), int(n), float(full)) for op, t, n, full in zip(ops, *sums, strict=True) if t or n]
-    for side, op, time, count, full in found:
+        devices[side].update(_devices(timeline, side, rows[self_ps > 0]).tolist())
+        sums = (np.bincount(index, values, len(ops)) for values in (self_ps, begun * begins, whole * begins))
+        totals += [
+            (side, op, float(time), int(count), float(full))
+            for op, time, count, full in zip(ops, *sums, strict=True)
+            if time or count
+        ]
+    for side, op, time, count, full in totals:
         of = max(len(devices[side]), 1)
         share = time / (length * of) if length else float("nan")
         yield InstructionStats(side, op, time / (max(steps, 1) * of), share, count, max(steps, 1) * of, full)
 
 
-def _own(timeline: Timeline, side: str, rows: Indices, steady: Mask) -> tuple[Picoseconds, Mask]:
+def _self_times(timeline: Timeline, side: str, rows: Indices, steady: Mask) -> tuple[Picoseconds, Mask]:
     """Return (self time in the steady steps in ps, whether it begins in one) of each event.
 
     Where no step is known, all of an event counts.
     """
-    own = timeline.trace.compute_nesting(rows)[1]
+    self_ps = timeline.trace.compute_nesting(rows)[1]
     if not len(timeline.steps):
-        return own, np.ones(len(rows), bool)
+        return self_ps, np.ones(len(rows), bool)
     if side == DEVICE_SIDE:
         return device_work(timeline).sum_by_row(rows, steady)
-    wanted = steady[timeline.step_index[rows]]
-    return np.where(wanted, own, 0), wanted
+    in_steady = steady[timeline.step_index[rows]]
+    return np.where(in_steady, self_ps, 0), in_steady
 
 
 @memoize
@@ -181,10 +183,10 @@ def attention_ops(run: Run) -> frozenset[tuple[str, str, str]]:
     """
     sums: dict[tuple[str, str, str], float] = {}
     for host, ran in instruction_stats(run).items():
-        for each in (r for r in ran if r.side == DEVICE_SIDE):
-            name = strip_transforms(each.op.framework_op)[0] or f"({each.op.opcode})"
-            key = (host, name, each.op.source)
-            sums[key] = sums.get(key, 0.0) + (each.time_ps if each.op.is_attention else -each.time_ps)
+        for instruction in (r for r in ran if r.side == DEVICE_SIDE):
+            name = strip_transforms(instruction.op.framework_op)[0] or f"({instruction.op.opcode})"
+            key = (host, name, instruction.op.source)
+            sums[key] = sums.get(key, 0.0) + (instruction.time_ps if instruction.op.is_attention else -instruction.time_ps)
     return frozenset(key for key, more in sums.items() if more > 0)
 
 
@@ -224,12 +226,12 @@ def _programs_of(timeline: Timeline) -> int:
 
 def _rows(host: str, ran: tuple[InstructionStats, ...]) -> Iterator[Row]:
     sums: dict[tuple[str, str, str, str], _Sums] = {}
-    for each in ran:
-        name, backward = strip_transforms(each.op.framework_op)
-        key = (each.side, name or f"({each.op.opcode})", each.op.product, each.op.source)
-        sums.setdefault(key, _Sums()).add(each, backward)
-    for (side, name, product, source), found in sums.items():
-        yield HLO_LINES.row(found, host=host, side=side, op=name, product=product, source=source)
+    for instruction in ran:
+        name, backward = strip_transforms(instruction.op.framework_op)
+        key = (instruction.side, name or f"({instruction.op.opcode})", instruction.op.product, instruction.op.source)
+        sums.setdefault(key, _Sums()).add(instruction, backward)
+    for (side, name, product, source), total in sums.items():
+        yield HLO_LINES.row(total, host=host, side=side, op=name, product=product, source=source)
 
 
 def _devices(timeline: Timeline, side: str, rows: Indices) -> Numbers:
@@ -305,33 +307,33 @@ def iter_hlo_events(timeline: Timeline) -> Iterator[HloEvents]:
     rows = find_hlo_events(trace)
     if len(rows):
         host = host_mask(trace, rows)
-        for side, mine in ((CPU_SIDE, rows[host]), (DEVICE_SIDE, rows[~host])):
-            index, ops = load_hlo_ops(timeline, mine)
+        for side, op_rows in ((CPU_SIDE, rows[host]), (DEVICE_SIDE, rows[~host])):
+            index, ops = load_hlo_ops(timeline, op_rows)
             yield (
                 side,
-                mine,
+                op_rows,
                 index,
                 ops,
-                np.ones(len(mine), np.int64)
+                np.ones(len(op_rows), np.int64)
                 if side == CPU_SIDE
-                else count_executions(timeline, mine, index, launching_ops(timeline)),
+                else count_executions(timeline, op_rows, index, launching_ops(timeline)),
             )
     for plane in timeline.device_planes:
         for line in find_op_lines(trace, plane):
-            mine = trace.lines.row_numbers(line)
-            names = list(dict.fromkeys(trace.name[mine].tolist()))
+            op_rows = trace.lines.row_numbers(line)
+            names = list(dict.fromkeys(trace.name[op_rows].tolist()))
             place = np.zeros(len(trace.names), np.int64)
             place[names] = np.arange(len(names))
             yield (
                 DEVICE_SIDE,
-                mine,
-                place[trace.name[mine]],
-                [_described(timeline, n) for n in names],
-                np.ones(len(mine), np.int64),
+                op_rows,
+                place[trace.name[op_rows]],
+                [_tpu_op(timeline, n) for n in names],
+                np.ones(len(op_rows), np.int64),
             )
 
 
-def _described(timeline: Timeline, name: int) -> HloOp:
+def _tpu_op(timeline: Timeline, name: int) -> HloOp:
     """Return the HLO op of a TPU's event name: from its program, else from the stats of the name.
 
     Counters that the profile itself contains (FLOPs, bytes) take precedence.
@@ -343,10 +345,10 @@ def _described(timeline: Timeline, name: int) -> HloOp:
         opcode=op.opcode or category,
         framework_op=op.framework_op or framework.rstrip(":"),
         source=source or op.source,
-        flops=_counted(stats.get(dialect.FLOPS), op.flops),
-        bytes=_counted(stats.get(dialect.BYTES_ACCESSED), op.bytes),
+        flops=_positive_or(stats.get(dialect.FLOPS), op.flops),
+        bytes=_positive_or(stats.get(dialect.BYTES_ACCESSED), op.bytes),
     )
 
 
-def _counted(told: Value, known: float) -> float:
-    return float(told) if isinstance(told, (int, float)) and told > 0 else known
+def _positive_or(value: Value, default: float) -> float:
+    return float(value) if isinstance(value, (int, float)) and value > 0 else default

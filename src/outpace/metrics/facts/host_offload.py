@@ -39,19 +39,25 @@ def host_offloads(run: Run) -> tuple[HostOffload, ...]:
     """Return the offloading of each host whose programs copy between the memories of host and
     device.
     """
-    found = ((host, [r for r in ran if r.op.copied_bytes]) for host, ran in instruction_stats(run).items())
+    copies_by_host = ((host, [copy for copy in ran if copy.op.copied_bytes]) for host, ran in instruction_stats(run).items())
     return tuple(
         _offload(host, copies)
-        for host, copies in found
-        if any(r.op.transfer in (HOST_TO_DEVICE, DEVICE_TO_HOST) for r in copies)
+        for host, copies in copies_by_host
+        if any(copy.op.transfer in (HOST_TO_DEVICE, DEVICE_TO_HOST) for copy in copies)
     )
 
 
 def _offload(host: str, copies: list[InstructionStats]) -> HostOffload:
-    to, back = ([r for r in copies if r.op.transfer == direction] for direction in (HOST_TO_DEVICE, DEVICE_TO_HOST))
-    fetched, written = (sum(r.op.copied_bytes * r.count / r.device_steps for r in part) for part in (to, back))
-    fetching, writing = (min(1.0, sum(r.share for r in part)) for part in (to, back))
-    source = max((r for r in copies if r.op.source), key=lambda r: r.time_ps, default=None)
+    to, back = ([copy for copy in copies if copy.op.transfer == direction] for direction in (HOST_TO_DEVICE, DEVICE_TO_HOST))
+    fetched, written = (sum(copy.op.copied_bytes * copy.count / copy.device_steps for copy in part) for part in (to, back))
+    fetching, writing = (min(1.0, sum(copy.share for copy in part)) for part in (to, back))
+    source = max((copy for copy in copies if copy.op.source), key=lambda copy: copy.time_ps, default=None)
     return HostOffload(
-        host, fetched, written, fetching, writing, sum(r.count / r.device_steps for r in to), source.op.source if source else ""
+        host,
+        fetched,
+        written,
+        fetching,
+        writing,
+        sum(copy.count / copy.device_steps for copy in to),
+        source.op.source if source else "",
     )

@@ -21,13 +21,15 @@ from outpace.timeline import Run, Timeline
 from outpace.trace import dialect
 from outpace.trace.algorithms import isin
 
-_ALIKE = 0.05  # maximum deviation of a gap from the median gap, relative to it
-_MOST = 0.5  # minimum share of steps with such a gap
-_FEWEST = 3  # minimum number of steps in which a gap can be seen to recur
-_LONG = 1e9  # ps: minimum length of a gap; Python takes less around any call
-_COVERED = 0.9  # minimum share of a wait, up to the device's last event, in which the device works
-_BEHIND = 0.25  # maximum share of a wait after the device's last event, in which Python resumes
-_EVEN = 0.5  # maximum deviation of the time after that event from its median, relative to it: more is another wait
+_MAX_DEVIATION = 0.05  # maximum deviation of a gap from the median gap, relative to it
+_MIN_SHARE = 0.5  # minimum share of steps with such a gap
+_MIN_STEPS = 3  # minimum number of steps in which a gap can be seen to recur
+_MIN_GAP = 1e9  # ps: minimum length of a gap; Python takes less around any call
+_MIN_COVERED = 0.9  # minimum share of a wait, up to the device's last event, in which the device works
+_MAX_BEHIND = 0.25  # maximum share of a wait after the device's last event, in which Python resumes
+# Maximum deviation of the time after that event from its median, relative to it: more is another
+# wait.
+_MAX_BEHIND_DEVIATION = 0.5
 _SPREAD = 1.5  # maximum spread of that time as a multiple of the spread of the waits' lengths: a wait's end follows the device
 
 
@@ -56,22 +58,22 @@ def find_idle_gap(run: Run, host: str) -> IdleGap | None:
     """Return the recurring gap of a host's training thread; None where most steps have none."""
     timeline = run.by_host[host]
     steps = timeline.steps
-    known = steps.line[steps.line >= 0]
-    if len(steps.steady_rows) < _FEWEST or len(known) == 0:
+    step_lines = steps.line[steps.line >= 0]
+    if len(steps.steady_rows) < _MIN_STEPS or len(step_lines) == 0:
         return None
     start, end = steps.start[steps.steady_rows], steps.end[steps.steady_rows]
-    rows = _events(timeline, int(np.bincount(known).argmax()))
+    rows = _events(timeline, int(np.bincount(step_lines).argmax()))
     begin, length = _longest(timeline, rows)
     awaited = isin(begin, device_waits(timeline).start)
     length = np.where(awaited, 0, length)
     usual = median(length)
-    alike = np.abs(length - usual) <= _ALIKE * usual
-    if usual < _LONG or alike.mean() <= _MOST:
+    alike = np.abs(length - usual) <= _MAX_DEVIATION * usual
+    if usual < _MIN_GAP or alike.mean() <= _MIN_SHARE:
         return None
     least = float(length[alike].min())
     gone = float(np.minimum(length, least).sum() / (end - start).sum())
     at = int(np.flatnonzero(alike)[0])
-    after, before = _around(timeline, rows, int(begin[at]), int(begin[at] + length[at]))
+    after, before = _neighbors(timeline, rows, int(begin[at]), int(begin[at] + length[at]))
     return IdleGap(int(alike.sum()), len(length), least, gone, after, before) if after or before else None
 
 
@@ -96,11 +98,11 @@ def device_waits(timeline: Timeline) -> DeviceWaits:
     """Return the waits of one host; none unless most of the steady steps have one."""
     none = np.zeros(0, np.int64)
     steps = timeline.steps
-    known = steps.line[steps.line >= 0]
+    step_lines = steps.line[steps.line >= 0]
     lines = [line for plane in timeline.device_planes for line in timeline.device_lines(plane)]
-    if len(steps.steady_rows) < _FEWEST or len(known) == 0 or not lines:
+    if len(steps.steady_rows) < _MIN_STEPS or len(step_lines) == 0 or not lines:
         return DeviceWaits(none, none, none)
-    begin, length = _longest(timeline, _events(timeline, int(np.bincount(known).argmax())))
+    begin, length = _longest(timeline, _events(timeline, int(np.bincount(step_lines).argmax())))
     order = np.argsort(begin, kind="stable")
     begin, length = begin[order], length[order]
     end = begin + length
@@ -111,14 +113,14 @@ def device_waits(timeline: Timeline) -> DeviceWaits:
     at = np.searchsorted(work.start, end)
     last = np.minimum(work.end[np.maximum(at - 1, 0)], end)
     behind = end - last
-    held = (at > 0) & (length >= _LONG) & (behind > 0) & (behind <= _BEHIND * length)
-    held &= work.busy_until(last) - work.busy_until(begin) >= _COVERED * (last - begin)
-    usual = median(behind[held]) if held.any() else 0.0
-    held &= np.abs(behind - usual) <= _EVEN * usual
-    if held.mean() <= _MOST or _spread(behind[held]) > _SPREAD * _spread(length[held]):
+    mask = (at > 0) & (length >= _MIN_GAP) & (behind > 0) & (behind <= _MAX_BEHIND * length)
+    mask &= work.busy_until(last) - work.busy_until(begin) >= _MIN_COVERED * (last - begin)
+    usual = median(behind[mask]) if mask.any() else 0.0
+    mask &= np.abs(behind - usual) <= _MAX_BEHIND_DEVIATION * usual
+    if mask.mean() <= _MIN_SHARE or _spread(behind[mask]) > _SPREAD * _spread(length[mask]):
         return DeviceWaits(none, none, none)
     again = np.append(work.start, end.max())[at]
-    return DeviceWaits(begin[held], end[held], (again - last)[held])
+    return DeviceWaits(begin[mask], end[mask], (again - last)[mask])
 
 
 def _spread(times: Picoseconds) -> float:
@@ -133,7 +135,7 @@ def _events(timeline: Timeline, line: int) -> Indices:
     return rows[~isin(rows, trace.stat(dialect.STEP_NUM).rows)]
 
 
-def _around(timeline: Timeline, rows: Indices, begin: int, end: int) -> tuple[str, str]:
+def _neighbors(timeline: Timeline, rows: Indices, begin: int, end: int) -> tuple[str, str]:
     """Return the names of the events that end at `begin` and start at `end`; "" where there is
     none.
     """
@@ -152,7 +154,7 @@ def _longest(timeline: Timeline, rows: Indices) -> tuple[Picoseconds, Picosecond
     real = idle[1] > idle[0]
     window, low, high = intersect_spans(start, end, (idle[0][real], idle[1][real]))
     order = np.lexsort((high - low, window))
-    found, length = np.array(start), np.zeros(len(start), np.int64)
-    found[window[order]] = low[order]  # of a window's gaps in rising order, the last assignment wins: the longest
+    gap_start, length = np.array(start), np.zeros(len(start), np.int64)
+    gap_start[window[order]] = low[order]  # of a window's gaps in rising order, the last assignment wins: the longest
     length[window[order]] = (high - low)[order]
-    return found, length
+    return gap_start, length

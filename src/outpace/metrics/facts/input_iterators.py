@@ -165,9 +165,9 @@ class IteratorGraph:
 
         It is never negative, also where the called iterators ran concurrently.
         """
-        own = self.trace.duration[self.rows].copy()
-        np.subtract.at(own, self.cause, self.overlap_ps)
-        return np.maximum(own, 0)
+        self_ps = self.trace.duration[self.rows].copy()
+        np.subtract.at(self_ps, self.cause, self.overlap_ps)
+        return np.maximum(self_ps, 0)
 
     @once
     def is_critical(self) -> Mask:
@@ -182,10 +182,10 @@ class IteratorGraph:
         count = np.bincount(self.iterator, minlength=len(self.ids))
         start = np.full(len(self.ids), np.iinfo(np.int64).max)
         np.minimum.at(start, self.iterator, self.trace.start[self.rows])
-        total, own = np.zeros(len(self.ids), np.int64), np.zeros(len(self.ids), np.int64)
+        total, self_ps = np.zeros(len(self.ids), np.int64), np.zeros(len(self.ids), np.int64)
         np.add.at(total, self.iterator, self.trace.duration[self.rows])
-        np.add.at(own, self.iterator, self.self_ps)
-        return IteratorExecutions(count, start, total, own)
+        np.add.at(self_ps, self.iterator, self.self_ps)
+        return IteratorExecutions(count, start, total, self_ps)
 
     @once
     def calls(self) -> IteratorCalls:

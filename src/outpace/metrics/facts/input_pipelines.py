@@ -196,8 +196,8 @@ def pipelines(run: Run) -> tuple[Pipeline, ...]:
     Pipelines that run on a device's side are left out.
     """
     graphs = iterator_graphs(run)
-    found = [p for t in run.hosts if t.host in graphs for p in _pipelines(t, graphs[t.host])]
-    return tuple(sorted(found, key=lambda p: (p.host, -p.root_calls)))
+    all_pipelines = [p for t in run.hosts if t.host in graphs for p in _pipelines(t, graphs[t.host])]
+    return tuple(sorted(all_pipelines, key=lambda p: (p.host, -p.root_calls)))
 
 
 def slowest_segment_share(run: Run) -> float | None:
@@ -208,9 +208,9 @@ def slowest_segment_share(run: Run) -> float | None:
     """
     shares = []
     for pipeline in pipelines(run):
-        own = sum(s.work_ps for s in pipeline.segments if s.kind == CHAIN and s.boundary < 0)
+        loop_work = sum(s.work_ps for s in pipeline.segments if s.kind == CHAIN and s.boundary < 0)
         steps = run.by_host[pipeline.host].steps
-        if 2 * own >= sum(s.work_ps for s in pipeline.segments) or not len(steps):
+        if 2 * loop_work >= sum(s.work_ps for s in pipeline.segments) or not len(steps):
             return None
         shares.append(pipeline.segments[0].busy_ps * pipeline.root_calls / max(pipeline.steps_ps, 1))
     return max(shares, default=None)
@@ -222,9 +222,11 @@ def _pipelines(timeline: Timeline, graph: IteratorGraph) -> list[Pipeline]:
     rows = graph.rows[graph.roots]
     begun = timeline.trace.start[rows]
     inside = steady.part(begun, begun) > 0
-    every, known = (np.bincount(roots[mine], minlength=len(graph.ids)) for mine in (np.ones(len(roots), bool), inside))
+    every, steady_calls = (np.bincount(roots[mask], minlength=len(graph.ids)) for mask in (np.ones(len(roots), bool), inside))
     calls = {
-        int(root): int(known[root] or every[root]) for root in distinct(roots) if int(graph.ids[root]) not in graph.device_ids
+        int(root): int(steady_calls[root] or every[root])
+        for root in distinct(roots)
+        if int(graph.ids[root]) not in graph.device_ids
     }
     positions: dict[tuple[int, str], list[int]] = {}
     for root, iterator in _members(graph, calls):
@@ -233,7 +235,7 @@ def _pipelines(timeline: Timeline, graph: IteratorGraph) -> list[Pipeline]:
     stage_of = np.full(len(graph.ids) + 1, -1, np.int32)
     stage_of[list(place)] = list(place.values())
     owner = _owners(timeline, graph)
-    limited = np.array([bool(known[root]) for root, _ in positions] + [False])
+    limited = np.array([bool(steady_calls[root]) for root, _ in positions] + [False])
 
     def counts(start: Picoseconds, end: Picoseconds, stage: Codes) -> Values:
         return np.where(limited[stage], steady.part(start, end), 1.0)
@@ -242,20 +244,20 @@ def _pipelines(timeline: Timeline, graph: IteratorGraph) -> list[Pipeline]:
     ids = {int(identity): i for i, identity in enumerate(graph.ids.tolist())}
     stages: dict[int, list[StageWork]] = {root: [] for root in calls}
     for at, ((root, position), group) in enumerate(positions.items()):
-        mine = stages[root]
-        above = place.get(ids.get(int(graph.parent_id[group[0]]), -1), -1) - (at - len(mine))
-        parent = above if 0 <= above < len(mine) else -1  # in a damaged file, iterators may call each other in a circle
-        mine.append(_stage(graph, position, tuple(group), parent, at, totals))
+        root_stages = stages[root]
+        above = place.get(ids.get(int(graph.parent_id[group[0]]), -1), -1) - (at - len(root_stages))
+        parent = above if 0 <= above < len(root_stages) else -1  # in a damaged file, iterators may call each other in a circle
+        root_stages.append(_stage(graph, position, tuple(group), parent, at, totals))
     return [
         Pipeline(
             timeline.host,
             root,
             calls[root],
-            tuple(found),
-            _segments(found, calls[root]),
-            *(steady.steps if known[root] else (len(timeline.steps), int(timeline.steps.duration.sum()))),
+            tuple(root_stages),
+            _segments(root_stages, calls[root]),
+            *(steady.steps if steady_calls[root] else (len(timeline.steps), int(timeline.steps.duration.sum()))),
         )
-        for root, found in stages.items()
+        for root, root_stages in stages.items()
     ]
 
 
@@ -348,10 +350,10 @@ def _makers(trace: Trace, graph: IteratorGraph, produce: Indices) -> tuple[Indic
     parent = trace.parent[graph.rows]
     below = np.flatnonzero(find_positions(produce, parent) >= 0)
     rows, first = np.unique(parent[below], return_index=True)
-    wanted = graph.parent_id[graph.iterator[below[first]]]
-    at = np.minimum(np.searchsorted(graph.ids, wanted), len(graph.ids) - 1)
-    known = graph.ids[at] == wanted
-    return rows[known].astype(np.int32), at[known].astype(np.int32)
+    parent_id = graph.parent_id[graph.iterator[below[first]]]
+    at = np.minimum(np.searchsorted(graph.ids, parent_id), len(graph.ids) - 1)
+    is_known = graph.ids[at] == parent_id
+    return rows[is_known].astype(np.int32), at[is_known].astype(np.int32)
 
 
 @memoize
@@ -371,16 +373,16 @@ def function_runs(trace: Trace) -> tuple[Indices, Indices]:
 def _members(graph: IteratorGraph, roots: Iterable[int]) -> Iterator[tuple[int, int]]:
     """Yield (root, iterator) of each pipeline, callers before callees."""
     children: dict[int, list[int]] = {}
-    for i, parent in enumerate(graph.parent_id.tolist()):
-        children.setdefault(int(parent), []).append(i)
+    for index, parent in enumerate(graph.parent_id.tolist()):
+        children.setdefault(int(parent), []).append(index)
     for root in roots:
-        found = {root: None}
+        members = {root: None}
         todo = [root]
         for top in todo:  # the loop appends to the list that it iterates over
-            new = [child for child in children.get(int(graph.ids[top]), ()) if child not in found]
-            found.update(dict.fromkeys(new))
+            new = [child for child in children.get(int(graph.ids[top]), ()) if child not in members]
+            members.update(dict.fromkeys(new))
             todo += new
-        yield from ((root, iterator) for iterator in found)
+        yield from ((root, iterator) for iterator in members)
 
 
 @dataclass(frozen=True, eq=False)
@@ -409,11 +411,11 @@ def _totals(
 
     def total(rows: Indices, values: Picoseconds | Values, *, whole: bool = False) -> Numbers:
         stage = stage_of[owner.of[rows]]
-        mine = stage >= 0
-        rows, stage = rows[mine], stage[mine]
+        mask = stage >= 0
+        rows, stage = rows[mask], stage[mask]
         begin = trace.start[rows]
         part = counts(begin, begin if whole else trace.end[rows], stage)
-        return np.bincount(stage, weights=values[mine] * part, minlength=count).astype(np.int64)
+        return np.bincount(stage, weights=values[mask] * part, minlength=count).astype(np.int64)
 
     def thread_count(rows: Indices) -> Numbers:
         rows = rows[(stage_of[owner.of[rows]] >= 0) & (trace.duration[rows] > 0)]
@@ -451,10 +453,10 @@ def _function_ops(
     cell = stage_of[of[rows]].astype(np.int64) * len(ops) + code[trace.name[rows]]
     cells = distinct(cell)
     time = np.bincount(np.searchsorted(cells, cell), weights=trace.duration[rows] * part, minlength=len(cells))
-    found: list[dict[str, int]] = [{} for _ in range(count)]
-    for at, spent in zip(cells.tolist(), time.tolist(), strict=True):
-        found[at // len(ops)][trace.names[ops[at % len(ops)]]] = int(spent)
-    return found
+    op_ps: list[dict[str, int]] = [{} for _ in range(count)]
+    for key, spent in zip(cells.tolist(), time.tolist(), strict=True):
+        op_ps[key // len(ops)][trace.names[ops[key % len(ops)]]] = int(spent)
+    return op_ps
 
 
 def _stage(graph: IteratorGraph, position: str, group: tuple[int, ...], parent: int, at: int, totals: _Totals) -> StageWork:
@@ -485,16 +487,16 @@ def _parallelism(graph: IteratorGraph, iterator: int) -> int:
     Return `_ANY` where that is unknown, or autotuning may change it.
     """
     row = int(graph.last_row[iterator])
-    told = _text_at(graph.trace, dialect.PARALLELISM, row)
-    return int(told) if told.isdigit() and _text_at(graph.trace, dialect.AUTOTUNE, row) == "false" else _ANY
+    text = _text_at(graph.trace, dialect.PARALLELISM, row)
+    return int(text) if text.isdigit() and _text_at(graph.trace, dialect.AUTOTUNE, row) == "false" else _ANY
 
 
 def _text_at(trace: Trace, name: str, row: int) -> str:
     """Return the stat of one event as text; "" where it has none."""
     stat = trace.stat(name)
     at = int(np.searchsorted(stat.rows, np.int32(row)))
-    found = stat.slice(at, at + 1)
-    return found.texts()[0] if len(found) == 1 and int(found.rows[0]) == row else ""
+    entry = stat.slice(at, at + 1)
+    return entry.texts()[0] if len(entry) == 1 and int(entry.rows[0]) == row else ""
 
 
 def _segments(stages: list[StageWork], calls: int) -> tuple[Segment, ...]:
@@ -507,7 +509,7 @@ def _segments(stages: list[StageWork], calls: int) -> tuple[Segment, ...]:
         boundaries.append(above if above < 0 or stages[above].is_async else boundaries[above])
         if not stage.is_async:
             chains.setdefault(boundaries[at], []).append(at)
-    found = []
+    segments = []
     for boundary in sorted({*chains, *(i for i, s in enumerate(stages) if s.is_async and s.handoff_ps)}):
         members = chains.get(boundary, [])
         work = {at: stages[at].self_ps for at in members}
@@ -515,11 +517,11 @@ def _segments(stages: list[StageWork], calls: int) -> tuple[Segment, ...]:
         if boundary >= 0:
             work[boundary] = stages[boundary].handoff_ps
             threads = stages[boundary].threads
-        found.append(_segment(CHAIN, boundary, work, threads, calls))
+        segments.append(_segment(CHAIN, boundary, work, threads, calls))
     for at, stage in enumerate(stages):
         if stage.is_async and stage.function_ps:
-            found.append(_segment(FUNCTION, at, {at: stage.function_ps}, stage.function_threads, calls))
-    return tuple(sorted(found, key=lambda s: -s.busy_ps))
+            segments.append(_segment(FUNCTION, at, {at: stage.function_ps}, stage.function_threads, calls))
+    return tuple(sorted(segments, key=lambda s: -s.busy_ps))
 
 
 def _segment(kind: str, boundary: int, work: dict[int, int], threads: int, calls: int) -> Segment:

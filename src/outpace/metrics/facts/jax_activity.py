@@ -25,8 +25,8 @@ def build_spans(timeline: Timeline) -> tuple[Indices, Picoseconds, Picoseconds]:
     """Return (row of the event that began the build, start, end) of every program that was built;
     ps.
     """
-    found = find_jax_builds(timeline.trace)
-    columns = ([b.row for b in found], [b.start for b in found], [b.end for b in found])
+    builds = find_jax_builds(timeline.trace)
+    columns = ([build.row for build in builds], [build.start for build in builds], [build.end for build in builds])
     row, start, end = (np.array(column, np.int64) for column in columns)
     return row, start, end
 

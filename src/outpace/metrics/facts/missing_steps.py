@@ -13,7 +13,7 @@ CAPTURE_ADVICE = (
     "Capture while the program trains: 'outpace profile SCRIPT' waits for steps by itself. With a profiler server, capture for longer than "
     "one step takes."
 )
-_LATER = {"seconds": "--seconds 10 --delay 60", "": "--warmup 100"}
+_LATER_OPTIONS = {"seconds": "--seconds 10 --delay 60", "": "--warmup 100"}
 REPAIR_ADVICE = "Copy the file again, in full. If it was cut while it was being written, capture again."
 
 
@@ -33,7 +33,7 @@ def recapture_advice(run: Run, workload: Workload) -> str:
     """
     if not any(record.get("script") for record in run.records.values()):
         return marking_advice(workload)
-    return f"Capture later, or for longer: '{later_capture_command(run)}'. {_marked(workload)}"
+    return f"Capture later, or for longer: '{later_capture_command(run)}'. {_mark_advice(workload)}"
 
 
 def later_capture_command(run: Run) -> str:
@@ -42,7 +42,7 @@ def later_capture_command(run: Run) -> str:
     """
     record = next((record for record in run.records.values() if record.get("script")), {})
     script = shlex.quote(str(record.get("script") or "SCRIPT"))
-    return f"outpace profile {_LATER['seconds' if record.get('mode') == 'seconds' else '']} {script}"
+    return f"outpace profile {_LATER_OPTIONS['seconds' if record.get('mode') == 'seconds' else '']} {script}"
 
 
 def format_missing_bytes(run: Run) -> str:
@@ -64,7 +64,7 @@ def marking_advice(workload: Workload) -> str:
     )
 
 
-def _marked(kind: Workload) -> str:
+def _mark_advice(kind: Workload) -> str:
     """Return how to mark steps that a capture did not find."""
     return kind.select_text(
         keras="A callback marks them: callbacks=[outpace.ProfilerCallback(...)].",

@@ -145,10 +145,10 @@ def _sides(run: Run, timeline: Timeline) -> Iterator[ModelOps]:
     compute = float(breakdown.category_ps(Category.HOST_COMPUTE, whole).sum())
     host = _host(timeline, counted)
     if host is not None:
-        yield _measured(timeline, HOST, host, counted, steps, length, None if timeline.device_planes else compute)
+        yield _measure(timeline, HOST, host, counted, steps, length, None if timeline.device_planes else compute)
     device = _device(timeline, counted)
     if device is not None:
-        yield _measured(timeline, DEVICE, device, counted, steps * len(distinct(device.lane)), length, None)
+        yield _measure(timeline, DEVICE, device, counted, steps * len(distinct(device.lane)), length, None)
 
 
 @dataclass(frozen=True, eq=False)
@@ -187,7 +187,7 @@ class _Rows:
     lane: Codes
 
 
-def _in_steps(timeline: Timeline, rows: Indices, counted: Mask) -> Mask:
+def _step_mask(timeline: Timeline, rows: Indices, counted: Mask) -> Mask:
     """Return a mask of the rows that have a duration and are in a step that counts."""
     step = timeline.step_index[rows]
     return np.asarray((step >= 0) & counted[np.maximum(step, 0)] & (timeline.trace.duration[rows] > 0))
@@ -199,7 +199,7 @@ def _host(timeline: Timeline, counted: Mask) -> _Rows | None:
     of_name = name_roles(timeline)
     hlo_row, hlo_name, hlo_ops, hlo_flops = _hlo_ops(timeline)
     parts = (hlo_row, *(trace.find_rows_by_mask(of_name != NONE, trace.rows_of(plane)) for plane in timeline.host_planes))
-    rows = union_rows(*(part[_in_steps(timeline, part, counted)] for part in parts))
+    rows = union_rows(*(part[_step_mask(timeline, part, counted)] for part in parts))
     rows = rows[~input_mask(timeline, rows)]
     what: Codes = of_name[trace.name[rows]]
     name: Codes = trace.name[rows].astype(np.int64)
@@ -207,9 +207,9 @@ def _host(timeline: Timeline, counted: Mask) -> _Rows | None:
     what[at], name[at] = WORK, hlo_name[place] + len(trace.names)
     if not len(rows):
         return None
-    rows, what, name = _without_inner_eager(timeline, rows, what, name)
-    ops = (*(_named(text, op) for text, op in zip(trace.names, timeline.ops, strict=True)), *hlo_ops)
-    pooled = _holding(timeline, rows, EventFlag.INTRA_OP_TASK)
+    rows, what, name = _drop_inner_eager(timeline, rows, what, name)
+    ops = (*(_op_name(text, op) for text, op in zip(trace.names, timeline.ops, strict=True)), *hlo_ops)
+    pooled = _contains(timeline, rows, EventFlag.INTRA_OP_TASK)
     flops = np.concatenate((np.full(len(trace.names), -1.0), hlo_flops))
     step, every = timeline.step_index[rows], np.ones(len(rows), bool)
     start = np.maximum(trace.start[rows], timeline.steps.start[step])
@@ -222,7 +222,7 @@ def _host(timeline: Timeline, counted: Mask) -> _Rows | None:
         start=start,
         end=end,
         parent=find_positions(rows, trace.compute_nesting(rows)[0]),
-        loop=_in_loop(timeline, rows),
+        loop=_loop_mask(timeline, rows),
         pooled=pooled,
         begun=np.ones(len(rows), np.int64),
         computes=every,
@@ -232,7 +232,7 @@ def _host(timeline: Timeline, counted: Mask) -> _Rows | None:
     )
 
 
-def _named(text: str, op: Op) -> tuple[str, str, str]:
+def _op_name(text: str, op: Op) -> tuple[str, str, str]:
     """Return (name, type, source line) of an op on the host from the name of its event."""
     if text.startswith(_EAGER):
         return text[len(_EAGER) :], text[len(_EAGER) :], ""
@@ -244,17 +244,17 @@ def name_roles(timeline: Timeline) -> Codes:
     names = timeline.trace.names
     is_op = timeline.op_kind_mask(OpKind.TENSORFLOW)
     what = np.zeros(len(names), np.uint8)
-    for i, (text, op) in enumerate(zip(names, timeline.ops, strict=True)):
+    for index, (text, op) in enumerate(zip(names, timeline.ops, strict=True)):
         if text.startswith(_EXECUTOR):
-            what[i] = OVERHEAD
+            what[index] = OVERHEAD
         elif text == BLOCK_UNTIL_READY or text.startswith("__inference_"):
-            what[i] = WAIT
+            what[index] = WAIT
         elif text.startswith(_EAGER):
             kind = text[len(_EAGER) :]
-            own = not kind.startswith(("__", *_INPUT_OPS)) and not _DATASET.search(kind)
-            what[i] = WORK if own else NONE
-        elif is_op[i] and not op.type.startswith(_INPUT_OPS) and not _DATASET.search(op.type):
-            what[i] = WAIT if _WAITING.fullmatch(op.type) else WORK
+            is_work = not kind.startswith(("__", *_INPUT_OPS)) and not _DATASET.search(kind)
+            what[index] = WORK if is_work else NONE
+        elif is_op[index] and not op.type.startswith(_INPUT_OPS) and not _DATASET.search(op.type):
+            what[index] = WAIT if _WAITING.fullmatch(op.type) else WORK
     return what
 
 
@@ -283,15 +283,15 @@ def _hlo_ops(timeline: Timeline) -> tuple[Indices, Codes, tuple[OpName, ...], Va
     trace = timeline.trace
     rows = find_hlo_events(trace)
     rows = rows[host_mask(trace, rows)]
-    index, found = load_hlo_ops(timeline, rows)
+    index, hlo_ops = load_hlo_ops(timeline, rows)
     key = index * len(trace.names) + trace.name[rows]
     keys = distinct(key)
-    ops = [(found[k // len(trace.names)], trace.names[k % len(trace.names)]) for k in keys.tolist()]
+    ops = [(hlo_ops[k // len(trace.names)], trace.names[k % len(trace.names)]) for k in keys.tolist()]
     described = ((op.framework_op or text, op.opcode or text.partition(".")[0], op.source) for op, text in ops)
     return rows, np.searchsorted(keys, key), tuple(described), np.array([op.flops for op, _ in ops], np.float64)
 
 
-def _without_inner_eager(timeline: Timeline, rows: Indices, what: Codes, name: Codes) -> tuple[Indices, Codes, Codes]:
+def _drop_inner_eager(timeline: Timeline, rows: Indices, what: Codes, name: Codes) -> tuple[Indices, Codes, Codes]:
     """Return (rows, roles, names) without eager ops inside other events.
 
     An op that a Python function inside an op runs is that op's own work.
@@ -305,19 +305,19 @@ def _without_inner_eager(timeline: Timeline, rows: Indices, what: Codes, name: C
     return rows[keep], what[keep], name[keep]
 
 
-def _in_loop(timeline: Timeline, rows: Indices) -> Mask:
+def _loop_mask(timeline: Timeline, rows: Indices) -> Mask:
     """Return whether an executor run belongs to an iteration of a loop after the first."""
     iterations = timeline.trace.stat(dialect.ITER_NUM)
-    found = np.zeros(len(rows), bool)
-    found[intersect_indices(rows, iterations.rows[iterations.ints > 0])[0]] = True
-    return found
+    mask = np.zeros(len(rows), bool)
+    mask[intersect_indices(rows, iterations.rows[iterations.ints > 0])[0]] = True
+    return mask
 
 
-def _holding(timeline: Timeline, rows: Indices, what: EventFlag) -> Mask:
+def _contains(timeline: Timeline, rows: Indices, what: EventFlag) -> Mask:
     """Return whether an event of a kind is nested, at any depth, in each of the rows."""
     trace = timeline.trace
-    found = timeline.event_names.rows(what)
-    return np.asarray(np.searchsorted(found, trace.compute_subtree_ends(rows)) > np.searchsorted(found, rows, side="right"))
+    inner = timeline.event_names.rows(what)
+    return np.asarray(np.searchsorted(inner, trace.compute_subtree_ends(rows)) > np.searchsorted(inner, rows, side="right"))
 
 
 def _device(timeline: Timeline, counted: Mask) -> _Rows | None:
@@ -364,73 +364,73 @@ def _device_ops(timeline: Timeline, rows: Indices) -> tuple[Codes, tuple[OpName,
     pair = called * len(products) + product
     pairs = distinct(pair)
     ops = []
-    for at in pairs.tolist():
-        text, multiplies = at // len(products), products[at % len(products)]
+    for key in pairs.tolist():
+        text, multiplies = key // len(products), products[key % len(products)]
         kind, name = parse_device_op(texts[text] if text < len(texts) else trace.names[text - len(texts)])
         ops.append((name, multiplies if multiplies and classify_work(kind) is not classify_work(multiplies) else kind, ""))
     return np.searchsorted(pairs, pair), tuple(ops)
 
 
-def _measured(
-    timeline: Timeline, side: str, found: _Rows, counted: Mask, steps: int, length: float, most: float | None
+def _measure(
+    timeline: Timeline, side: str, events: _Rows, counted: Mask, steps: int, length: float, most: float | None
 ) -> ModelOps:
     """Divide the time of the steps among the ops that compute in it, and return them.
 
     most: upper limit of the time of all ops together, ps; None for no limit
     """
-    trace, what, step = timeline.trace, found.what, found.step
-    start, end, parent = found.start, found.end, found.parent
-    if found.lane.any():  # the events of different devices are shifted apart, so that they do not share time
-        apart = found.lane * (int(end.max()) - int(start.min()) + 1)
+    trace, what, step = timeline.trace, events.what, events.step
+    start, end, parent = events.start, events.end, events.parent
+    if events.lane.any():  # the events of different devices are shifted apart, so that they do not share time
+        apart = events.lane * (int(end.max()) - int(start.min()) + 1)
         start, end = start + apart, end + apart
-    own, alone, (busy, single, threads) = divide_time(start, end, parent, what == WAIT)
-    scale = min(1.0, most / total) if most is not None and (total := float(own.sum())) > 0 else 1.0
-    own *= scale
+    self_ps, alone, (busy, single, threads) = divide_time(start, end, parent, what == WAIT)
+    scale = min(1.0, most / total) if most is not None and (total := float(self_ps.sum())) > 0 else 1.0
+    self_ps *= scale
     alone *= scale
     is_op = what != OVERHEAD
-    ran = found.row[is_op]
-    overhead = _to_ops(own, what, start, step, parent, found.loop)
+    ran = events.row[is_op]
+    overhead = _to_ops(self_ps, what, start, step, parent, events.loop)
     return ModelOps(
         timeline.host,
         side,
-        found.ops,
-        found.flops,
-        found.name[is_op].astype(np.int32),
+        events.ops,
+        events.flops,
+        events.name[is_op].astype(np.int32),
         step[is_op],
-        own[is_op],
+        self_ps[is_op],
         overhead[is_op],
         alone[is_op],
         store_column(trace.start[ran]),
         store_column(trace.duration[ran]),
-        found.pooled[is_op],
-        found.begun[is_op],
-        found.computes[is_op],
+        events.pooled[is_op],
+        events.begun[is_op],
+        events.computes[is_op],
         steps,
         length,
         float(busy) / steps,
         float(single) / steps,
         float(threads) / steps,
-        float(own[~is_op].sum()) / steps,
+        float(self_ps[~is_op].sum()) / steps,
     )
 
 
-def _to_ops(own: Values, what: Codes, start: Picoseconds, step: Codes, parent: Indices, loop: Mask) -> Values:
+def _to_ops(self_ps: Values, what: Codes, start: Picoseconds, step: Codes, parent: Indices, loop: Mask) -> Values:
     """Return the executor's own time that is attributed to each event, ps.
 
     It goes to the ops inside the same executor run, or else to the op nearest in time in the step.
     """
-    given = np.zeros(len(own))
+    attributed_ps = np.zeros(len(self_ps))
     is_op = what != OVERHEAD
     nested = np.flatnonzero(is_op & (parent >= 0) & (what[np.maximum(parent, 0)] == OVERHEAD))
-    children = np.bincount(parent[nested], minlength=len(own))
-    given[nested] = own[parent[nested]] / children[parent[nested]]
+    children = np.bincount(parent[nested], minlength=len(self_ps))
+    attributed_ps[nested] = self_ps[parent[nested]] / children[parent[nested]]
     op_in_loop = is_op & (parent >= 0) & loop[np.maximum(parent, 0)]
     for in_loop in (False, True):
-        bare = np.flatnonzero(~is_op & (children == 0) & (loop == in_loop) & (own > 0))
+        bare = np.flatnonzero(~is_op & (children == 0) & (loop == in_loop) & (self_ps > 0))
         pool = np.flatnonzero(op_in_loop if in_loop and op_in_loop.any() else is_op)
         if len(bare) and len(pool):
-            given += np.bincount(_nearest(bare, pool, start, step), own[bare], len(own))
-    return given
+            attributed_ps += np.bincount(_nearest(bare, pool, start, step), self_ps[bare], len(self_ps))
+    return attributed_ps
 
 
 def _nearest(of: Indices, pool: Indices, start: Picoseconds, step: Codes) -> Indices:

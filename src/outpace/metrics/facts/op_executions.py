@@ -42,9 +42,9 @@ def count_executions(timeline: Timeline, rows: Indices, op_index: Codes, launche
     launcher = np.full(len(rows), -1, np.int64)
     at, place = intersect_indices(rows, launchers[0])
     launcher[at] = launchers[1][place]
-    known = np.ones(len(first), bool)
-    known[run[launcher < 0]] = False
-    begun[first[known]] = _distinct(run, launcher, len(first))[known]
+    is_known = np.ones(len(first), bool)
+    is_known[run[launcher < 0]] = False
+    begun[first[is_known]] = _distinct(run, launcher, len(first))[is_known]
     return begun
 
 

@@ -85,7 +85,7 @@ class OpLocator:
         self._roots = {path.partition("/")[0] for path in self._layers}
         self._models = {path for path, layer in self._layers.items() if layer["kind"] == "model" and not self._parent(path)}
         self._lines = sources.get("lines") or []
-        self._ops = _merged(sources.get("by_function") or {}, set(functions))
+        self._ops = _merge_lines(sources.get("by_function") or {}, set(functions))
         self._scopes = _scopes(self._ops)
         self._known: dict[tuple[str, str], OpLocation] = {}
 
@@ -113,48 +113,52 @@ class OpLocator:
         if not path:
             return "", ""
         layer = self._layers[path]
-        return f"{self._named(path) or layer['name']} ({layer['type']})", self._made(layer)[0]
+        return f"{self._layer_names(path) or layer['name']} ({layer['type']})", self._layer_text(layer)[0]
 
     def _place(self, name: str, op_type: str, source: str) -> OpLocation:
         if _COLLECTIVES.match(op_type):
             return OpLocation(COLLECTIVES, OP)
         if (other := classify_non_model_op(op_type)) is not None:
             return OpLocation(LOGS if other is EventFlag.SUMMARY_WRITE else TRANSFER_OPS, OP)
-        segments, back = _plain(name)
+        segments, back = _split_name(name)
         stem = segments[back:]
         line = self._line(segments, stem if back else [])
         path = self._layer_path(segments)
         if path:
-            found = self._of_layer(path, line, bool(back), segments[-1])
-            if found is not None:
-                return found
+            location = self._layer_location(path, line, bool(back), segments[-1])
+            if location is not None:
+                return location
         if source and not any(package in source for package in _PACKAGES):
-            shown = shorten_source_path(source)
-            return OpLocation(shown, LINE, shown, "", "", bool(_BACK_JAX.search(name)))
-        own = line is not None and op_type.startswith("Assign")  # a metric's counter, or an update that the user wrote
-        if any(_OPTIMIZERS.match(part) for part in segments[:-1]) or (_UPDATES.match(op_type) and not own):
-            return OpLocation(OPTIMIZER, OP, *self._shown(line), "", False)
+            short = shorten_source_path(source)
+            return OpLocation(short, LINE, short, "", "", bool(_BACK_JAX.search(name)))
+        user_update = line is not None and op_type.startswith("Assign")  # a metric's counter, or an update that the user wrote
+        if any(_OPTIMIZERS.match(part) for part in segments[:-1]) or (_UPDATES.match(op_type) and not user_update):
+            return OpLocation(OPTIMIZER, OP, *self._line_text(line), "", False)
         if line is not None:
-            return OpLocation(self._shown(line)[0], LINE, *self._shown(line), "", bool(back))
-        return _by_scope(stem, bool(back or _BACK_JAX.search(name)))
+            return OpLocation(self._line_text(line)[0], LINE, *self._line_text(line), "", bool(back))
+        return _scope_location(stem, bool(back or _BACK_JAX.search(name)))
 
-    def _updated(self, optimizer: Mapping[str, Any], name: str) -> OpLocation | None:
+    def _updated_layer(self, optimizer: Mapping[str, Any], name: str) -> OpLocation | None:
         """Return the layer whose variable an optimizer's op updates; None where it is unknown.
 
         It follows from the number of the op among the ops of the same name.
         """
         base, _, number = name.rpartition("_") if _NUMBERED.search(name) else (name, "", "0")
-        each = (optimizer.get("updates") or {}).get(base.lower())
+        per_variable = (optimizer.get("updates") or {}).get(base.lower())
         variables = optimizer.get("variables") or ()
-        if not each or int(number) // each >= len(variables):
+        if not per_variable or int(number) // per_variable >= len(variables):
             return None
-        owner = str(variables[int(number) // each]).rpartition("/")[0]
-        own = owner.rpartition("/")[2]
-        paths = {self._named(p): p for p, layer in self._layers.items() if layer["kind"] == "layer" and layer["name"] == own}
-        found = self._of_layer(next(iter(paths.values())), None, True) if len(paths) == 1 else None
-        return replace(found, is_update=True) if found else None
+        owner = str(variables[int(number) // per_variable]).rpartition("/")[0]
+        layer_name = owner.rpartition("/")[2]
+        paths = {
+            self._layer_names(path): path
+            for path, layer in self._layers.items()
+            if layer["kind"] == "layer" and layer["name"] == layer_name
+        }
+        location = self._layer_location(next(iter(paths.values())), None, True) if len(paths) == 1 else None
+        return replace(location, is_update=True) if location else None
 
-    def _of_layer(self, path: str, line: int | None, back: bool, name: str = "") -> OpLocation | None:
+    def _layer_location(self, path: str, line: int | None, back: bool, name: str = "") -> OpLocation | None:
         """Return the location of an op in a layer's scope; None in a model's scope, whose own ops
         have lines.
 
@@ -165,27 +169,27 @@ class OpLocator:
         """
         layer = self._layers[path]
         kind = layer["kind"]
-        if kind == "optimizer" and (updated := self._updated(layer, name)) is not None:
+        if kind == "optimizer" and (updated := self._updated_layer(layer, name)) is not None:
             return updated
         if kind in ("optimizer", "metric"):
-            return OpLocation(OPTIMIZER if kind == "optimizer" else METRICS, OP, *self._made(layer), layer["type"], False)
+            return OpLocation(OPTIMIZER if kind == "optimizer" else METRICS, OP, *self._layer_text(layer), layer["type"], False)
         if kind == "model":
             return None
         while (parent := self._parent(path)) and layer["inner"] and self._layers[parent]["kind"] == "layer":
             path, layer = parent, self._layers[parent]  # layers inside a library's layer belong to that layer
-        source = self._shown(line) if line is not None and layer["call_line"] else self._made(layer)
-        return OpLocation(self._named(path), LAYER, *source, layer["type"], back)
+        source = self._line_text(line) if line is not None and layer["call_line"] else self._layer_text(layer)
+        return OpLocation(self._layer_names(path), LAYER, *source, layer["type"], back)
 
-    def _named(self, path: str) -> str:
+    def _layer_names(self, path: str) -> str:
         """Return the names of a layer and of the layers around it, joined with "/".
 
         The model's own name is included only where there are several models.
         """
-        names, at = [], path
-        while at:
-            if not (at in self._models and len({self._layers[m]["name"] for m in self._models}) == 1):
-                names.append(str(self._layers[at]["name"]))
-            at = self._parent(at)
+        names, layer = [], path
+        while layer:
+            if not (layer in self._models and len({self._layers[model]["name"] for model in self._models}) == 1):
+                names.append(str(self._layers[layer]["name"]))
+            layer = self._parent(layer)
         return "/".join(reversed(names))
 
     def _parent(self, path: str) -> str:
@@ -215,35 +219,35 @@ class OpLocator:
         if not self._ops:
             return None
         for first in range(len(segments)):
-            if (known := self._ops.get("/".join(segments[first:]))) is not None:
-                return known
+            if (line := self._ops.get("/".join(segments[first:]))) is not None:
+                return line
         tail = stem or segments
         for first in range(len(tail)):
             for last in range(len(tail), first, -1):
-                if (known := self._scopes.get("/".join(tail[first:last]))) is not None:
-                    return known
+                if (line := self._scopes.get("/".join(tail[first:last]))) is not None:
+                    return line
         return None
 
-    def _shown(self, line: int | None) -> tuple[str, str]:
+    def _line_text(self, line: int | None) -> tuple[str, str]:
         if line is None:
             return "", ""
         file, number, text = self._lines[line]
         return format_source_line(file, number), str(text)
 
     @staticmethod
-    def _made(layer: Mapping[str, Any]) -> tuple[str, str]:
+    def _layer_text(layer: Mapping[str, Any]) -> tuple[str, str]:
         return (format_source_line(layer["file"], layer["line"]), str(layer["text"])) if layer["file"] else ("", "")
 
 
-def _plain(name: str) -> tuple[list[str], int]:
+def _split_name(name: str) -> tuple[list[str], int]:
     """Return (segments of a name, index at which the forward op's name begins; 0 for a forward op).
 
     JAX's transformations are removed.
     """
     segments = []
     for part in name.split("/"):
-        while found := _WRAPPED_JAX.match(part):
-            part = found.group(1)
+        while match := _WRAPPED_JAX.match(part):
+            part = match.group(1)
         if part:
             segments.append(part)
     marks = [at for at, part in enumerate(segments) if _BACK.match(part)]
@@ -255,7 +259,7 @@ def _plain(name: str) -> tuple[list[str], int]:
     return [part[: -len("_grad")] if at >= back and part.endswith("_grad") else part for at, part in enumerate(segments)], back
 
 
-def _merged(by_function: Mapping[str, Mapping[str, int]], called: set[str]) -> dict[str, int]:
+def _merge_lines(by_function: Mapping[str, Mapping[str, int]], called: set[str]) -> dict[str, int]:
     """Return the line of each op, merged over functions.
 
     The functions are those that were called, else those with the same base name, else all.
@@ -286,7 +290,7 @@ def _scopes(ops: Mapping[str, int]) -> dict[str, int]:
     return {scope: lines.most_common(1)[0][0] for scope, lines in votes.items()}
 
 
-def _by_scope(stem: list[str], back: bool) -> OpLocation:
+def _scope_location(stem: list[str], back: bool) -> OpLocation:
     """Return the location that follows from the name alone.
 
     This is Keras' scope of a layer, the loss or metrics, the scope around the op, or the op itself.

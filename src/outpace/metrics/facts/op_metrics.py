@@ -91,12 +91,12 @@ def host_ops(timeline: Timeline) -> tuple[Indices, Picoseconds, Picoseconds]:
     framework = ~timeline.op_kind_mask(OpKind.COPY)[trace.name[rows]]
     if framework.all():
         return rows, alone, alone
-    own = alone.copy()
-    _, own[framework] = trace.compute_nesting(rows[framework])
+    self_ps = alone.copy()
+    _, self_ps[framework] = trace.compute_nesting(rows[framework])
     copies = rows[~framework]
     start, end, parent = trace.start[copies], trace.end[copies], find_positions(copies, trace.compute_nesting(copies)[0])
-    own[~framework] = np.rint(divide_time(start, end, parent, np.zeros(len(copies), bool))[0]).astype(np.int64)
-    return rows, alone, own
+    self_ps[~framework] = np.rint(divide_time(start, end, parent, np.zeros(len(copies), bool))[0]).astype(np.int64)
+    return rows, alone, self_ps
 
 
 def line_ops(timeline: Timeline, line: int) -> tuple[Picoseconds, Codes, list[str]]:
@@ -106,12 +106,12 @@ def line_ops(timeline: Timeline, line: int) -> tuple[Picoseconds, Codes, list[st
     trace = timeline.trace
     rows = trace.lines.row_slice(line)
     start, duration = trace.start[rows], trace.duration[rows]
-    _, own = compute_nesting(np.array([0, len(start)]), start, duration)
+    _, self_ps = compute_nesting(np.array([0, len(start)]), start, duration)
     code, texts = device_op_names(timeline, np.arange(rows.start, rows.stop))
     key = np.where(code == 0, len(texts) + trace.name[rows].astype(np.int64), code)
     names = distinct(key)
     full = [texts[name] if name < len(texts) else trace.names[name - len(texts)] for name in names.tolist()]
-    return own, np.searchsorted(names, key), full
+    return self_ps, np.searchsorted(names, key), full
 
 
 def _host_sums(timeline: Timeline) -> _Sums:
@@ -121,13 +121,13 @@ def _host_sums(timeline: Timeline) -> _Sums:
         return {}
     copies = timeline.op_kind_mask(OpKind.COPY)[trace.name[rows]]
     lasts = np.where(copies, self_time, trace.duration[rows])
-    count, total, own, _, _ = aggregate_by_key(trace.name[rows], len(trace.names), lasts, self_time)
+    count, total, self_ps, _, _ = aggregate_by_key(trace.name[rows], len(trace.names), lasts, self_time)
     merged: _Sums = {}
     for name in np.flatnonzero(count).tolist():
         op = timeline.ops[name]
-        numbers = (int(count[name]), int(total[name]), int(own[name]), 0)
-        known = merged.setdefault((op.type, op.name), [0, 0, 0, 0])
-        known[:] = [a + b for a, b in zip(known, numbers, strict=True)]
+        numbers = (int(count[name]), int(total[name]), int(self_ps[name]), 0)
+        sums = merged.setdefault((op.type, op.name), [0, 0, 0, 0])
+        sums[:] = [a + b for a, b in zip(sums, numbers, strict=True)]
     idle = _threads_idle(timeline, rows)
     return {**merged, (IDLE, IDLE): [0, idle, idle, 0]}
 
@@ -171,17 +171,17 @@ def _add_line(timeline: Timeline, line: int, merged: _Sums, launched: LaunchingO
     duration = trace.duration[rows]
     self_time, key, names = line_ops(timeline, line)
     counted = (duration > 0) & (find_positions(compiler_run_rows(timeline), np.arange(rows.start, rows.stop)) < 0)
-    count, total, own, _, _ = aggregate_by_key(key, len(names), duration, self_time, counted)
+    count, total, self_ps, _, _ = aggregate_by_key(key, len(names), duration, self_time, counted)
     if _XLA not in trace.lines.names[line]:
         count = _executions(timeline, np.flatnonzero(counted) + rows.start, key[counted], len(names), launched)
     outside = np.zeros(len(names), np.int64)
     if programs and _XLA not in trace.lines.names[line]:
         counted[_stat_rows(timeline, "hlo_op", rows) - rows.start] = False
         _, _, outside, _, _ = aggregate_by_key(key, len(names), duration, self_time, counted)
-    for i in np.flatnonzero(count).tolist():
-        numbers = (int(count[i]), int(total[i]), int(own[i]), int(outside[i]))
-        known = merged.setdefault(parse_device_op(names[i]), [0, 0, 0, 0])
-        known[:] = [a + b for a, b in zip(known, numbers, strict=True)]
+    for index in np.flatnonzero(count).tolist():
+        numbers = (int(count[index]), int(total[index]), int(self_ps[index]), int(outside[index]))
+        sums = merged.setdefault(parse_device_op(names[index]), [0, 0, 0, 0])
+        sums[:] = [a + b for a, b in zip(sums, numbers, strict=True)]
 
 
 def _executions(timeline: Timeline, rows: Indices, key: Codes, keys: int, launched: LaunchingOps) -> Numbers:
@@ -212,37 +212,37 @@ def device_op_names(timeline: Timeline, rows: Indices) -> tuple[Codes, list[str]
     after the `name` in their annotation, else after the instruction.
     """
     trace = timeline.trace
-    known = {"": 0}
-    beside = np.zeros(len(trace.names), np.int64)
+    code_of = {"": 0}
+    name_code = np.zeros(len(trace.names), np.int64)
     for name, stats in trace.name_stats.items():
         if text := str(stats.get(dialect.TF_OP) or stats.get(dialect.HLO_OP) or ""):
-            beside[name] = known.setdefault(text, len(known))
-    code = beside[trace.name[rows]]
+            name_code[name] = code_of.setdefault(text, len(code_of))
+    code = name_code[trace.name[rows]]
     for stat_name in reversed(_OP_STATS):  # the first stat of the list takes precedence, and is applied last
-        _name_after(timeline, rows, stat_name, code, known)
-    programs = np.fromiter((t.startswith(_PROGRAM) for t in known), bool, len(known))
+        _apply_stat(timeline, rows, stat_name, code, code_of)
+    programs = np.fromiter((t.startswith(_PROGRAM) for t in code_of), bool, len(code_of))
     inside = np.flatnonzero(programs[code])
     if len(inside):
-        mine = code[inside]
+        inner_code = code[inside]
         for stat_name in (dialect.HLO_OP, dialect.NAME):
-            _name_after(timeline, rows[inside], stat_name, mine, known)
-        _name_after_programs(timeline, rows[inside], mine, known)
-        code[inside] = mine
-    return code, list(known)
+            _apply_stat(timeline, rows[inside], stat_name, inner_code, code_of)
+        _apply_programs(timeline, rows[inside], inner_code, code_of)
+        code[inside] = inner_code
+    return code, list(code_of)
 
 
-def _name_after(timeline: Timeline, rows: Indices, stat_name: str, code: Codes, known: dict[str, int]) -> None:
+def _apply_stat(timeline: Timeline, rows: Indices, stat_name: str, code: Codes, code_of: dict[str, int]) -> None:
     """Write the code of each non-empty text of a stat into `code`."""
     stat = compute_hlo_op_stat(timeline) if stat_name == dialect.HLO_OP else timeline.trace.stat(stat_name)
     at, place = intersect_indices(rows, stat.rows)
-    found, texts = stat.encode_texts(place)
-    index = np.fromiter((known.setdefault(t, len(known)) for t in texts), np.int64, len(texts))[found]
+    text_code, texts = stat.encode_texts(place)
+    index = np.fromiter((code_of.setdefault(t, len(code_of)) for t in texts), np.int64, len(texts))[text_code]
     code[at] = np.where(index > 0, index, code[at])
 
 
-def _name_after_programs(timeline: Timeline, rows: Indices, code: Codes, known: dict[str, int]) -> None:
+def _apply_programs(timeline: Timeline, rows: Indices, code: Codes, code_of: dict[str, int]) -> None:
     number, ops = load_hlo_ops(timeline, rows)
-    index = np.fromiter((known.setdefault(op.framework_op, len(known)) for op in ops), np.int64, len(ops))[number]
+    index = np.fromiter((code_of.setdefault(op.framework_op, len(code_of)) for op in ops), np.int64, len(ops))[number]
     code[:] = np.where(index > 0, index, code)
 
 

@@ -25,10 +25,10 @@ from outpace.timeline.xla_threads import find_hlo_events
 from outpace.trace import dialect
 from outpace.trace.algorithms import distinct, intersect_indices, isin
 
-_HANDFUL = 5  # minimum number of a device's events in all steps for the steps to be training
+_MIN_EVENTS = 5  # minimum number of a device's events in all steps for the steps to be training
 _HALF = 0.5
-_AGAIN = 2  # minimum mean number of runs per program
-_NAMED = 4  # maximum number of ops that a sentence names
+_MIN_RUNS = 2  # minimum mean number of runs per program
+_MAX_NAMED = 4  # maximum number of ops that a sentence names
 _UNKNOWN = 0.1  # maximum ratio of unknown to known ops' time: above it, what a device ran is unknown
 
 
@@ -73,7 +73,7 @@ def _no_model(run: Run, timeline: Timeline) -> Iterator[str]:
         else:
             unknown += row["self_ps"]
     if sum(sums.values()) > unknown / _UNKNOWN:
-        named = ", ".join(sorted(sums, key=lambda kind: -sums[kind])[:_NAMED])
+        named = ", ".join(sorted(sums, key=lambda kind: -sums[kind])[:_MAX_NAMED])
         yield (
             "the devices ran no matrix product or convolution, computed no gradient and updated no variable: what was captured "
             f"({named}) is a piece of a step"
@@ -92,8 +92,8 @@ def _programs(timeline: Timeline) -> Iterator[str]:
         return
     count = np.bincount(number)
     programs = int((count > 0).sum())
-    again = len(step) >= _AGAIN * programs  # else the function is recompiled all the time, which is the training's fault
-    if again and len(step) >= _HANDFUL and count.max() < _HALF * len(step):
+    again = len(step) >= _MIN_RUNS * programs  # else the function is recompiled all the time, which is the training's fault
+    if again and len(step) >= _MIN_EVENTS and count.max() < _HALF * len(step):
         what = parse_jitted_function(names[int(module[0])]) or names[int(module[0])]
         several = format_count(programs, "compiled program")
         yield f"the steps are calls of {several} of one function ({what}): they do different work, and their mean stands for none of them"
@@ -114,14 +114,14 @@ def _executions(timeline: Timeline) -> tuple[Indices, Codes, Codes, list[str]]:
     module, texts = names.encode_texts(intersect_indices(rows, names.rows)[1])
     program_, _ = numbers.encode_texts(intersect_indices(rows, numbers.rows)[1])
     length = trace.duration[rows]
-    mine = module == np.argmax(np.bincount(module, length))
-    key = timeline.step_index[rows[mine]].astype(np.int64) * (int(program_.max()) + 1) + program_[mine]
+    mask = module == np.argmax(np.bincount(module, length))
+    key = timeline.step_index[rows[mask]].astype(np.int64) * (int(program_.max()) + 1) + program_[mask]
     keys = distinct(key)
-    time = np.bincount(np.searchsorted(keys, key), length[mine], len(keys))
+    time = np.bincount(np.searchsorted(keys, key), length[mask], len(keys))
     step, number = np.divmod(keys, int(program_.max()) + 1)
     order = np.lexsort((time, step))
     last = order[np.append(np.diff(step[order]) > 0, True)]
-    return step[last], np.full(len(last), module[mine][0]), number[last], texts
+    return step[last], np.full(len(last), module[mask][0]), number[last], texts
 
 
 def _devices(timeline: Timeline) -> Iterator[str]:
@@ -129,15 +129,15 @@ def _devices(timeline: Timeline) -> Iterator[str]:
     work.
     """
     work = {plane.name: _work(timeline, lines) for plane in timeline.device_planes if (lines := timeline.device_lines(plane))}
-    timed = {name: _at(timeline, timeline.trace.start[rows]) for name, rows in work.items()}
+    timed = {name: _step_at(timeline, timeline.trace.start[rows]) for name, rows in work.items()}
     steps = [np.where(timeline.step_index[rows] >= 0, timeline.step_index[rows], timed[name]) for name, rows in work.items()]
-    seen = np.concatenate([*steps, np.zeros(0, np.int64)])
-    seen, captured = seen[isin(seen, timeline.steps.complete_rows)], timeline.steps.complete_rows
-    if len(seen) == 0:
+    worked_steps = np.concatenate([*steps, np.zeros(0, np.int64)])
+    worked_steps, captured = worked_steps[isin(worked_steps, timeline.steps.complete_rows)], timeline.steps.complete_rows
+    if len(worked_steps) == 0:
         return
-    if len(seen) < _HANDFUL:
-        yield f"the devices ran {format_count(len(seen), 'op')} in {format_count(len(captured), 'step')}"
-    if (hit := len(distinct(seen))) < _HALF * len(captured):
+    if len(worked_steps) < _MIN_EVENTS:
+        yield f"the devices ran {format_count(len(worked_steps), 'op')} in {format_count(len(captured), 'step')}"
+    if (hit := len(distinct(worked_steps))) < _HALF * len(captured):
         yield f"the devices worked in {hit} of {format_count(len(captured), 'step')} only"
     most = max((len(rows) for name, rows in work.items() if (timed[name] >= 0).any()), default=0)
     for name, rows in work.items():
@@ -150,11 +150,11 @@ def _work(timeline: Timeline, lines: list[int]) -> Indices:
     """Return the rows of a device's events that have a duration."""
     trace = timeline.trace
     rows = np.concatenate([trace.lines.row_numbers(line) for line in lines])
-    found: Indices = rows[trace.duration[rows] > 0]
-    return found
+    busy_rows: Indices = rows[trace.duration[rows] > 0]
+    return busy_rows
 
 
-def _at(timeline: Timeline, moment: Picoseconds) -> Indices:
+def _step_at(timeline: Timeline, moment: Picoseconds) -> Indices:
     """Return the index of the step in whose time each moment lies; -1 for none."""
     steps = timeline.steps
     order = np.argsort(steps.start, kind="stable")

@@ -16,7 +16,7 @@ from outpace.frameworks.tensorflow import PYTHON_OPS_FILE
 from outpace.metrics.source_line import format_source_line
 from outpace.timeline import Run
 
-_CALLS_BACK = (CALLBACK_FILE, PYTHON_OPS_FILE)
+_CALLBACK_FILES = (CALLBACK_FILE, PYTHON_OPS_FILE)
 
 
 def find_callback_line(run: Run, host: str) -> tuple[str, str, float, float]:
@@ -30,22 +30,22 @@ def find_callback_line(run: Run, host: str) -> tuple[str, str, float, float]:
     of_training = ((stack, weight) for _, weight, stack in samples.get("samples") or ())
     of_others = ((stack, count) for thread in samples.get("others") or () for stack, count in thread["stacks"])
     for stacks in (of_training, of_others):
-        met = _called_back(samples, stacks)
+        met = _callback_weights(samples, stacks)
         if met:
             (file, line, function), weight = met.most_common(1)[0]
             return format_source_line(file, line), function, float(weight), float(met.total())
     return "", "", 0.0, 0.0
 
 
-def _called_back(samples: dict[str, Any], stacks: Iterable[tuple[int, int]]) -> Counter[tuple[str, int, str]]:
+def _callback_weights(samples: dict[str, Any], stacks: Iterable[tuple[int, int]]) -> Counter[tuple[str, int, str]]:
     """Return the weight of each (file, line, function) of the user's that is innermost below a
     callback.
     """
     met: Counter[tuple[str, int, str]] = Counter()
     for stack, weight in stacks:
         places = [(samples["frames"][frame], line) for frame, line in samples["stacks"][stack]]
-        begun = next((at for at, (frame, _) in enumerate(places) if frame[0].endswith(_CALLS_BACK)), len(places))
-        mine = next(((frame, line) for frame, line in reversed(places[begun:]) if not frame[3]), None)
-        if mine is not None:
-            met[mine[0][0], mine[1], mine[0][1]] += weight
+        begun = next((at for at, (frame, _) in enumerate(places) if frame[0].endswith(_CALLBACK_FILES)), len(places))
+        user_place = next(((frame, line) for frame, line in reversed(places[begun:]) if not frame[3]), None)
+        if user_place is not None:
+            met[user_place[0][0], user_place[1], user_place[0][1]] += weight
     return met

@@ -15,8 +15,8 @@ from typing import Any
 from outpace._dataclass import dataclass
 from outpace.metrics.source_line import format_source_line
 
-_SURE = 2  # minimum number of samples per step with the line: so many seldom miss a step in which it ran
-_FOUND = 0.7  # minimum share of a period's steps in which the line has to be sampled
+_MIN_SAMPLES = 2  # minimum number of samples per step with the line: so many seldom miss a step in which it ran
+_MIN_FOUND = 0.7  # minimum share of a period's steps in which the line has to be sampled
 _READS = frozenset(("numpy", "read_value", "__array__", "convert_to_numpy"))
 
 
@@ -50,10 +50,10 @@ class StackSamples:
         one. Return "" where the innermost function is one of the loop's, or nothing of the user's
         calls it.
         """
-        own = [(frame, line) for frame, line in self.stacks[stack] if not self.frames[frame][3]]
-        if not own or (inner := _function(self.frames[own[-1][0]])) in loop_functions:
+        user_places = [(frame, line) for frame, line in self.stacks[stack] if not self.frames[frame][3]]
+        if not user_places or (inner := _function(self.frames[user_places[-1][0]])) in loop_functions:
             return ""
-        above = [(frame, line) for frame, line in own if _function(self.frames[frame]) != inner]
+        above = [(frame, line) for frame, line in user_places if _function(self.frames[frame]) != inner]
         of_loop = [place for place in above if _function(self.frames[place[0]]) in loop_functions]
         frame, line = (of_loop or above or [(-1, 0)])[-1]
         return format_source_line(self.frames[frame][0], line) if frame >= 0 else ""
@@ -89,10 +89,10 @@ def find_step_period(step_indices: Collection[int], sample_count: int, first: in
     steps than were sampled.
     """
     steps = sorted(step_indices)
-    if len(steps) < 2 or sample_count < _SURE * len(steps):
+    if len(steps) < 2 or sample_count < _MIN_SAMPLES * len(steps):
         return 0
     gaps = [later - earlier for earlier, later in pairwise(steps)]
     period = min(gaps)
     regular = all(gap % period == 0 for gap in gaps) and steps[0] - first < period and last - steps[-1] < period
-    enough = len(steps) >= _FOUND * ((steps[-1] - steps[0]) / period + 1)
+    enough = len(steps) >= _MIN_FOUND * ((steps[-1] - steps[0]) / period + 1)
     return period if period > 1 and regular and enough else 0

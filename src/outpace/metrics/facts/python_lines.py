@@ -37,8 +37,10 @@ from outpace.timeline.steady_state import find_period
 # Minimum share of a line's samples, waits left out, in the step's function: single samples may be
 # off by the clock.
 _CALLS = 0.2
-_STRAY = 0.05  # minimum share of all samples of a line, for the same reason
-_SELDOM = 0.7  # share of a line's time in slow steps from which it is an evaluation or a checkpoint, not a part of the step
+_MIN_SAMPLE_SHARE = 0.05  # minimum share of all samples of a line, for the same reason
+# Share of a line's time in slow steps from which it is an evaluation or a checkpoint, not a part of
+# the step.
+_MIN_SLOW_SHARE = 0.7
 # Functions in which Python waits for a result.
 _WAITING_CALLS = (
     "_value",
@@ -142,9 +144,9 @@ def lines_outside_step(run: Run, host: str) -> list[PythonLine]:
 
     The result is empty without samples.
     """
-    wanted = [field.name for field in dataclasses.fields(PythonLine)]
-    mine = [r for r in python_lines(run).records() if r["host"] == host and r["who"] == YOURS and r["beside_share"] > 0]
-    return sorted((PythonLine(**{key: r[key] for key in wanted}) for r in mine), key=lambda line: -line.beside_share)
+    names = [field.name for field in dataclasses.fields(PythonLine)]
+    rows = [r for r in python_lines(run).records() if r["host"] == host and r["who"] == YOURS and r["beside_share"] > 0]
+    return sorted((PythonLine(**{key: r[key] for key in names}) for r in rows), key=lambda line: -line.beside_share)
 
 
 def line_cost(line: PythonLine) -> float:
@@ -165,8 +167,8 @@ def user_python_share(run: Run, host: str) -> float:
 
 def framework_python_share(run: Run, host: str) -> float | None:
     """Return the share of the step in a framework's own Python; None without samples."""
-    mine = [r for r in python_lines(run).records() if r["host"] == host]
-    return sum(r["python_share"] for r in mine if r["library"] in FRAMEWORKS) if mine else None
+    rows = [r for r in python_lines(run).records() if r["host"] == host]
+    return sum(r["python_share"] for r in rows if r["library"] in FRAMEWORKS) if rows else None
 
 
 def python_share(run: Run, hosts: Collection[str]) -> float | None:
@@ -175,8 +177,8 @@ def python_share(run: Run, hosts: Collection[str]) -> float | None:
     Libraries that record no events count as Python.
     """
     sums = [sum(row["python_share"] for row in python_lines(run).filter_by("host", host).records()) for host in hosts]
-    known = [len(python_lines(run).filter_by("host", host)) > 0 for host in hosts]
-    return max(sums) if known and all(known) else None
+    has_samples = [len(python_lines(run).filter_by("host", host)) > 0 for host in hosts]
+    return max(sums) if has_samples and all(has_samples) else None
 
 
 def find_framework_line(run: Run, host: str) -> str:
@@ -192,8 +194,8 @@ def find_framework_line_share(run: Run, host: str) -> tuple[str, float]:
     """Return (the line of `find_framework_line`, its share of the framework's time below all user
     lines).
     """
-    mine = [r for r in python_lines(run).records() if r["host"] == host and r["who"] == YOURS and r["library"] in FRAMEWORKS]
-    top, whole = max(mine, key=lambda row: row["self_ps"], default=None), sum(row["self_ps"] for row in mine)
+    rows = [r for r in python_lines(run).records() if r["host"] == host and r["who"] == YOURS and r["library"] in FRAMEWORKS]
+    top, whole = max(rows, key=lambda row: row["self_ps"], default=None), sum(row["self_ps"] for row in rows)
     return (format_source_line(top["file"], top["line"]), top["self_ps"] / max(whole, 1)) if top else ("", 0.0)
 
 
@@ -201,8 +203,8 @@ def find_step_line(run: Run, host: str) -> str:
     """Return the user's line (`train.py:41`) that calls the step's own function; "" without
     samples.
     """
-    mine = [r for r in python_lines(run).records() if r["host"] == host and r["who"] == YOURS and r["calls_step"]]
-    top = max(mine, key=lambda row: row["self_ps"], default=None)
+    rows = [r for r in python_lines(run).records() if r["host"] == host and r["who"] == YOURS and r["calls_step"]]
+    top = max(rows, key=lambda row: row["self_ps"], default=None)
     return format_source_line(top["file"], top["line"]) if top else ""
 
 
@@ -213,8 +215,8 @@ def find_function_call_line(run: Run, host: str) -> tuple[str, str]:
     The step's own function is left out. `caller` is the line of the loop that leads to the line.
     Return ("", "") without samples.
     """
-    mine = [r for r in python_lines(run).records() if r["host"] == host and r["who"] == YOURS and r["called_share"] > 0]
-    top = max(mine, key=lambda row: row["called_share"], default=None)
+    rows = [r for r in python_lines(run).records() if r["host"] == host and r["who"] == YOURS and r["called_share"] > 0]
+    top = max(rows, key=lambda row: row["called_share"], default=None)
     return (format_source_line(top["file"], top["line"]), top["caller"]) if top else ("", "")
 
 
@@ -290,13 +292,13 @@ class _Line:
         The line with most time in the step's own functions (`first`) makes the step, however seldom
         it runs.
         """
-        return (first and self.main > 0) or self.seldom < _SELDOM
+        return (first and self.main > 0) or self.seldom < _MIN_SLOW_SHARE
 
     def calls_step(self, first: bool) -> bool:
         """Whether the step's own functions run below the line, apart from waits for their
         results.
         """
-        least = max(_CALLS * (self.weight - self.waiting), _STRAY * self.weight)
+        least = max(_CALLS * (self.weight - self.waiting), _MIN_SAMPLE_SHARE * self.weight)
         return self.main >= least > 0 and self.usual(first)
 
     @property
@@ -322,7 +324,7 @@ def _rows(timeline: Timeline, noted: Mapping[str, Any]) -> Iterator[Row]:
     lines, effective, span = _lines(timeline, noted, text)
     stacks, number = (
         StackSamples(record["frames"], record["stacks"]),
-        _counted(timeline.steps.number[_whole_in_order(timeline)]),
+        _step_numbers(timeline.steps.number[_whole_in_order(timeline)]),
     )
     first = max(lines.values(), key=lambda line: line.main, default=None)
     stepping = {key for key, line in lines.items() if line.calls_step(line is first)}
@@ -331,19 +333,19 @@ def _rows(timeline: Timeline, noted: Mapping[str, Any]) -> Iterator[Row]:
     for key, line in lines.items():
         usual = line.usual(line is first)
         # Calls of the step's function from a line of no step, as in an evaluation.
-        beside = line.beside if key in stepping else line.beside + line.runs
-        beside -= line.called if usual else 0  # a function that every step calls is the model's time, not Python's
+        outside = line.beside if key in stepping else line.beside + line.runs
+        outside -= line.called if usual else 0  # a function that every step calls is the model's time, not Python's
         low, high = wilson_interval(line.weight / total, effective)
-        file, at, function, who = key
+        file, line_number, function, who = key
         met = [int(number[step]) for step in line.steps]
         through = sum(weight for stack, weight in line.calling.items() if stacks.has_package(stack, line.library))
         yield PYTHON_LINES.row(
             line,
             host=timeline.host,
             file=file,
-            line=at,
+            line=line_number,
             function=function,
-            text=text.get((file, at), ""),
+            text=text.get((file, line_number), ""),
             who=who,
             **{f"{part}_ps": round(getattr(line, part) / total * span) for part in _TIMES},
             self_ps=round(line.weight / total * span),
@@ -352,17 +354,17 @@ def _rows(timeline: Timeline, noted: Mapping[str, Any]) -> Iterator[Row]:
             high=high,
             untraced_share=line.untraced / total,
             python_share=line.python / total,
-            beside_share=beside / total,
+            beside_share=outside / total,
             called_share=line.called / total,
             calls_step=key in stepping,
             wraps_step=key in stepping and 2 * through > line.main,
-            caller=heaviest_name(_by_caller(stacks, line, loop)) if who == YOURS else "",
+            caller=heaviest_name(_caller_weights(stacks, line, loop)) if who == YOURS else "",
             every=find_step_period(met, line.samples, int(number[0]), int(number[-1])),
             reads_variable=any(stacks.reads_variable(stack) for stack in line.stacks),
         )
 
 
-def _counted(numbers: Numbers) -> Numbers:
+def _step_numbers(numbers: Numbers) -> Numbers:
     """Return step numbers for the distances between steps.
 
     These are the steps' own numbers, unless the numbers restart, as those of batches do in each
@@ -381,27 +383,29 @@ def _lines(
     record, origin = noted["python_samples"], timeline.unix_origin_ns or 0
     samples = np.array(record["samples"], np.int64)
     moment = (samples[:, 0] + (record["base_unix_ns"] - origin)) * 1000
-    step, span = _in_steps(timeline, moment)
+    step, span = _steps_at(timeline, moment)
     samples, moment, step = samples[step >= 0], moment[step >= 0], step[step >= 0]
     keys = attribute_stacks(noted, record)
-    asked = [_asks(key[0], stack[-1], record["frames"], text) for key, stack in zip(keys, record["stacks"], strict=True)]
+    awaits = [_is_waiting(key[0], stack[-1], record["frames"], text) for key, stack in zip(keys, record["stacks"], strict=True)]
     lines: dict[tuple[str, int, str, str], _Line] = defaultdict(_Line)
     # Under asynchronous dispatch, what Python does while the step's work runs costs nothing.
     ahead = timeline.steps.async_dispatch
-    slow, seen = _slow_steps(timeline), thread_states(timeline, moment)
+    slow, states = _slow_steps(timeline), thread_states(timeline, moment)
     main, called = (isin_events(timeline, rows(timeline), moment) for rows in (step_function_rows, function_call_rows))
-    columns = (part.tolist() for part in (seen.untraced, seen.elsewhere, seen.waiting, seen.building, main, called, step))
-    held_by = find_pauses(record, samples[:, 0])
-    for (_, weight, stack), held_up, free, other, waits, builds, inside, calling, at in zip(
-        samples.tolist(), held_by, *columns, strict=True
+    columns = (
+        part.tolist() for part in (states.untraced, states.elsewhere, states.waiting, states.building, main, called, step)
+    )
+    pauses = find_pauses(record, samples[:, 0])
+    for (_, weight, stack), pause, free, other, waits, builds, inside, calling, at in zip(
+        samples.tolist(), pauses, *columns, strict=True
     ):
-        key, package, function = (pause_key(held_up), "", "") if held_up else keys[stack]
-        waits = waits or asked[stack]
-        held = not inside and not waits and not builds and not ((free or ahead) and other)
+        key, package, function = (pause_key(pause), "", "") if pause else keys[stack]
+        waits = waits or awaits[stack]
+        outside = not inside and not waits and not builds and not ((free or ahead) and other)
         line = lines[key]
         line.slow += weight * (at in slow)
-        line.beside += weight * held
-        line.called += weight * (held and calling)
+        line.beside += weight * outside
+        line.called += weight * (outside and calling)
         line.main += weight * (inside and not waits)
         line.calling[stack] += weight * (inside and not waits)
         line.runs += weight * (inside and not waits and not builds)
@@ -413,12 +417,12 @@ def _lines(
     return lines, float(weights.sum()) ** 2 / float((weights**2).sum()) if len(weights) else 0.0, span
 
 
-def _by_caller(stacks: StackSamples, line: _Line, loop: Collection[tuple[str, str]]) -> dict[str, int]:
+def _caller_weights(stacks: StackSamples, line: _Line, loop: Collection[tuple[str, str]]) -> dict[str, int]:
     """Return the weight of a line's samples by the user's line that called its function."""
-    found: dict[str, int] = defaultdict(int)
+    weights: dict[str, int] = defaultdict(int)
     for stack, weight in line.stacks.items():
-        found[stacks.find_caller(stack, loop)] += weight
-    return found
+        weights[stacks.find_caller(stack, loop)] += weight
+    return weights
 
 
 def _whole_in_order(timeline: Timeline) -> Indices:
@@ -428,14 +432,14 @@ def _whole_in_order(timeline: Timeline) -> Indices:
 
 def _slow_steps(timeline: Timeline) -> frozenset[int]:
     """Return the steady steps that take much longer than the others, by their index in
-    `_in_steps`.
+    `_steps_at`.
     """
     steps, whole = timeline.steps, _whole_in_order(timeline)
     slow, _ = find_period(steps.duration[whole], np.ones(len(whole), bool))
     return frozenset(slow.tolist())
 
 
-def _in_steps(timeline: Timeline, moment: Picoseconds) -> tuple[Codes, float]:
+def _steps_at(timeline: Timeline, moment: Picoseconds) -> tuple[Codes, float]:
     """Return (index of the steady step in which each moment lies, -1 for none; mean training step
     in ps).
 
@@ -447,7 +451,7 @@ def _in_steps(timeline: Timeline, moment: Picoseconds) -> tuple[Codes, float]:
     return np.where(inside, step, -1), float(steps.duration[whole].mean()) / steps.steps_per_execution
 
 
-def _asks(
+def _is_waiting(
     key: tuple[str, int, str, str], leaf: Sequence[int], frames: Sequence[Sequence[Any]], text: Mapping[Any, str]
 ) -> bool:
     """Whether a stack's innermost call waits for a result.

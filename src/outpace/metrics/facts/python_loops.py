@@ -60,16 +60,16 @@ def other_loops(run: Run, host: str) -> list[OtherLoop]:
     record = python_records(run)[host]["python_samples"]
     samples = np.array(record["samples"], np.int64)
     samples, stacks = samples[np.argsort(samples[:, 0], kind="stable")], StackSamples(record["frames"], record["stacks"])
-    own = calling.most_common(1)[0][0]
+    main_loop = calling.most_common(1)[0][0]
     inner = [_innermost(stacks, stack, calling) for stack in range(len(record["stacks"]))]
-    found = []
-    for function in calling.keys() - {own}:
+    loops = []
+    for function in calling.keys() - {main_loop}:
         inside = np.array([inner[stack] == function for stack in samples[:, 2].tolist()], bool)
         if inside.sum() >= _FEW and _in_turns(inside):
-            found.append(
-                _loop(stacks, samples[inside, 1:], function, own, float(samples[inside, 1].sum() / samples[:, 1].sum()))
+            loops.append(
+                _loop(stacks, samples[inside, 1:], function, main_loop, float(samples[inside, 1].sum() / samples[:, 1].sum()))
             )
-    return sorted(found, key=lambda loop: -loop.share)
+    return sorted(loops, key=lambda loop: -loop.share)
 
 
 def _innermost(stacks: StackSamples, stack: int, calling: Collection[tuple[str, str]]) -> tuple[str, str] | None:
@@ -88,17 +88,19 @@ def _in_turns(inside: Mask) -> bool:
     return share < 1 and int((np.diff(inside) != 0).sum()) <= _IN_TURNS * 2 * share * (1 - share) * (len(inside) - 1)
 
 
-def _loop(stacks: StackSamples, samples: Numbers, function: tuple[str, str], own: tuple[str, str], share: float) -> OtherLoop:
+def _loop(
+    stacks: StackSamples, samples: Numbers, function: tuple[str, str], main_loop: tuple[str, str], share: float
+) -> OtherLoop:
     """Return the loop of a function.
 
     samples: (weight, stack) of the function's samples
-    own: (file, function) of the training loop
+    main_loop: (file, function) of the training loop
     """
     lines, callers = Counter[int](), Counter[str]()
     for weight, stack in samples.tolist():
-        at = [line for frame, line in stacks.stacks[stack] if stacks.function(frame) == function]
-        lines[at[-1]] += weight
-        callers[stacks.find_caller(stack, (own,))] += weight
+        numbers = [line for frame, line in stacks.stacks[stack] if stacks.function(frame) == function]
+        lines[numbers[-1]] += weight
+        callers[stacks.find_caller(stack, (main_loop,))] += weight
     return OtherLoop(
         function[1], format_source_line(function[0], lines.most_common(1)[0][0]), heaviest_name(callers), share, len(samples)
     )

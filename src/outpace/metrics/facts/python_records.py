@@ -61,9 +61,9 @@ def _record(run: Run, timeline: Timeline) -> Mapping[str, Any]:
 
 def _frames(timeline: Timeline) -> Indices:
     """Return the rows of the frames that were recorded on the training thread, in their order."""
-    known = timeline.steps.line[timeline.steps.line >= 0]
+    step_lines = timeline.steps.line[timeline.steps.line >= 0]
     rows = timeline.event_names.rows(EventFlag.PYTHON_FRAME)
-    return rows[timeline.trace.line[rows] == int(np.bincount(known).argmax())] if len(known) else rows[:0]
+    return rows[timeline.trace.line[rows] == int(np.bincount(step_lines).argmax())] if len(step_lines) else rows[:0]
 
 
 def _users_files(timeline: Timeline) -> Counter[str]:
@@ -107,7 +107,7 @@ def _samples(timeline: Timeline, rows: Indices, files: Counter[str]) -> dict[str
         apart = below[3] in _JAX or below == _NO_FRAME  # work of JAX at a call, or without a frame, is not the loop's
         stack = (*(() if apart else ((0, 0),)), *reversed(path))
         index[innermost] = stacks.setdefault(stack, len(stacks))
-    each = (end - begin) // count // 1000
+    weight = (end - begin) // count // 1000
     noted = zip((moment // 1000).tolist(), at.tolist(), strict=True)
     return {
         "base_unix_ns": timeline.unix_origin_ns,
@@ -115,7 +115,7 @@ def _samples(timeline: Timeline, rows: Indices, files: Counter[str]) -> dict[str
         "method": TRACER_METHOD,
         "frames": tuple(frames),
         "stacks": tuple(stacks),
-        "samples": tuple((when, each, index[innermost]) for when, innermost in noted),
+        "samples": tuple((when, weight, index[innermost]) for when, innermost in noted),
         "text": (),
         "dropped": 0,
         "others": (),
@@ -149,9 +149,9 @@ def _owners(trace: Trace, rows: Indices, parent: Indices, files: Counter[str]) -
     nested = parent >= 0
     calls = set(zip(trace.name[parent[nested]].tolist(), trace.name[rows[nested]].tolist(), strict=True))
     by = [(trace.names[one], trace.names[two]) for one, two in calls]
-    owners = {name: "" for pair in by for name in pair if (found := _IN_FILE.fullmatch(name)) and found["file"] in files}
+    owners = {name: "" for pair in by for name in pair if (match := _IN_FILE.fullmatch(name)) and match["file"] in files}
     runs = trace.parent[event_names(trace).rows(EventFlag.JIT_CALL)]
-    calling = {trace.names[each] for each in distinct(trace.name[runs[isin(runs, rows)]]).tolist()}
+    calling = {trace.names[code] for code in distinct(trace.name[runs[isin(runs, rows)]]).tolist()}
     calling |= {one for one, two in by if _frame(two, {})[3] in _JAX}
     while calling := calling - owners.keys():
         owners |= dict.fromkeys(calling, "jax")
@@ -161,9 +161,9 @@ def _owners(trace: Trace, rows: Indices, parent: Indices, files: Counter[str]) -
 
 def _frame(name: str, owners: Mapping[str, str]) -> tuple[str, str, int, str]:
     """Return (file, function, line, owner) of a traced frame, as in a record."""
-    if (found := _IN_FILE.fullmatch(name)) is not None:
-        return found["file"], found["function"], int(found["line"]), owners.get(name, _UNKNOWN)
-    found = _IN_C.fullmatch(name)
-    module, function = (found["module"], found["function"]) if found else ("", name[1:])
+    if (match := _IN_FILE.fullmatch(name)) is not None:
+        return match["file"], match["function"], int(match["line"]), owners.get(name, _UNKNOWN)
+    match = _IN_C.fullmatch(name)
+    module, function = (match["module"], match["function"]) if match else ("", name[1:])
     owner = module.partition(".")[0]
     return "", function, 0, {"builtins": "python", "<unknown>": _UNKNOWN, "": _UNKNOWN}.get(owner, owner)

@@ -35,8 +35,8 @@ def attribute_stacks(record: Mapping[str, Any], samples: Mapping[str, Any]) -> l
     it, or two empty texts. Work of a Keras callback counts for the line that created the callback,
     not for the line of `fit`.
     """
-    made = record.get("callbacks") or {}
-    return [_place_of(stack, samples["frames"], made) for stack in samples["stacks"]]
+    callbacks = record.get("callbacks") or {}
+    return [_place_of(stack, samples["frames"], callbacks) for stack in samples["stacks"]]
 
 
 def _place_of(
@@ -48,15 +48,17 @@ def _place_of(
         return pause_key(GARBAGE_COLLECTION), "", ""
     if owner == OUTPACE:
         return ("", 0, "", OUTPACE), owner, function
-    mine = next(((at, line) for at, line in reversed(stack) if not frames[at][3]), None)
+    user_place = next(((at, line) for at, line in reversed(stack) if not frames[at][3]), None)
     below = (owner, f"{owner}: {function}") if owner else ("", "")
-    called = next((frames[at][1] for at, _ in stack[_depth(stack, mine) :] if frames[at][1].partition(".")[0] in callbacks), "")
+    called = next(
+        (frames[at][1] for at, _ in stack[_depth(stack, user_place) :] if frames[at][1].partition(".")[0] in callbacks), ""
+    )
     if called:
         place = callbacks[called.partition(".")[0]]
         return (str(place[0]), int(place[1]), called, YOURS), *below
-    if mine is None:
+    if user_place is None:
         return (file, number, function, LIBRARY), *below
-    return (frames[mine[0]][0], mine[1], frames[mine[0]][1], YOURS), *below
+    return (frames[user_place[0]][0], user_place[1], frames[user_place[0]][1], YOURS), *below
 
 
 def pause_key(label: str) -> tuple[str, int, str, str]:
@@ -72,13 +74,13 @@ def find_pauses(record: Mapping[str, Any], times_ns: Values | Numbers) -> list[s
 
     A sample in a pause shows the line that ran after it, which is not what the time was spent on.
     """
-    known = sorted(record.get("pauses") or ())
-    if not known:
+    pauses = sorted(record.get("pauses") or ())
+    if not pauses:
         return [""] * len(times_ns)
-    begin, end = np.array([each[0] for each in known]), np.array([each[0] + each[1] for each in known])
+    begin, end = np.array([pause[0] for pause in pauses]), np.array([pause[0] + pause[1] for pause in pauses])
     at = np.searchsorted(begin, times_ns, side="right") - 1
     inside = (at >= 0) & (times_ns < end[np.maximum(at, 0)])
-    return [known[place][2] if held else "" for place, held in zip(at.tolist(), inside.tolist(), strict=True)]
+    return [pauses[place][2] if is_paused else "" for place, is_paused in zip(at.tolist(), inside.tolist(), strict=True)]
 
 
 def _depth(stack: Sequence[Sequence[int]], place: tuple[int, int] | None) -> int:
@@ -116,12 +118,12 @@ def lines_in_windows(run: Run, timeline: Timeline, start: Picoseconds, end: Pico
     noted = python_records(run)[timeline.host]
     record = noted.get("python_samples")
     keys = [place[0] for place in attribute_stacks(noted, record)] if record else []
-    found: dict[tuple[str, int, str], float] = defaultdict(float)
+    times: dict[tuple[str, int, str], float] = defaultdict(float)
     for stack, weight in samples_in_windows(run, timeline, start, end):
         file, line, function, who = keys[stack]
         if who == YOURS:
-            found[file, line, function] += weight * 1000
-    return sorted(((*key, time) for key, time in found.items()), key=lambda row: -row[3])
+            times[file, line, function] += weight * 1000
+    return sorted(((*key, time) for key, time in times.items()), key=lambda row: -row[3])
 
 
 def samples_in_windows(run: Run, timeline: Timeline, start: Picoseconds, end: Picoseconds) -> list[tuple[int, int]]:
@@ -138,8 +140,8 @@ def samples_in_windows(run: Run, timeline: Timeline, start: Picoseconds, end: Pi
     at = np.searchsorted(start, moment, side="right") - 1
     inside = (at >= 0) & (moment < end[np.maximum(at, 0)])
     samples = samples[inside]
-    held = find_pauses(record, samples[:, 0])
-    return [(stack, weight) for (_, weight, stack), what in zip(samples.tolist(), held, strict=True) if not what]
+    pauses = find_pauses(record, samples[:, 0])
+    return [(stack, weight) for (_, weight, stack), pause in zip(samples.tolist(), pauses, strict=True) if not pause]
 
 
 def find_slow_step_library(run: Run, timeline: Timeline, slow: Indices, usual: Indices) -> str:
@@ -162,11 +164,14 @@ def find_slow_step_library(run: Run, timeline: Timeline, slow: Indices, usual: I
         for stack, weight in samples_in_windows(run, timeline, steps.start[order], steps.end[order]):
             assert record is not None
             total += sign * weight / len(chosen)
-            seen = {(record["frames"][f][3], record["frames"][f][1]): at for at, (f, _) in enumerate(record["stacks"][stack])}
-            for place, at in seen.items():
+            deepest = {
+                (record["frames"][frame][3], record["frames"][frame][1]): at
+                for at, (frame, _) in enumerate(record["stacks"][stack])
+            }
+            for place, at in deepest.items():
                 if place[0] not in ("", OUTPACE):
                     beyond[place] += sign * weight / len(chosen)
                     depth[place] = max(depth.get(place, 0), at)
-    held = [place for place, time in beyond.items() if total > 0 and time >= _MOSTLY * total]
-    best = max(held, key=lambda place: depth[place], default=None)
+    candidates = [place for place, time in beyond.items() if total > 0 and time >= _MOSTLY * total]
+    best = max(candidates, key=lambda place: depth[place], default=None)
     return f"{best[0]}: {best[1]}" if best else ""

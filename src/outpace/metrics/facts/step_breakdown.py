@@ -93,8 +93,8 @@ class StepBreakdown:
         These are the complete steps of the steady state, or all steps of a host that has none.
         """
         complete = self.steps["complete"].astype(bool) & (self.steps["aside"] == "")
-        known = set(self.steps["host"][complete].tolist())
-        without = [host not in known for host in self.steps["host"].tolist()]
+        hosts = set(self.steps["host"][complete].tolist())
+        without = [host not in hosts for host in self.steps["host"].tolist()]
         return np.asarray(complete | np.array(without, bool))
 
     @once
@@ -144,7 +144,7 @@ def _host_rows(timeline: Timeline) -> dict[str, Column]:
         "duration_ps": steps.duration,
     }
     times = _kind_times(timeline)
-    return {**rows, **_by_category(times), TRANSFERS_COLUMN: times[:, _CODE["host_to_device"]]}
+    return {**rows, **_category_sums(times), TRANSFERS_COLUMN: times[:, _CODE["host_to_device"]]}
 
 
 def category_times(timeline: Timeline, planes: Planes = None, windows: Windows | None = None) -> dict[str, Picoseconds]:
@@ -155,12 +155,14 @@ def category_times(timeline: Timeline, planes: Planes = None, windows: Windows |
     windows: windows to use instead of steps: start and end of each, ps, and the window of every
         event, -1 for none
     """
-    return _by_category(_swept(timeline, planes, windows) if planes else _kind_times(timeline, windows))
+    return _category_sums(_window_times(timeline, planes, windows) if planes else _kind_times(timeline, windows))
 
 
-def _by_category(times: Picoseconds) -> dict[str, Picoseconds]:
-    codes = {c: [code for code, (_, shown) in enumerate(_KINDS) if shown is c] for c in Category}
-    return {c.column: times[:, codes[c]].sum(axis=1) for c in Category}
+def _category_sums(times: Picoseconds) -> dict[str, Picoseconds]:
+    codes = {
+        category: [code for code, (_, kind_category) in enumerate(_KINDS) if kind_category is category] for category in Category
+    }
+    return {category.column: times[:, codes[category]].sum(axis=1) for category in Category}
 
 
 def _kind_times(timeline: Timeline, windows: Windows | None = None) -> Picoseconds:
@@ -173,7 +175,7 @@ def _kind_times(timeline: Timeline, windows: Windows | None = None) -> Picosecon
     devices = averaged_devices(timeline)
     if len(devices) > 1:
         return _mean(timeline, devices, windows)
-    return _swept(timeline, (*timeline.host_planes, *devices) if devices else None, windows)
+    return _window_times(timeline, (*timeline.host_planes, *devices) if devices else None, windows)
 
 
 @memoize
@@ -183,11 +185,11 @@ def averaged_devices(timeline: Timeline) -> tuple[Plane, ...]:
     return active_devices(timeline, event_kinds(timeline)) if several else ()
 
 
-def _swept(timeline: Timeline, planes: Planes, windows: Windows | None) -> Picoseconds:
+def _window_times(timeline: Timeline, planes: Planes, windows: Windows | None) -> Picoseconds:
     start, end, _ = windows or _steps(timeline)
     if len(start) == 0:
         return np.zeros((0, len(_KINDS)), np.int64)
-    return np.asarray(compute_time_by_priority(*_counted(timeline, planes, windows), start, end, len(_KINDS)))
+    return np.asarray(compute_time_by_priority(*_counted_work(timeline, planes, windows), start, end, len(_KINDS)))
 
 
 def _mean(timeline: Timeline, devices: tuple[Plane, ...], windows: Windows | None) -> Picoseconds:
@@ -199,28 +201,30 @@ def _mean(timeline: Timeline, devices: tuple[Plane, ...], windows: Windows | Non
     """
     start, end, _ = windows or _steps(timeline)
     base = np.cumsum(end - start + 1) - (end - start + 1)
-    host = _at_least(timeline, timeline.host_planes, windows, base)
+    host = _busy_by_kind(timeline, timeline.host_planes, windows, base)
     total = np.zeros((len(start), len(_KINDS) + 1), np.int64)
     total[:, 0] = (end - start) * len(devices)
     for device in devices:
-        for code, mine in _at_least(timeline, (device,), windows, base).items():
-            window = np.searchsorted(base, mine.start, side="right") - 1
-            both = host[code].busy_until(mine.end) - host[code].busy_until(mine.start)
-            total[:, code] += np.bincount(window, mine.end - mine.start - both, len(start)).astype(np.int64)
-    for code, theirs in host.items():
-        total[:, code] += len(devices) * (theirs.busy_until(base + end - start) - theirs.busy_until(base))
+        for code, device_busy in _busy_by_kind(timeline, (device,), windows, base).items():
+            window = np.searchsorted(base, device_busy.start, side="right") - 1
+            both = host[code].busy_until(device_busy.end) - host[code].busy_until(device_busy.start)
+            total[:, code] += np.bincount(window, device_busy.end - device_busy.start - both, len(start)).astype(np.int64)
+    for code, host_busy in host.items():
+        total[:, code] += len(devices) * (host_busy.busy_until(base + end - start) - host_busy.busy_until(base))
     total //= max(len(devices), 1)
     return np.asarray(total[:, :-1] - total[:, 1:])
 
 
-def _at_least(timeline: Timeline, planes: tuple[Plane, ...], windows: Windows | None, base: Picoseconds) -> dict[int, BusyTime]:
+def _busy_by_kind(
+    timeline: Timeline, planes: tuple[Plane, ...], windows: Windows | None, base: Picoseconds
+) -> dict[int, BusyTime]:
     """Return, by kind above 0, the time in which the events of planes are of that kind or a higher
     one.
 
     base: start of each window on the common axis, ps
     """
     start, end, _ = windows or _steps(timeline)
-    window, kind, began, ended = _counted(timeline, planes, windows)
+    window, kind, began, ended = _counted_work(timeline, planes, windows)
     low, high = np.maximum(began, start[window]), np.minimum(ended, end[window])
     low, high = low - start[window] + base[window], high - start[window] + base[window]
     return {
@@ -232,7 +236,7 @@ def _steps(timeline: Timeline) -> Windows:
     return timeline.steps.start, timeline.steps.end, timeline.step_index
 
 
-def _counted(timeline: Timeline, planes: Planes, windows: Windows | None) -> WorkSpans:
+def _counted_work(timeline: Timeline, planes: Planes, windows: Windows | None) -> WorkSpans:
     """Return (window, kind, start, end) of the work on these planes that counts for the windows."""
     start, end, of_row = windows or _steps(timeline)
     kind, rows = event_kinds(timeline), work_rows(timeline, planes, windows)
@@ -242,8 +246,8 @@ def _counted(timeline: Timeline, planes: Planes, windows: Windows | None) -> Wor
     spans = (
         step_event_times(timeline, rows, planes) if windows is None else (timeline.trace.start[rows], timeline.trace.end[rows])
     )
-    more = _unseen(timeline, planes, start, end, kind)
-    of, what, began, ended = (np.concatenate(c) for c in zip((of_row[rows], kind[rows], *spans), *more, strict=True))
+    more = _unlinked_work(timeline, planes, start, end, kind)
+    of, what, began, ended = (np.concatenate(column) for column in zip((of_row[rows], kind[rows], *spans), *more, strict=True))
     return of, what, began, ended
 
 
@@ -253,12 +257,12 @@ def work_rows(timeline: Timeline, planes: Planes, windows: Windows | None = None
     parts = (
         [slice(0, len(kind))] if planes is None else sorted(map(timeline.trace.rows_of, planes), key=lambda part: part.start)
     )
-    found = [np.zeros(0, np.int64)]
+    row_blocks = [np.zeros(0, np.int64)]
     for part in parts:
         for at in range(part.start, part.stop, BLOCK_EVENTS):
             rows = at + np.flatnonzero(kind[at : min(at + BLOCK_EVENTS, part.stop)] > 0)
-            found.append(rows[of_row[rows] >= 0])
-    return np.concatenate(found)
+            row_blocks.append(rows[of_row[rows] >= 0])
+    return np.concatenate(row_blocks)
 
 
 def step_event_times(timeline: Timeline, rows: Indices, planes: Planes) -> tuple[Picoseconds, Picoseconds]:
@@ -271,23 +275,23 @@ def step_event_times(timeline: Timeline, rows: Indices, planes: Planes) -> tuple
     for device in planes or ():
         if device.name.startswith(dialect.DEVICE_PREFIX):
             only = trace.rows_of(device)
-            mine = find_slice(rows, only)
-            late = device_lags(timeline, event_kinds(timeline), device)[timeline.step_index[rows[mine]]]
-            start[mine], end[mine] = start[mine] - late, end[mine] - late
+            of_device = find_slice(rows, only)
+            late = device_lags(timeline, event_kinds(timeline), device)[timeline.step_index[rows[of_device]]]
+            start[of_device], end[of_device] = start[of_device] - late, end[of_device] - late
     return start, end
 
 
-def _unseen(timeline: Timeline, planes: Planes, start: Picoseconds, end: Picoseconds, kind: Codes) -> list[WorkSpans]:
+def _unlinked_work(timeline: Timeline, planes: Planes, start: Picoseconds, end: Picoseconds, kind: Codes) -> list[WorkSpans]:
     """Return (window, kind, start, end) of a JAX program's work in the windows that belongs to no
     event of theirs.
     """
-    found: list[WorkSpans] = []
+    spans: list[WorkSpans] = []
     _, code, begin, stop = time_matched_work(timeline, kind, planes)
-    for each in distinct(code).tolist():
-        mine = code == each
-        window, low, high = intersect_spans(start, end, merge_spans(begin[mine], stop[mine]))
-        found.append((window, np.full(len(window), each), low, high))
-    return found
+    for kind_code in distinct(code).tolist():
+        mask = code == kind_code
+        window, low, high = intersect_spans(start, end, merge_spans(begin[mask], stop[mask]))
+        spans.append((window, np.full(len(window), kind_code), low, high))
+    return spans
 
 
 def time_matched_work(timeline: Timeline, event_kind: Codes, planes: Planes = None) -> WorkSpans:
@@ -311,8 +315,8 @@ def time_matched_work(timeline: Timeline, event_kind: Codes, planes: Planes = No
         rows = np.arange(*trace.rows_of(device).indices(len(event_kind)))
         rows = rows[event_kind[rows] > 0]
         parts.append((rows, event_kind[rows].astype(np.int64), trace.start[rows], trace.end[rows]))
-    found = tuple(np.concatenate(column) for column in zip(*parts, strict=True))
-    return found[0], found[1], found[2], found[3]
+    columns = tuple(np.concatenate(column) for column in zip(*parts, strict=True))
+    return columns[0], columns[1], columns[2], columns[3]
 
 
 def time_matched_devices(timeline: Timeline, planes: Planes = None) -> list[Plane]:
@@ -320,11 +324,11 @@ def time_matched_devices(timeline: Timeline, planes: Planes = None) -> list[Plan
 
     These are the devices of a JAX program, and where the steps are one device's own, all others.
     """
-    own = step_device(timeline)
-    if own is None and not has_jax_calls(timeline.trace):
+    owner = step_device(timeline)
+    if owner is None and not has_jax_calls(timeline.trace):
         return []
-    asked = timeline.device_planes if planes is None else planes
-    return [plane for plane in asked if plane is not own and plane.name.startswith(dialect.DEVICE_PREFIX)]
+    candidates = timeline.device_planes if planes is None else planes
+    return [plane for plane in candidates if plane is not owner and plane.name.startswith(dialect.DEVICE_PREFIX)]
 
 
 def category_of(kind: int) -> Category:
@@ -334,7 +338,7 @@ def category_of(kind: int) -> Category:
 
 def kind_mask(*categories: Category) -> Mask:
     """Return whether each kind of `event_kinds` belongs to one of the categories, bool."""
-    return np.array([shown in categories for _, shown in _KINDS])
+    return np.array([category in categories for _, category in _KINDS])
 
 
 @memoize
@@ -380,8 +384,8 @@ def _host_kinds(timeline: Timeline) -> Codes:
         (EventFlag.EXECUTOR_ANY_CASE, "launch" if timeline.device_planes else "host_compute"),
         (EventFlag.INPUT_OP, "wait_input"),
     )
-    found = [timeline.event_names.mask(what) for what, _ in order]
-    return np.select(found, [_CODE[kind] for _, kind in order], _CODE["host_compute"]).astype(np.uint8)
+    masks = [timeline.event_names.mask(what) for what, _ in order]
+    return np.select(masks, [_CODE[kind] for _, kind in order], _CODE["host_compute"]).astype(np.uint8)
 
 
 def _mark_launches(timeline: Timeline, kind: Codes) -> None:
@@ -393,5 +397,5 @@ def _mark_launches(timeline: Timeline, kind: Codes) -> None:
     launches = trace.stat(dialect.CORRELATION_ID).rows
     for plane in timeline.host_planes:
         rows = trace.rows_of(plane)
-        mine = launches[(launches >= rows.start) & (launches < rows.stop)]
-        kind[mine] = np.where(kind[mine] == _CODE["host_compute"], _CODE["launch"], kind[mine])
+        in_plane = launches[(launches >= rows.start) & (launches < rows.stop)]
+        kind[in_plane] = np.where(kind[in_plane] == _CODE["host_compute"], _CODE["launch"], kind[in_plane])

@@ -38,16 +38,16 @@ def step_function_rows(timeline: Timeline) -> Indices:
     rows = rows[isin(timeline.step_index[rows], steps.steady_rows)]
     time: dict[int, int] = {}
     for name in distinct(trace.name[rows]).tolist():
-        mine = rows[trace.name[rows] == name]
-        if len(distinct(timeline.step_index[mine])) >= _MOST_STEPS * len(steps.steady_rows):
-            time[name] = int(trace.duration[mine].sum())
+        calls = rows[trace.name[rows] == name]
+        if len(distinct(timeline.step_index[calls])) >= _MOST_STEPS * len(steps.steady_rows):
+            time[name] = int(trace.duration[calls].sum())
     glue = timeline.event_names.mask(EventFlag.JAX_PRIMITIVE)
-    own = {name: took for name, took in time.items() if not glue[name]}
-    time = _training(timeline, rows, own or time)
+    functions = {name: took for name, took in time.items() if not glue[name]}
+    time = _training(timeline, rows, functions or time)
     longest = max(time.values(), default=0)
     chosen = [name for name, took in time.items() if took >= longest / 2]
-    found: Indices = rows[isin(trace.name[rows], chosen)]
-    return found
+    result: Indices = rows[isin(trace.name[rows], chosen)]
+    return result
 
 
 def _training(timeline: Timeline, rows: Indices, time: dict[int, int]) -> dict[int, int]:

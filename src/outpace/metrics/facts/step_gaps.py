@@ -52,10 +52,10 @@ class StepGaps:
 @memoize
 def step_gaps(run: Run) -> dict[str, StepGaps]:
     """Return the time between steps by host; hosts with fewer than two steps are left out."""
-    return {t.host: _between(run, t) for t in run.hosts if len(t.steps) > 1}
+    return {t.host: _host_gaps(run, t) for t in run.hosts if len(t.steps) > 1}
 
 
-def _between(run: Run, timeline: Timeline) -> StepGaps:
+def _host_gaps(run: Run, timeline: Timeline) -> StepGaps:
     steps = timeline.steps
     order = np.argsort(steps.start)
     start, end = steps.end[order][:-1], steps.start[order][1:]
@@ -64,17 +64,17 @@ def _between(run: Run, timeline: Timeline) -> StepGaps:
     span = float(steps.end.max() - steps.start.min())
     usual = median(steps.duration)
     often = bool(np.mean(end - start >= _LONG * usual) * np.mean(real) >= _OFTEN) if len(start) else False
-    times = category_times(timeline, windows=(start, end, _gap_of(timeline, start, end)))
-    shares = {c: float(times[c.column].sum()) / span if span > 0 else 0.0 for c in Category}
+    times = category_times(timeline, windows=(start, end, _gap_index(timeline, start, end)))
+    shares = {category: float(times[category.column].sum()) / span if span > 0 else 0.0 for category in Category}
     lines = lines_in_windows(run, timeline, start, end)
     line, function = (format_source_line(*lines[0][:2]), lines[0][2]) if lines else ("", "")
     at_line = lines[0][3] / span if lines and span > 0 else 0.0
-    called = _called(timeline, start, end)
+    called = _top_function(timeline, start, end)
     share = float((end - start).sum()) / span if span > 0 else 0.0
     return StepGaps(share, shares, often, line, function, at_line, (*called[:2], called[2] / span if span > 0 else 0.0))
 
 
-def _called(timeline: Timeline, start: Picoseconds, end: Picoseconds) -> tuple[str, int, float]:
+def _top_function(timeline: Timeline, start: Picoseconds, end: Picoseconds) -> tuple[str, int, float]:
     """Return (name, number of calls, time in ps) of the function with the most time in windows."""
     trace, rows = timeline.trace, function_call_rows(timeline)
     begun = trace.start[rows]
@@ -87,21 +87,21 @@ def _called(timeline: Timeline, start: Picoseconds, end: Picoseconds) -> tuple[s
     return trace.names[top], int((trace.name[rows] == top).sum()), float(time[top])
 
 
-def _gap_of(timeline: Timeline, start: Picoseconds, end: Picoseconds) -> EventColumn:
+def _gap_index(timeline: Timeline, start: Picoseconds, end: Picoseconds) -> EventColumn:
     """Return the index of the gap in which each event of the training thread begins; -1 for other
     events.
 
     Events of other threads have -1, too.
     """
     trace = timeline.trace
-    known = timeline.steps.line[timeline.steps.line >= 0]
-    thread = trace.lines.row_slice(int(np.bincount(known).argmax())) if len(known) and len(start) else slice(0, 0)
+    step_lines = timeline.steps.line[timeline.steps.line >= 0]
+    thread = trace.lines.row_slice(int(np.bincount(step_lines).argmax())) if len(step_lines) and len(start) else slice(0, 0)
 
     def gap(rows: Indices) -> Indices:
-        found, mine = np.full(len(rows), -1, np.int32), np.flatnonzero((rows >= thread.start) & (rows < thread.stop))
-        begun = trace.start[rows[mine]]
+        index, on_thread = np.full(len(rows), -1, np.int32), np.flatnonzero((rows >= thread.start) & (rows < thread.stop))
+        begun = trace.start[rows[on_thread]]
         at = np.searchsorted(start, begun, side="right") - 1
-        found[mine] = np.where((at >= 0) & (begun < end[np.maximum(at, 0)]), at, -1)
-        return found
+        index[on_thread] = np.where((at >= 0) & (begun < end[np.maximum(at, 0)]), at, -1)
+        return index
 
     return ComputedColumn(gap)

@@ -54,13 +54,13 @@ def _rows(timeline: Timeline) -> Iterator[Row]:
     graphs = trace.stat(dialect.TRACING_COUNT).take_ints(stat.rows, 0)
     names = trace.name[stat.rows]
     for name in distinct(names):
-        mine = names == name
-        calls = {"calls": mine, "traced": mine & traced, "eager": mine & eager, "xla": mine & xla}
-        times = {"total_ps": mine, "traced_ps": mine & traced, "expensive_ps": mine & (traced | eager)}
+        mask = names == name
+        calls = {"calls": mask, "traced": mask & traced, "eager": mask & eager, "xla": mask & xla}
+        times = {"total_ps": mask, "traced_ps": mask & traced, "expensive_ps": mask & (traced | eager)}
         yield FUNCTION_CALLS.row(
             {column: int(rows.sum()) for column, rows in calls.items()}
-            | {c: int(time[rows].sum()) for c, rows in times.items()},
+            | {column: int(time[rows].sum()) for column, rows in times.items()},
             host=timeline.host,
             function=trace.names[name],
-            graphs=int(graphs[mine].max()),
+            graphs=int(graphs[mask].max()),
         )

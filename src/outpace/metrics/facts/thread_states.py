@@ -42,15 +42,15 @@ def thread_states(timeline: Timeline, times_ps: Picoseconds) -> ThreadStates:
     times_ps: moments, ps
     """
     trace, kind = timeline.trace, event_kinds(timeline)
-    mine, others = _threads(timeline)
+    training_rows, helper_rows = _threads(timeline)
     wrapper, python, wait = (
-        timeline.event_names.mask(what)[trace.name[mine]]
+        timeline.event_names.mask(what)[trace.name[training_rows]]
         for what in (EventFlag.WRAPPER, EventFlag.PYTHON_FRAME, EventFlag.BLOCKING_WAIT)
     )
-    event = mine[((kind[mine] > 0) | wrapper) & ~python]
-    waits = mine[isin(kind[mine], _kinds_of(kind, Category.INPUT)) | wait]
-    compiling = mine[isin(kind[mine], _kinds_of(kind, Category.COMPILATION))]
-    busy = others[kind[others] > 0]
+    event = training_rows[((kind[training_rows] > 0) | wrapper) & ~python]
+    waits = training_rows[isin(kind[training_rows], _kinds_of(kind, Category.INPUT)) | wait]
+    compiling = training_rows[isin(kind[training_rows], _kinds_of(kind, Category.COMPILATION))]
+    busy = helper_rows[kind[helper_rows] > 0]
     traced, other, waiting = (isin_spans(trace.start[rows], trace.end[rows], times_ps) for rows in (event, busy, waits))
     _, start, end = build_spans(timeline)
     building = isin_spans(
@@ -95,16 +95,16 @@ def _threads(timeline: Timeline) -> tuple[Indices, Indices]:
     The former is empty where the training thread is unknown. The latter are the framework's own
     threads and devices; threads that read input, and Python's other threads, do other work.
     """
-    trace, known = timeline.trace, timeline.steps.line[timeline.steps.line >= 0]
-    training = int(np.bincount(known).argmax()) if len(known) else -1
-    mine, others = np.arange(0), [np.arange(0)]
+    trace, step_lines = timeline.trace, timeline.steps.line[timeline.steps.line >= 0]
+    training = int(np.bincount(step_lines).argmax()) if len(step_lines) else -1
+    training_rows, helpers = np.arange(0), [np.arange(0)]
     for plane in timeline.host_planes:
         for line in plane.lines:
             rows = trace.lines.row_numbers(line)
             if line == training:
-                mine = rows
+                training_rows = rows
             elif not trace.lines.names[line].startswith(_ELSEWHERE_NOT):
-                others.append(rows)
+                helpers.append(rows)
     for plane in timeline.device_planes:
-        others += [trace.lines.row_numbers(line) for line in timeline.device_lines(plane)]
-    return mine, np.concatenate(others)
+        helpers += [trace.lines.row_numbers(line) for line in timeline.device_lines(plane)]
+    return training_rows, np.concatenate(helpers)

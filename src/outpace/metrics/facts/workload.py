@@ -90,8 +90,8 @@ def find_workload(run: Run) -> Workload:
     hosts = [t for t in run.hosts if len(t.steps)] or list(run.hosts)
     if not hosts:
         return Workload(Framework.UNKNOWN)
-    known = [t for t in hosts if len(t.steps)]
-    predicts = bool(known) and all(_predicts(run, t) for t in known)
+    with_steps = [t for t in hosts if len(t.steps)]
+    predicts = bool(with_steps) and all(_predicts(run, t) for t in with_steps)
     return Workload(_framework(run, hosts[0]), predicts)
 
 
@@ -103,7 +103,7 @@ def _framework(run: Run, timeline: Timeline) -> Framework:
     jax = _time_of(timeline, EventFlag.JAX) or any("hlo" in name.lower() for name in timeline.trace.lines.names)
     tensorflow = _time_of(timeline, EventFlag.TENSORFLOW)
     if not jax and not tensorflow:
-        return _of_ops(timeline)
+        return _device_framework(timeline)
     # TensorFlow only feeds the program: tf.data may work longer than JAX dispatches.
     only_fed = bool(jax) and len(timeline.trace.stat(dialect.TF_FUNCTION_CALL)) == 0
     by_jax = jax > tensorflow or only_fed or "jit_" in timeline.steps.explanation or "Pjit" in timeline.steps.explanation
@@ -112,7 +112,7 @@ def _framework(run: Run, timeline: Timeline) -> Framework:
     return Framework.JAX if by_jax else Framework.TENSORFLOW
 
 
-def _of_ops(timeline: Timeline) -> Framework:
+def _device_framework(timeline: Timeline) -> Framework:
     """Return the framework from what devices ran, where the host recorded nothing."""
     for line, name in enumerate(timeline.trace.lines.names):
         rows = timeline.trace.lines.row_slice(line)

@@ -81,7 +81,7 @@ class OpRuns:
 
     def lost_ps(self) -> Values:
         """Return the step time that each run takes beyond its op's best time, float64 ps."""
-        return self._of_step(np.maximum(self.duration_ps - self.best_ps, 0.0))
+        return self._step_part(np.maximum(self.duration_ps - self.best_ps, 0.0))
 
     def taken_ps(self, removed_share: float = 1.0, *, at_least: bool = False) -> Values:
         """Return the step time that each run would save without a share of the input's work,
@@ -92,11 +92,11 @@ class OpRuns:
         """
         excess = np.maximum(self.duration_ps - self.best_ps, 0.0)
         took = removed_share * self.thread_core_share
-        return self._of_step(
+        return self._step_part(
             np.minimum(excess if at_least else excess + took * self.best_input_work_ps, took * self.input_work_ps)
         )
 
-    def _of_step(self, lost: Values) -> Values:
+    def _step_part(self, lost: Values) -> Values:
         """Return the part of `lost` (ps per run) that shortens the step.
 
         Time in which the op ran alone counts in full; of a moment that ops share, each has its
@@ -132,12 +132,12 @@ class BestCaseRuns:
         ops = self.ops
         for begin in range(0, len(self.index), BLOCK_EVENTS):
             at = self.index[begin : begin + BLOCK_EVENTS]
-            name, beside = ops.op_index[at], self.input_work_ps[begin : begin + BLOCK_EVENTS]
+            name, input_work_ps = ops.op_index[at], self.input_work_ps[begin : begin + BLOCK_EVENTS]
             yield OpRuns(
                 name,
                 ops.duration[at],
                 self.best_ps[name],
-                beside,
+                input_work_ps,
                 self.best_input_work_ps[name],
                 ops.attributed_ps[at],
                 ops.exclusive_ps[at],
@@ -149,18 +149,18 @@ class BestCaseRuns:
         """(time of all runs, their time at the ops' own best without the input's work), wall clock,
         ps.
         """
-        spent = taken = 0.0
+        spent = taken_ps = 0.0
         for part in self.iter_blocks():
-            spent, taken = spent + float(part.attributed_ps.sum()), taken + float(part.taken_ps(at_least=True).sum())
-        return spent, spent - taken
+            spent, taken_ps = spent + float(part.attributed_ps.sum()), taken_ps + float(part.taken_ps(at_least=True).sum())
+        return spent, spent - taken_ps
 
     def lost_share(self, removed_share: float = 1.0, *, at_least: bool = False) -> float:
         """Return the share of a step that all runs together would save: the sum of
         `OpRuns.taken_ps`.
         """
         if (removed_share, at_least) not in self._shares:  # cached, since several tools ask for the same share
-            taken = sum(float(part.taken_ps(removed_share, at_least=at_least).sum()) for part in self.iter_blocks())
-            self._shares[removed_share, at_least] = taken / self.ops.step_count / self.ops.step_ps
+            taken_ps = sum(float(part.taken_ps(removed_share, at_least=at_least).sum()) for part in self.iter_blocks())
+            self._shares[removed_share, at_least] = taken_ps / self.ops.step_count / self.ops.step_ps
         return self._shares[removed_share, at_least]
 
 
@@ -170,32 +170,32 @@ def best_case_runs(run: Run) -> dict[str, BestCaseRuns]:
 
     Hosts with devices, and hosts without an op of enough runs, are left out.
     """
-    found = {}
+    by_host = {}
     for ops in model_ops(run):
         timeline = run.by_host[ops.host]
         if ops.side == HOST and not timeline.device_planes and ops.step_ps:
-            known = core_shares(run).get(ops.host)
-            found[ops.host] = _of_host(ops, timeline, known.thread_core_share if known else 1.0)
-    return {host: mine for host, mine in found.items() if len(mine.index)}
+            shares = core_shares(run).get(ops.host)
+            by_host[ops.host] = _host_runs(ops, timeline, shares.thread_core_share if shares else 1.0)
+    return {host: runs for host, runs in by_host.items() if len(runs.index)}
 
 
-def _of_host(ops: ModelOps, timeline: Timeline, fair: float) -> BestCaseRuns:
+def _host_runs(ops: ModelOps, timeline: Timeline, fair: float) -> BestCaseRuns:
     waits = np.array([is_waiting_op(kind) for _, kind, _ in ops.ops], bool)
-    known = (np.bincount(ops.op_index, minlength=len(ops.ops)) >= _RUNS) & ~waits
-    at = np.flatnonzero(known[ops.op_index]).astype(np.int32)
+    has_best = (np.bincount(ops.op_index, minlength=len(ops.ops)) >= _RUNS) & ~waits
+    at = np.flatnonzero(has_best[ops.op_index]).astype(np.int32)
     start, duration = ops.start[at], ops.duration[at]
     end = start + duration
-    beside = np.zeros(len(at))
+    input_work_ps = np.zeros(len(at))
     for thread, when in thread_busy_times(timeline):
         if thread.startswith(INPUT_THREADS) and not thread.startswith(GET_NEXT_THREADS):
             # Sorted by time, so that successive look-ups read neighbouring memory.
-            beside += when.busy_until(end) - when.busy_until(start)
+            input_work_ps += when.busy_until(end) - when.busy_until(start)
     del start, end
     best, company = np.full(len(ops.ops), np.nan), np.full(len(ops.ops), np.nan)
     for op, runs in _each_op(ops.op_index[at]):
         fastest = runs[np.argsort(duration[runs], kind="stable")[: max(math.ceil(BEST_FRACTION * len(runs)), 2)]]
-        best[op], company[op] = duration[fastest[-1]], beside[fastest].mean()
-    return BestCaseRuns(ops, at, beside, best, company, fair)
+        best[op], company[op] = duration[fastest[-1]], input_work_ps[fastest].mean()
+    return BestCaseRuns(ops, at, input_work_ps, best, company, fair)
 
 
 def _each_op(name: Codes) -> Iterator[tuple[int, Indices]]:
@@ -211,32 +211,32 @@ def _each_op(name: Codes) -> Iterator[tuple[int, Indices]]:
 @memoize
 def best_case_ops(run: Run) -> Table:
     """Return a table with one row per host and op, largest loss first (columns: `OWN_BEST`)."""
-    return OWN_BEST.build(row for mine in best_case_runs(run).values() for row in _rows(mine)).sort_by("lost_ps")
+    return OWN_BEST.build(row for host_runs in best_case_runs(run).values() for row in _rows(host_runs)).sort_by("lost_ps")
 
 
-def _rows(mine: BestCaseRuns) -> list[Row]:
-    ops, count = mine.ops, len(mine.ops.ops)
+def _rows(host_runs: BestCaseRuns) -> list[Row]:
+    ops, count = host_runs.ops, len(host_runs.ops.ops)
     sums = np.zeros((5, count))
-    for part in mine.iter_blocks():
+    for part in host_runs.iter_blocks():
         values = (part.attributed_ps, part.lost_ps(), part.taken_ps(at_least=True), part.input_work_ps, part.duration_ps)
-        sums += [np.bincount(part.op_index, each, count) for each in values]
+        sums += [np.bincount(part.op_index, column, count) for column in values]
     rows: list[Row] = []
-    for op, runs in _each_op(ops.op_index[mine.index]):
-        (name, kind, _), best, flops = ops.ops[op], float(mine.best_ps[op]), float(ops.flops[op])
-        wall, lost, taken = (round(time / ops.step_count) for time in sums[:3, op].tolist())
+    for op, runs in _each_op(ops.op_index[host_runs.index]):
+        (name, kind, _), best, flops = ops.ops[op], float(host_runs.best_ps[op]), float(ops.flops[op])
+        wall, lost, taken_ps = (round(time / ops.step_count) for time in sums[:3, op].tolist())
         row = OWN_BEST.row(
             host=ops.host,
             name=name,
             type=kind,
             runs=len(runs),
-            median_ps=round(median(ops.duration[mine.index[runs]])),
+            median_ps=round(median(ops.duration[host_runs.index[runs]])),
             best_ps=round(best),
             flops=flops if flops > 0 else float("nan"),
             wall_ps=wall,
             lost_ps=lost,
             beside=float(sums[3, op]) / max(float(sums[4, op]), 1.0),
-            at_best=float(mine.best_input_work_ps[op]) / max(best, 1.0),
-            taken_ps=taken,
+            at_best=float(host_runs.best_input_work_ps[op]) / max(best, 1.0),
+            taken_ps=taken_ps,
         )
         rows.append(row)
     return rows
@@ -249,13 +249,13 @@ def format_contention(run: Run, host: str) -> str:
     Return "" where less than `MIN_CONTENTION` of the step is lost to the pipeline, or nothing is
     known.
     """
-    mine = best_case_runs(run).get(host)
-    if mine is None:
+    host_runs = best_case_runs(run).get(host)
+    if host_runs is None:
         return ""
-    spent, best = mine.spent_and_best_ps
-    if (spent - best) / mine.ops.step_count / mine.ops.step_ps < MIN_CONTENTION:
+    spent, best = host_runs.spent_and_best_ps
+    if (spent - best) / host_runs.ops.step_count / host_runs.ops.step_ps < MIN_CONTENTION:
         return ""
-    steps = step_breakdown(run).steps_per_execution[host] / mine.ops.step_count
+    steps = step_breakdown(run).steps_per_execution[host] / host_runs.ops.step_count
     return f"the model's ops take {humanize(spent * steps, Unit.PS)} per step, {humanize(best * steps, Unit.PS)} at their best"
 
 
@@ -282,18 +282,18 @@ def contention_saving(run: Run, timeline: Timeline, removed_ps: float, wait_ps: 
     step = float(whole.mean()) if len(whole) else 0.0
     if run.has_device or not cores or not step:
         return 0.0, 0.0
-    mine = [pipeline for pipeline in pipelines(run) if pipeline.host == timeline.host]
-    busy = sum(stage.work_ps / max(pipeline.steps_ps, 1) for pipeline in mine for stage in pipeline.stages)
+    host_pipelines = [pipeline for pipeline in pipelines(run) if pipeline.host == timeline.host]
+    busy = sum(stage.work_ps / max(pipeline.steps_ps, 1) for pipeline in host_pipelines for stage in pipeline.stages)
     away = min(removed_ps / step, busy)
     least, most = 0.0, 1 - _slowest(busy - away, cores) / _slowest(busy, cores)
     runs = best_case_runs(run).get(timeline.host)
-    own = step / max(step - wait_ps, 1.0)
-    known = core_shares(run).get(timeline.host)
-    if known is not None and busy:
-        most = max(0.0, min(most, (known.idle_share + known.input_share * away / busy - wait_ps / step) * own))
+    factor = step / max(step - wait_ps, 1.0)
+    shares = core_shares(run).get(timeline.host)
+    if shares is not None and busy:
+        most = max(0.0, min(most, (shares.idle_share + shares.input_share * away / busy - wait_ps / step) * factor))
     if runs is not None and busy:
-        most = min(most, runs.lost_share(away / busy) * own)
-        least = min(most, runs.lost_share(away / busy, at_least=True) * own) if is_undisturbed(run, timeline) else 0.0
+        most = min(most, runs.lost_share(away / busy) * factor)
+        least = min(most, runs.lost_share(away / busy, at_least=True) * factor) if is_undisturbed(run, timeline) else 0.0
     return least, most
 
 

@@ -118,12 +118,12 @@ def half_precision_fraction(run: Run) -> float:
     Return 1 where no op is known to compute in 32 bits.
     """
     total = sum(
-        r.share
-        for those in instruction_stats(run).values()
-        for r in those
-        if r.side == DEVICE_SIDE and r.op.precision_bits == SINGLE
+        instruction.share
+        for instructions in instruction_stats(run).values()
+        for instruction in instructions
+        if instruction.side == DEVICE_SIDE and instruction.op.precision_bits == SINGLE
     )
-    saved = sum(half_precision_bound(those, run.by_host[host]) for host, those in instruction_stats(run).items())
+    saved = sum(half_precision_bound(instructions, run.by_host[host]) for host, instructions in instruction_stats(run).items())
     return 2 * saved / total if total else 1.0
 
 
@@ -137,8 +137,12 @@ def half_precision_bound(instructions: Iterable[InstructionStats], timeline: Tim
     """
     peak = max(map(peak_flops, timeline.device_planes), default=0.0)
     least = 0.0 if any("TPU" in plane.name for plane in timeline.device_planes) else _LEAST
-    able = (r for r in instructions if r.side == DEVICE_SIDE and r.op.precision_bits == SINGLE and not r.op.undonated_argument)
-    return sum(r.share * _narrower(r, peak, least) for r in able)
+    able = (
+        instruction
+        for instruction in instructions
+        if instruction.side == DEVICE_SIDE and instruction.op.precision_bits == SINGLE and not instruction.op.undonated_argument
+    )
+    return sum(instruction.share * _narrower(instruction, peak, least) for instruction in able)
 
 
 def _narrower(ran: InstructionStats, peak: float, least: float) -> float:
@@ -157,8 +161,12 @@ def fusion_bound(run: Run, host: str) -> float:
     Ops other than products and library calls, and kernels that take no longer than their launch,
     could become parts of other kernels.
     """
-    ran = (r for r in instruction_stats(run).get(host, ()) if r.side == DEVICE_SIDE)
-    gone = sum(r.share for r in ran if _fuses(r.op) or r.time_ps * r.device_steps < _TINY * r.count)
+    ran = (instruction for instruction in instruction_stats(run).get(host, ()) if instruction.side == DEVICE_SIDE)
+    gone = sum(
+        instruction.share
+        for instruction in ran
+        if _fuses(instruction.op) or instruction.time_ps * instruction.device_steps < _TINY * instruction.count
+    )
     shares = budgets(run)[host].category_shares
     return min(gone, shares[Category.DEVICE_COMPUTE_16.value] + shares[Category.DEVICE_COMPUTE_32.value])
 

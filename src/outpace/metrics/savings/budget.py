@@ -29,9 +29,9 @@ _PS_PER_NS = 1000
 _MOST_PER_EVENT = 10_000_000  # ps: largest cost of recording an event, which takes 0.3 to 1 us on a host
 _ALIKE = 0.1  # largest relative difference between the mean over all rounds and that of the steady steps
 _SAMPLING = 0.05  # share of a step: largest cost of profiling that does not grow with the number of events
-_RECORDED = "recorded step"
+_RECORDED_STEP = "recorded step"
 _MEAN, _MEDIAN = "mean", "median"
-_PLAIN = "step without the profiler"
+_PLAIN_STEP = "step without the profiler"
 
 
 @dataclass(frozen=True)
@@ -73,27 +73,29 @@ def budgets(run: Run) -> dict[str, Budget]:
     The entry `ALL_HOSTS` is the budget of all hosts that execute the main program.
     """
     breakdown = step_breakdown(run)
-    found = {t.host: _budget(breakdown.select_hosts(t.host), [t], run) for t in run.hosts if len(t.steps)}
-    if found:
+    by_host = {t.host: _budget(breakdown.select_hosts(t.host), [t], run) for t in run.hosts if len(t.steps)}
+    if by_host:
         hosts = main_program_hosts(run)
-        found[ALL_HOSTS] = _budget(breakdown.select_hosts(*hosts), [t for t in run.hosts if t.host in hosts], run)
+        by_host[ALL_HOSTS] = _budget(breakdown.select_hosts(*hosts), [t for t in run.hosts if t.host in hosts], run)
     whole = not partial_step_reason(run)
-    return {host: replace(budget, is_whole_step=whole) for host, budget in found.items()}
+    return {host: replace(budget, is_whole_step=whole) for host, budget in by_host.items()}
 
 
 def category_share(run: Run, category: Category) -> float:
     """Return a category's share of the steady step, over all hosts of the main program; 0 without
     steps.
     """
-    known = budgets(run).get(ALL_HOSTS)
-    return known.category_shares[category.value] if known else 0.0
+    budget = budgets(run).get(ALL_HOSTS)
+    return budget.category_shares[category.value] if budget else 0.0
 
 
 def _budget(breakdown: StepBreakdown, timelines: list[Timeline], run: Run) -> Budget:
     whole = breakdown.steady_steps
     total = float(whole["duration_ps"].sum())
     shares = {c.value: float(breakdown.category_ps(c, whole).sum()) / total if total else 0.0 for c in Category}
-    shares[OUTSIDE_STEPS] = float(np.mean([compute_gap_share(t) + excess_share(t) + _rebuilt(breakdown, t) for t in timelines]))
+    shares[OUTSIDE_STEPS] = float(
+        np.mean([compute_gap_share(t) + excess_share(t) + _rebuild_share(breakdown, t) for t in timelines])
+    )
     between = float(np.mean([compute_gap_share(t) for t in timelines]))
     recorded = total / max(len(whole), 1)
     times = {t.host: float(whole.filter_by("host", t.host)["duration_ps"].sum()) for t in timelines}
@@ -101,8 +103,10 @@ def _budget(breakdown: StepBreakdown, timelines: list[Timeline], run: Run) -> Bu
     costs = [cost.slowdown for t in timelines if (cost := profiling_cost(run, t)) is not None and _holds(cost, t)]
     slower = median(costs) if len(costs) == len(timelines) else 0.0
     if slower >= _NOTICEABLE:
-        return Budget(recorded / (1 + slower), _PLAIN, len(whole), shares, weights, slower / (1 + slower), gap_share=between)
-    return Budget(recorded, _RECORDED, len(whole), shares, weights, gap_share=between)
+        return Budget(
+            recorded / (1 + slower), _PLAIN_STEP, len(whole), shares, weights, slower / (1 + slower), gap_share=between
+        )
+    return Budget(recorded, _RECORDED_STEP, len(whole), shares, weights, gap_share=between)
 
 
 def _holds(cost: ProfilingCost, timeline: Timeline) -> bool:
@@ -144,7 +148,7 @@ def excess_share(timeline: Timeline, aside: Exclusion = Exclusion.SLOW) -> float
     return longer / span if span > 0 else 0.0
 
 
-def _rebuilt(breakdown: StepBreakdown, timeline: Timeline) -> float:
+def _rebuild_share(breakdown: StepBreakdown, timeline: Timeline) -> float:
     """Return the time that single excluded steps spent on compiling.
 
     What was built after the first steps may be built again. The unit is a share of the time from
@@ -232,7 +236,7 @@ def build_saving(share: float, *takes_from: Category | str, assumes: str, whole_
     """
     if share <= 0:
         return None
-    keys = tuple(each.value if isinstance(each, Category) else each for each in takes_from)
+    keys = tuple(key.value if isinstance(key, Category) else key for key in takes_from)
     return Saving(0.0, min(share, 1.0), keys, assumes, whole_line=whole_line)
 
 

@@ -57,20 +57,20 @@ def _rows(timeline: Timeline) -> list[Row]:
     op_of = dict(zip(names.rows.tolist(), names.texts(), strict=True))
     steady = set(timeline.steps.steady_rows.tolist())
     rows: dict[str, Row] = {}
-    seen: dict[str, set[int]] = {}
+    op_steps: dict[str, set[int]] = {}
     times, steps = trace.duration[row].tolist(), timeline.step_index[row].tolist()
     for event, is_function, time, step in zip(row.tolist(), function.tolist(), times, steps, strict=True):
         op = FUNCTION_ROW if is_function else op_of.get(event, "")
         if op.startswith(_INPUT_OPS):
             continue
-        known = rows.setdefault(op, dict.fromkeys(_SUMS, 0))
-        known["count"] += 1
-        known["total_ps"] += time
+        sums = rows.setdefault(op, dict.fromkeys(_SUMS, 0))
+        sums["count"] += 1
+        sums["total_ps"] += time
         if step in steady:
-            known["step_ps"] += time
-            known["step_count"] += 1
-            seen.setdefault(op, set()).add(step)
-    return [EAGER_OPS.row(row, host=timeline.host, op=op, steps=len(seen.get(op, ()))) for op, row in rows.items()]
+            sums["step_ps"] += time
+            sums["step_count"] += 1
+            op_steps.setdefault(op, set()).add(step)
+    return [EAGER_OPS.row(row, host=timeline.host, op=op, steps=len(op_steps.get(op, ()))) for op, row in rows.items()]
 
 
 @dataclass(frozen=True)
@@ -104,16 +104,16 @@ def compute_eager_share(table: Table, run: Run) -> EagerShare:
     ops = functions = time = dispatch = alone = calls = 0.0
     for timeline in run.hosts:
         whole = timeline.steps.steady_rows
-        mine = table.take(table["host"] == timeline.host)
-        usual = (mine["steps"] >= _USUAL * len(whole)) & (mine["steps"] > 0)
-        is_function = mine["op"] == FUNCTION_ROW
-        ops += float(mine["step_ps"][usual & ~is_function].sum())
+        rows = table.take(table["host"] == timeline.host)
+        usual = (rows["steps"] >= _USUAL * len(whole)) & (rows["steps"] > 0)
+        is_function = rows["op"] == FUNCTION_ROW
+        ops += float(rows["step_ps"][usual & ~is_function].sum())
         one_by_one = usual & ~is_function
         dispatch, alone = (
-            known + float(np.minimum(mine["step_ps"], mine["step_count"] * most)[one_by_one].sum())
-            for known, most in ((dispatch, MAX_DISPATCH_PS), (alone, _ALONE_PS))
+            total + float(np.minimum(rows["step_ps"], rows["step_count"] * most)[one_by_one].sum())
+            for total, most in ((dispatch, MAX_DISPATCH_PS), (alone, _ALONE_PS))
         )
-        functions += float(mine["step_ps"][is_function].sum())
+        functions += float(rows["step_ps"][is_function].sum())
         time += float(timeline.steps.duration[whole].sum())
         calls += _ONE_CALL_PS * len(whole)
     if not ops or not time:

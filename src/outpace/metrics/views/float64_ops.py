@@ -36,11 +36,11 @@ DOUBLE_OPS = TableType("double_ops", "Ops in float64").columns("""
 @memoize
 def float64_ops(run: Run) -> Table:
     """Return a table with one row per host, part and op, the largest share first."""
-    rows = [*_compiled(run), *_framework(run)]
+    rows = [*_compiled_rows(run), *_framework(run)]
     return DOUBLE_OPS.build(rows).sort_by("share")
 
 
-def _compiled(run: Run) -> Iterator[Row]:
+def _compiled_rows(run: Run) -> Iterator[Row]:
     for row in hlo_source_lines(run).records():
         if row["bits"] == DOUBLE:
             name, product = short_op_name(row["op"], row["product"]), bool(row["product"])
@@ -50,7 +50,7 @@ def _compiled(run: Run) -> Iterator[Row]:
 def _framework(run: Run) -> Iterator[Row]:
     on_device = {ops.host for ops, _ in located_ops(run) if ops.side == DEVICE}
     for ops, ran in located_ops(run):
-        names = _of_double(run.by_host[ops.host]) if (ops.side == DEVICE) == (ops.host in on_device) else set()
+        names = _double_ops(run.by_host[ops.host]) if (ops.side == DEVICE) == (ops.host in on_device) else set()
         for place, name, op_type, _, wall, overhead, _ in ran:
             if name in names and not op_type.islower() and ops.step_ps:
                 yield DOUBLE_OPS.row(
@@ -63,7 +63,7 @@ def _framework(run: Run) -> Iterator[Row]:
                 )
 
 
-def _of_double(timeline: Timeline) -> set[str]:
+def _double_ops(timeline: Timeline) -> set[str]:
     """Return the names of the ops for whose results float64 arrays were allocated."""
     trace = timeline.trace
     kind, op = trace.stat(dialect.DATA_TYPE), trace.stat(dialect.TF_OP)

@@ -114,23 +114,23 @@ def mean_host_time(run: Run, *hosts: str) -> HostTime:
     """Return the parts of the mean step of these hosts, each weighted by its time in steps."""
     breakdown = step_breakdown(run)
     length = {host: float(breakdown.select_hosts(host).steady_steps["duration_ps"].sum()) for host in hosts}
-    found: dict[str, dict[str, float]] = {"share": {}, "usual": {}}
+    sums: dict[str, dict[str, float]] = {"share": {}, "usual": {}}
     for row in host_time(run).filter_by("host", *hosts).records():
         weight = length[row["host"]] / max(sum(length.values()), 1.0)
-        for column, parts in found.items():
+        for column, parts in sums.items():
             parts[row["part"]] = parts.get(row["part"], 0.0) + weight * row[column]
-    return HostTime(found["share"], found["usual"])
+    return HostTime(sums["share"], sums["usual"])
 
 
 def time_without_ops(run: Run, host: str) -> dict[str, Values]:
     """Return host compute in which neither an op nor the executor ran, by part, float64 ps per
     steady step.
     """
-    times = _by_step(run, run.by_host[host])
-    return {part: times[:, [part == each for each in _RISING]].sum(axis=1) for part in (PYTHON, DISPATCH, WAITING)}
+    times = _step_times(run, run.by_host[host])
+    return {part: times[:, [part == name for name in _RISING]].sum(axis=1) for part in (PYTHON, DISPATCH, WAITING)}
 
 
-def _by_step(run: Run, timeline: Timeline) -> Values:
+def _step_times(run: Run, timeline: Timeline) -> Values:
     """Return the time of each part in each steady step, float64 ps, shape (steps, parts of
     `_RISING`).
     """
@@ -145,9 +145,9 @@ def _by_step(run: Run, timeline: Timeline) -> Values:
 
 def _rows(run: Run, timeline: Timeline) -> Iterator[Row]:
     breakdown = step_breakdown(run).select_hosts(timeline.host)
-    whole, times = breakdown.steady_steps, _by_step(run, timeline)
+    whole, times = breakdown.steady_steps, _step_times(run, timeline)
     new = breakdown.category_ps(Category.COMPILATION, whole) > _COMPILES * whole["duration_ps"]
-    spent = {part: times[:, [part == each for each in _RISING]].sum(axis=1) for part in dict.fromkeys(_RISING)}
+    spent = {part: times[:, [part == name for name in _RISING]].sum(axis=1) for part in dict.fromkeys(_RISING)}
     spent[FIRST_RUN], spent[DISPATCH] = spent[DISPATCH] * new, spent[DISPATCH] * ~new
     length = float(whole["duration_ps"].sum())
     for part, time in spent.items():
@@ -164,17 +164,17 @@ def _times(timeline: Timeline, counted: Mask) -> np.ndarray:
     counted: whether a step's times are wanted; the rows of other steps are incomplete
     """
     trace, steps = timeline.trace, timeline.steps
-    kind, of_name = event_kinds(timeline), _of_names(timeline)
+    kind, of_name = event_kinds(timeline), _name_parts(timeline)
     ran = find_hlo_events(trace)
     op = distinct(ran[host_mask(trace, ran)])
-    found = [_spans(timeline, block, kind[block], op, of_name, counted) for block in trace.lines.iter_blocks()]
+    spans = [_spans(timeline, block, kind[block], op, of_name, counted) for block in trace.lines.iter_blocks()]
     row, kinds, begin, stop = time_matched_work(timeline, kind)
     more = np.where(kinds <= _COMPUTE, np.where(find_positions(op, row) >= 0, _RUNS, of_name[trace.name[row]]), _OTHER)
     for code in np.flatnonzero(np.bincount(more, minlength=1)).tolist():
         window, low, high = intersect_spans(steps.start, steps.end, merge_spans(begin[more == code], stop[more == code]))
-        found.append((window.astype(np.int32), np.full(len(window), code, np.uint8), low, high))
-    of, code_of, began, ended = (np.concatenate(column) for column in zip(*found, strict=True))
-    del found
+        spans.append((window.astype(np.int32), np.full(len(window), code, np.uint8), low, high))
+    of, code_of, began, ended = (np.concatenate(column) for column in zip(*spans, strict=True))
+    del spans
     times = compute_time_by_priority(of, code_of, began, ended, steps.start, steps.end, _OTHER + 1)
     return np.asarray(times[:, 1:_OTHER])
 
@@ -191,11 +191,11 @@ def _spans(
     trace, step = timeline.trace, timeline.step_index[block]
     part = take_codes(of_name, trace.name[block])
     # The event around an op that runs by itself has no category, but counts as that op.
-    wanted = ((kind > 0) | (part == _RUNS)) & np.append(counted, False)[step]
+    mask = ((kind > 0) | (part == _RUNS)) & np.append(counted, False)[step]
     part[op[find_slice(op, block)] - block.start] = _RUNS
     part[kind > _COMPUTE] = _OTHER
-    part[~wanted] = 0
-    at = np.flatnonzero(wanted)
+    part[~mask] = 0
+    at = np.flatnonzero(mask)
     parent = trace.parent[at + block.start] - block.start  # a parent is on the same line, and so in this block
     inner = parent >= 0
     inner[inner] = (part[parent[inner]] == part[at[inner]]) & (step[parent[inner]] == step[at[inner]])
@@ -204,17 +204,17 @@ def _spans(
     return step[at], part[at], trace.start[rows], trace.end[rows]
 
 
-def _of_names(timeline: Timeline) -> Codes:
+def _name_parts(timeline: Timeline) -> Codes:
     """Return the part of host compute of each event name, as a code (`_PYTHON` to `_RUNS`)."""
     names = timeline.event_names
     what = name_roles(timeline)
     program = np.fromiter((text == BLOCK_UNTIL_READY for text in timeline.trace.names), bool, len(timeline.trace.names))
     stalls = names.mask(EventFlag.WAITING_OP)
-    found = (
+    rules = (
         (stalls, _STALLS),
         ((what == WORK) | program, _RUNS),  # the tasks of a compiled program record no event while a thread awaits it
         ((what == OVERHEAD) | (what == WAIT) | names.mask(EventFlag.THUNK_EXECUTOR), _EXECUTES),
         (names.mask(EventFlag.DEVICE_WAIT | EventFlag.BLOCKING_WAIT), _AWAITS),
         (names.mask(_CALL), _CALLS),
     )
-    return np.select([mask for mask, _ in found], [np.uint8(code) for _, code in found], np.uint8(_PYTHON))
+    return np.select([mask for mask, _ in rules], [np.uint8(code) for _, code in rules], np.uint8(_PYTHON))

@@ -69,16 +69,16 @@ def _row(timeline: Timeline) -> Row | None:
     picks = timeline.event_names.mask(EventFlag.INDEXING_PRIMITIVE)[trace.name[rows]]
     return JIT_CALLS.row(
         host=timeline.host,
-        calls=_in_usual_step(timeline, rows),
+        calls=_median_count(timeline, rows),
         kinds=len(distinct(trace.name[rows])),
-        picks=_in_usual_step(timeline, rows[picks]),
+        picks=_median_count(timeline, rows[picks]),
         call_ps=round(int(trace.duration[rows].sum()) / count),
-        fetch_share=min(1.0, _fetched(timeline) / total),
+        fetch_share=min(1.0, _fetch_times(timeline) / total),
         dispatch_share=min(1.0, dispatch / total),
     )
 
 
-def _fetched(timeline: Timeline) -> float:
+def _fetch_times(timeline: Timeline) -> float:
     """Return the time in the steady steps in which values were fetched, ps, without each step's
     longest fetch.
     """
@@ -90,7 +90,7 @@ def _fetched(timeline: Timeline) -> float:
     return float(trace.duration[rows].sum() - longest.sum())
 
 
-def _in_usual_step(timeline: Timeline, rows: Indices) -> float:
+def _median_count(timeline: Timeline, rows: Indices) -> float:
     """Return the median number of these events per steady step.
 
     The median leaves out what few steps do, such as a checkpoint of many leaves.

@@ -65,9 +65,9 @@ def _rows(ops: ModelOps, ran: tuple[LocatedOp, ...]) -> Iterator[Row]:
     for place, name, op_type, count, wall, overhead, _ in ran:
         kind = misplaced_op_kind(place.layer_type, name, op_type)
         if kind is not None:
-            shown = place.layer_type if kind in (AUGMENTATION, PREPROCESSING) else op_type
+            label = place.layer_type if kind in (AUGMENTATION, PREPROCESSING) else op_type
             drops = "Dropout" in place.layer_type or any(word in f"{place.part}/{name}".lower() for word in _DROPS)
-            key = (kind, shown, place.part, drops, is_jax_library_op(name))
+            key = (kind, label, place.part, drops, is_jax_library_op(name))
             where.setdefault(key, place)
             sums[key][0] += wall + overhead
             sums[key][1] += count

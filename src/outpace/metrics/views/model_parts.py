@@ -85,14 +85,14 @@ def iter_located_ops(ops: ModelOps, locator: OpLocator) -> Iterator[LocatedOp]:
 
     A device's copies and collectives are left out: they have categories of their own in the step.
     """
-    mine = ops.is_compute
+    computes = ops.is_compute
     every = (ops.execution_count, ops.attributed_ps, ops.executor_ps, ops.exclusive_ps)
-    count, wall, overhead, alone = (np.bincount(ops.op_index[mine], values[mine], len(ops.ops)) for values in every)
-    ran = distinct(ops.op_index[mine]).tolist()
-    for i in sorted(ran, key=lambda i: ops.ops[i]):  # sorted, so that the result does not depend on the order in the file
-        name, op_type, source = ops.ops[i]
+    count, wall, overhead, alone = (np.bincount(ops.op_index[computes], values[computes], len(ops.ops)) for values in every)
+    ran = distinct(ops.op_index[computes]).tolist()
+    for index in sorted(ran, key=lambda i: ops.ops[i]):  # sorted, so that the result does not depend on the order in the file
+        name, op_type, source = ops.ops[index]
         place = locator.locate(name, op_type, source)
-        yield place, name, op_type, int(count[i]), float(wall[i]), float(overhead[i]), float(alone[i])
+        yield place, name, op_type, int(count[index]), float(wall[index]), float(overhead[index]), float(alone[index])
 
 
 def work_kind(location: OpLocation, op_type: str, name: str) -> WorkKind:
@@ -100,10 +100,8 @@ def work_kind(location: OpLocation, op_type: str, name: str) -> WorkKind:
     optimizer's.
     """
     layer = location.layer_type or ("" if location.kind == LINE else location.part)
-    found = classify_work(op_type, name, layer)
-    return (
-        WorkKind.OPTIMIZER if location.part == OPTIMIZER or (location.is_update and found is not WorkKind.EMBEDDING) else found
-    )
+    kind = classify_work(op_type, name, layer)
+    return WorkKind.OPTIMIZER if location.part == OPTIMIZER or (location.is_update and kind is not WorkKind.EMBEDDING) else kind
 
 
 def _rows(ops: ModelOps, ran: tuple[LocatedOp, ...]) -> Iterator[Row]:
@@ -120,7 +118,7 @@ def _rows(ops: ModelOps, ran: tuple[LocatedOp, ...]) -> Iterator[Row]:
         part.types[op_type] += wall
         part.names[name, op_type] += wall
     for (label, kind), part in parts.items():
-        own = part.forward + part.backward
+        self_ps = part.forward + part.backward
         top = max(part.types, key=part.types.__getitem__)
         source, text = max(part.lines, key=part.lines.__getitem__)
         yield MODEL_PARTS.row(
@@ -133,9 +131,9 @@ def _rows(ops: ModelOps, ran: tuple[LocatedOp, ...]) -> Iterator[Row]:
             text=text,
             forward_ps=round(part.forward / ops.step_count),
             backward_ps=round(part.backward / ops.step_count),
-            self_ps=round(own / ops.step_count),
+            self_ps=round(self_ps / ops.step_count),
             overhead_ps=round(part.overhead / ops.step_count),
-            share=ops.step_share(own + part.overhead),
+            share=ops.step_share(self_ps + part.overhead),
             work=max(part.work, key=part.work.__getitem__).value,
             top_op=top,
             top_op_name=max((n for n in part.names if n[1] == top), key=part.names.__getitem__)[0],

@@ -43,7 +43,7 @@ def model_work(run: Run) -> Table:
     """Return a table with one row per host, side, kind of work and part, the largest share
     first.
     """
-    rows = list(_compiled(run)) if find_workload(run).is_jax else []
+    rows = list(_compiled_rows(run)) if find_workload(run).is_jax else []
     rows = rows or [row for ops, ran in located_ops(run) for row in _rows(ops, ran)]
     return MODEL_WORK.build(rows).sort_by("share")
 
@@ -76,7 +76,7 @@ def _rows(ops: ModelOps, ran: tuple[LocatedOp, ...]) -> Iterator[Row]:
         )
 
 
-def _compiled(run: Run) -> Iterator[Row]:
+def _compiled_rows(run: Run) -> Iterator[Row]:
     """Yield the rows of a JAX program, whose compiled ops have lines and layers of their own.
 
     Shares of ops that ran concurrently are scaled to the step.

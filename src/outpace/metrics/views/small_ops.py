@@ -89,5 +89,5 @@ def uses_xla(run: Run, timeline: Timeline) -> bool:
     ran.
     """
     calls = tf_functions(run)
-    mine = calls["host"] == timeline.host
-    return bool(calls["xla"][mine].sum() > 0) or len(timeline.trace.stat(dialect.HLO_OP)) > 0
+    of_host = calls["host"] == timeline.host
+    return bool(calls["xla"][of_host].sum() > 0) or len(timeline.trace.stat(dialect.HLO_OP)) > 0

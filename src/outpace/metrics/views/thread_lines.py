@@ -86,10 +86,10 @@ def thread_work(run: Run, host: str, *, native: bool | None = False) -> list[Thr
     for row in thread_lines(run).filter_by("host", host).records():
         if native is None or (row["thread"] == NATIVE_THREAD) is native:
             functions[row["file"], row["function"]].append(row)
-    found = [
+    works = [
         ThreadWork(function, _busiest(rows), sum(row["cores"] for row in rows)) for (_, function), rows in functions.items()
     ]
-    return sorted(found, key=lambda work: -work.cores)
+    return sorted(works, key=lambda work: -work.cores)
 
 
 def _busiest(rows: list[dict[str, Any]]) -> str:
@@ -110,10 +110,10 @@ def _places(record: Mapping[str, Any] | None) -> Iterator[tuple[tuple[str, tuple
     """Yield ((thread, place), (cores, samples)) of every line at which a thread was sampled
     working.
     """
-    others = (record or {}).get("others") or ()
+    threads = (record or {}).get("others") or ()
     # Threads that lived throughout were watched for the whole capture.
-    watched = max((thread["watched_ns"] for thread in others), default=0)
-    for thread in others:
+    watched = max((thread["watched_ns"] for thread in threads), default=0)
+    for thread in threads:
         assert record is not None
         met: dict[tuple[str, int, str], list[int]] = defaultdict(lambda: [0, 0])  # number of samples, processor time in ns
         looks = [count for _, count in thread["stacks"]]
@@ -122,10 +122,10 @@ def _places(record: Mapping[str, Any] | None) -> Iterator[tuple[tuple[str, tuple
         for (stack, count), used in zip(thread["stacks"], weights, strict=True):
             places = [(record["frames"][frame], line) for frame, line in record["stacks"][stack]]
             if places and not (places[-1][0][3] == "python" and places[-1][0][1].rpartition(".")[2] in _WAITS):
-                mine = next(((frame, line) for frame, line in reversed(places) if frame[3] == _OWN_CODE), None)
-                if mine is not None:
-                    known = met[mine[0][0], mine[1], mine[0][1]]
-                    known[0], known[1] = known[0] + count, known[1] + used
+                user_place = next(((frame, line) for frame, line in reversed(places) if frame[3] == _OWN_CODE), None)
+                if user_place is not None:
+                    sums = met[user_place[0][0], user_place[1], user_place[0][1]]
+                    sums[0], sums[1] = sums[0] + count, sums[1] + used
         worked = sum(used for _, used in met.values())
         cores = max(0.0, thread["cpu_ns"] / watched) if watched > 0 else 0.0  # a thread's clock may begin a little late
         for place, (count, used) in met.items():

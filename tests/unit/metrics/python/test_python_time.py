@@ -11,7 +11,7 @@ import pytest
 from outpace.metrics.facts import python_lines as python_time
 from outpace.metrics.facts import thread_states as python_moments
 from outpace.metrics.facts.python_callers import StackSamples, find_step_period
-from outpace.metrics.facts.python_lines import _counted, lines_outside_step, python_lines, wilson_interval
+from outpace.metrics.facts.python_lines import _step_numbers, lines_outside_step, python_lines, wilson_interval
 from outpace.metrics.facts.thread_states import ThreadStates
 from outpace.testing import training_run
 from outpace.timeline import Run
@@ -285,4 +285,4 @@ def test_how_often_a_line_runs(met: tuple[int, ...], samples: int, period: int) 
 )
 def test_batches_whose_numbers_begin_anew_are_counted(numbers: list[int], counted: list[int]) -> None:
     """Two epochs in one capture: batch 5 of the first is not batch 5 of the second."""
-    assert _counted(np.array(numbers)).tolist() == counted
+    assert _step_numbers(np.array(numbers)).tolist() == counted
