@@ -33,10 +33,10 @@ def discover_tools() -> tuple[Tool, ...]:
     Where two tools have the same id, Outpace's own tool wins; among tools of other distributions,
     the first one found does.
     """
-    found: dict[str, Tool] = {}
-    for tool in (*_own(), *_added()):
-        found.setdefault(tool.id, tool)
-    return tuple(sorted(found.values(), key=lambda t: (t.order, t.id)))
+    tools: dict[str, Tool] = {}
+    for tool in (*_iter_bundled(), *_load_added()):
+        tools.setdefault(tool.id, tool)
+    return tuple(sorted(tools.values(), key=lambda tool: (tool.order, tool.id)))
 
 
 def find_tool(name: str) -> Tool | None:
@@ -62,7 +62,7 @@ def require_tool(tool_id: str) -> Tool:
     return tool
 
 
-def _own() -> Iterator[Tool]:
+def _iter_bundled() -> Iterator[Tool]:
     """Yield the tools that Outpace itself brings."""
     for module in pkgutil.iter_modules(__path__):
         if module.ispkg:
@@ -71,23 +71,23 @@ def _own() -> Iterator[Tool]:
                 yield tool
 
 
-def _added() -> tuple[Tool, ...]:
+def _load_added() -> tuple[Tool, ...]:
     """Return the tools of other distributions."""
-    if not _declared():
+    if not _may_have_added():
         return ()
     # Imported late: it loads e-mail and zip modules, 2 MB and 30 ms that few reports need.
     from importlib.metadata import entry_points
 
-    return tuple(_tool_of(point) for point in entry_points(group=ENTRY_POINTS))
+    return tuple(_load_tool(point) for point in entry_points(group=ENTRY_POINTS))
 
 
-def _declared() -> bool:
+def _may_have_added() -> bool:
     """Whether an installed distribution may declare a tool, judged by its `entry_points.txt`."""
     files = (file for folder in sys.path for file in Path(folder or ".").glob("*-info/entry_points.txt"))
     return any(ENTRY_POINTS.encode() in file.read_bytes() for file in files)
 
 
-def _tool_of(point: EntryPoint) -> Tool:
+def _load_tool(point: EntryPoint) -> Tool:
     """Return the tool that an entry point names.
 
     Where it cannot be loaded, or is not a `Tool`, return a tool whose page reports the failure.

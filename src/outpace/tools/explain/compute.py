@@ -62,9 +62,9 @@ class TargetStep:
         """The device that is explained where the host has several: the one that works longest in
         the step. None where the host does not have several devices that work in its steps.
         """
-        return max(averaged_devices(self.timeline), key=self._works, default=None)
+        return max(averaged_devices(self.timeline), key=self._busy_ps, default=None)
 
-    def _works(self, device: Plane) -> int:
+    def _busy_ps(self, device: Plane) -> int:
         """Return the summed duration of a device's events in the step, ps."""
         rows = work_rows(self.timeline, (device,))
         return int(self.timeline.trace.duration[rows[self.timeline.step_index[rows] == self.index]].sum())
@@ -97,9 +97,15 @@ def select_step(run: Run, step: int | None, host: str | None) -> TargetStep | No
     if not hosts:
         return None
     if step is None:
-        shown = main_program_hosts(run) if host is None else ()
+        main_hosts = main_program_hosts(run) if host is None else ()
         slowest = [_slowest(timeline) for timeline in hosts]
-        return max(slowest, key=lambda each: (each.timeline.host in shown, int(each.timeline.steps.duration[each.index])))
+        return max(
+            slowest,
+            key=lambda target: (
+                target.timeline.host in main_hosts,
+                int(target.timeline.steps.duration[target.index]),
+            ),
+        )
     for timeline in hosts:
         places = np.flatnonzero(timeline.steps.number == step)
         if len(places):
@@ -125,75 +131,75 @@ def attribute_time(target: TargetStep) -> dict[tuple[int, int], int]:
     """
     timeline, (begin, end) = target.timeline, target.span
     planes = target.planes
-    kind, own = event_kinds(timeline), work_rows(timeline, planes)
-    own = own[timeline.step_index[own] == target.index]
-    other, code, start, stop = _others(timeline, planes, kind, own, begin, end)
-    rows, codes = np.concatenate((own, _OTHER - other)), np.concatenate((kind[own].astype(np.int64), code))
-    began, ended = step_event_times(timeline, own, planes)
+    kind, work = event_kinds(timeline), work_rows(timeline, planes)
+    work = work[timeline.step_index[work] == target.index]
+    other, code, start, stop = _time_matched_events(timeline, planes, kind, work, begin, end)
+    rows, codes = np.concatenate((work, _OTHER - other)), np.concatenate((kind[work].astype(np.int64), code))
+    began, ended = step_event_times(timeline, work, planes)
     first = np.maximum(np.concatenate((began, start)), begin)
     last = np.minimum(np.concatenate((ended, stop)), end)
     inside = first < last
     rows, codes, first, last = rows[inside], codes[inside], first[inside], last[inside]
-    at = np.concatenate((first, last))
+    moments = np.concatenate((first, last))
     opens = np.repeat([True, False], len(rows))
     both, which = np.concatenate((rows, rows)), np.concatenate((codes, codes))
-    order = np.lexsort((both, -which, opens, at))
-    found: dict[tuple[int, int], int] = {}
-    walked = _walk(at[order].tolist(), opens[order].tolist(), both[order].tolist(), which[order].tolist(), begin, end)
-    for (k, row), time in walked.items():
-        key = (k, _OTHER - row if row <= _OTHER else row)
-        found[key] = found.get(key, 0) + time
-    return found
+    order = np.lexsort((both, -which, opens, moments))
+    time_by_event: dict[tuple[int, int], int] = {}
+    walked = _walk(moments[order].tolist(), opens[order].tolist(), both[order].tolist(), which[order].tolist(), begin, end)
+    for (event_kind, row), time in walked.items():
+        key = (event_kind, _OTHER - row if row <= _OTHER else row)
+        time_by_event[key] = time_by_event.get(key, 0) + time
+    return time_by_event
 
 
-def _others(
-    timeline: Timeline, planes: Planes, kind: Codes, own: Indices, begin: int, end: int
+def _time_matched_events(
+    timeline: Timeline, planes: Planes, kind: Codes, work: Indices, begin: int, end: int
 ) -> tuple[Indices, Codes, Picoseconds, Picoseconds]:
     """Return (event row, kind, start, end), in ps, of the events that count for the step only
     because of their time, without those that are counted already.
     """
     row, code, start, stop = time_matched_work(timeline, kind, planes)
     counted = np.zeros(len(kind), bool)
-    counted[own] = True
-    there = counted[row] & (kind[row] == code) & (start == timeline.trace.start[row]) & (stop == timeline.trace.end[row])
-    wanted = ~there & (start < end) & (stop > begin) & (stop > start)
-    return row[wanted], code[wanted], start[wanted], stop[wanted]
+    counted[work] = True
+    is_counted = counted[row] & (kind[row] == code) & (start == timeline.trace.start[row]) & (stop == timeline.trace.end[row])
+    mask = ~is_counted & (start < end) & (stop > begin) & (stop > start)
+    return row[mask], code[mask], start[mask], stop[mask]
 
 
 def _walk(
-    at: list[int], opens: list[bool], row: list[int], kind: list[int], begin: int, end: int
+    moments: list[int], opens: list[bool], row: list[int], kind: list[int], begin: int, end: int
 ) -> dict[tuple[int, int], int]:
     """Return the time in ps by (kind, event row), from the starts and ends of events in order of
     time.
 
-    at, opens, row, kind: time in ps, whether an event starts, event row and kind, one item per
+    moments, opens, row, kind: time in ps, whether an event starts, event row and kind, one item per
         start or end
     begin, end: span of the step, ps
     """
-    found: dict[tuple[int, int], int] = {}
+    time_by_event: dict[tuple[int, int], int] = {}
     balance = [0] * 256
     stacks: dict[int, list[int]] = {}
     closed: set[int] = set()
     highest, now = 0, begin
-    for moment, starts, event, k in zip(at, opens, row, kind, strict=True):
+    for moment, starts, event, event_kind in zip(moments, opens, row, kind, strict=True):
         if moment > now:
             key = (highest, _owner(highest, stacks, closed) if highest else _NOBODY)
-            found[key] = found.get(key, 0) + moment - now
+            time_by_event[key] = time_by_event.get(key, 0) + moment - now
             now = moment
         if starts:
-            balance[k] += 1
-            stacks.setdefault(k, []).append(event)
-            highest = max(highest, k)
+            balance[event_kind] += 1
+            stacks.setdefault(event_kind, []).append(event)
+            highest = max(highest, event_kind)
         else:
-            balance[k] -= 1
+            balance[event_kind] -= 1
             closed.add(event)
-            if balance[k] == 0 and k == highest:
+            if balance[event_kind] == 0 and event_kind == highest:
                 highest -= 1
                 while highest > 0 and balance[highest] <= 0:
                     highest -= 1
     if end > now:
-        found[0, _NOBODY] = found.get((0, _NOBODY), 0) + end - now
-    return found
+        time_by_event[0, _NOBODY] = time_by_event.get((0, _NOBODY), 0) + end - now
+    return time_by_event
 
 
 def _owner(kind: int, stacks: dict[int, list[int]], closed: set[int]) -> int:
@@ -210,47 +216,49 @@ def compute_events(target: TargetStep, wanted: Category | None) -> Table:
     wanted: the category; None for all categories
     """
     trace, (begin, _) = target.timeline.trace, target.span
-    counted = list(_counted(target, wanted))
+    counted = list(_category_times(target, wanted))
     belongs = _ops(target, {row for _, row, _ in counted})
     # Row 0 stands in for "no event" (-1), whose columns are not read.
     of = np.maximum([row for _, row, _ in counted], 0).astype(np.int64)
     columns = (trace.line[of].tolist(), trace.name[of].tolist(), trace.start[of].tolist(), trace.duration[of].tolist())
     rows = []
     for (kind, row, time), line, name_at, start, duration in zip(counted, *columns, strict=True):
-        known = {"category": category_of(kind).label, "counted_ps": time}
+        cells = {"category": category_of(kind).label, "counted_ps": time}
         if row == _NOBODY:
             rows.append(
-                EVENTS.row(known, op=NO_EVENT, kernel="", event=NO_EVENT, plane="", thread="", offset_ps=0, duration_ps=0)
+                EVENTS.row(cells, op=NO_EVENT, kernel="", event=NO_EVENT, plane="", thread="", offset_ps=0, duration_ps=0)
             )
             continue
         name = trace.names[name_at]
-        own = kernel_function_name(name)
-        op, kernel = (belongs[row], own) if row in belongs else (own if name.startswith(f"%{own} = ") else name, "")
-        known |= {"plane": trace.planes[trace.lines.plane[line]].name, "thread": trace.lines.titles[line]}
-        rows.append(EVENTS.row(known, op=op, kernel=kernel, event=name, offset_ps=start - begin, duration_ps=duration))
+        function = kernel_function_name(name)
+        op, kernel = (
+            (belongs[row], function) if row in belongs else (function if name.startswith(f"%{function} = ") else name, "")
+        )
+        cells |= {"plane": trace.planes[trace.lines.plane[line]].name, "thread": trace.lines.titles[line]}
+        rows.append(EVENTS.row(cells, op=op, kernel=kernel, event=name, offset_ps=start - begin, duration_ps=duration))
     return EVENTS.build(sorted(rows, key=lambda row: (-row["counted_ps"], row["offset_ps"])))
 
 
-def _ops(chosen: TargetStep, wanted: set[int]) -> dict[int, str]:
+def _ops(target: TargetStep, event_rows: set[int]) -> dict[int, str]:
     """Return by event row the op that a device's event belongs to, for events that name an op other
     than themselves.
     """
-    timeline, trace = chosen.timeline, chosen.timeline.trace
+    timeline, trace = target.timeline, target.timeline.trace
     devices = {plane.index for plane in timeline.device_planes}
-    rows = np.array(sorted(row for row in wanted if row >= 0), np.int64)
+    rows = np.array(sorted(row for row in event_rows if row >= 0), np.int64)
     rows = rows[isin(trace.lines.plane[trace.line[rows]], list(devices))]
     code, texts = device_op_names(timeline, rows)
     names = [parse_device_op(text)[1] if text else "" for text in texts]
-    found = zip(rows.tolist(), (names[at] for at in code.tolist()), trace.name[rows].tolist(), strict=True)
-    return {row: op for row, op, name in found if op and op != trace.names[name]}
+    named_rows = zip(rows.tolist(), (names[at] for at in code.tolist()), trace.name[rows].tolist(), strict=True)
+    return {row: op for row, op, name in named_rows if op and op != trace.names[name]}
 
 
-def _counted(chosen: TargetStep, wanted: Category | None) -> Iterator[tuple[int, int, int]]:
+def _category_times(target: TargetStep, selected: Category | None) -> Iterator[tuple[int, int, int]]:
     """Yield (kind, event row, time in ps) of the step's events that count for a category; None
     means all.
     """
-    for (kind, row), counted in attribute_time(chosen).items():
-        if wanted is None or category_of(kind) is wanted:
+    for (kind, row), counted in attribute_time(target).items():
+        if selected is None or category_of(kind) is selected:
             yield kind, row, counted
 
 
@@ -268,11 +276,11 @@ def compute_event_groups(events: Table) -> Table:
 def compute_categories(run: Run, target: TargetStep, events: Table) -> Table:
     """Return `CATEGORIES`: the categories of the step next to those of the host's mean step."""
     whole = step_breakdown(run).steady_steps
-    mine = whole.filter_by("host", target.timeline.host)
+    host_steps = whole.filter_by("host", target.timeline.host)
     rows = []
     for category in Category:
         counted = events["counted_ps"][events["category"] == category.label]
-        time, usual = int(counted.sum()), float(np.mean(mine[category.column]))
+        time, usual = int(counted.sum()), float(np.mean(host_steps[category.column]))
         if time or usual:
             rows.append(CATEGORIES.row(category=category.label, time_ps=time, usual_ps=usual, events=len(counted)))
     return CATEGORIES.build(rows)

@@ -44,51 +44,51 @@ def analyse(run: Run, *, step: int | None = None, category: Category | str | Non
 
     Raises UsageError where the step, the category or the host does not exist.
     """
-    wanted = None if category is None else _category(category)
-    chosen = select_step(run, step, host)
-    if chosen is None:
+    selected = None if category is None else _category(category)
+    target = select_step(run, step, host)
+    if target is None:
         return TOOL.page(unavailable=explain_missing_steps(run))
-    every = compute_events(chosen, None)
-    shown = every if wanted is None else compute_events(chosen, wanted)
-    compared = compute_categories(run, chosen, every)
-    begin, end = chosen.span
+    every = compute_events(target, None)
+    events = every if selected is None else compute_events(target, selected)
+    compared = compute_categories(run, target, every)
+    begin, end = target.span
     items = (
         Figure(
             "Step",
-            chosen.number,
+            target.number,
             Unit.COUNT,
-            f"of {chosen.timeline.host}" + (", the slowest complete one" if step is None else ""),
+            f"of {target.timeline.host}" + (", the slowest complete one" if step is None else ""),
         ),
         Figure("Length", end - begin, Unit.PS),
         *(
-            [Figure("Device", chosen.device_name, Unit.TEXT, "the busiest; its work and the host's are explained")]
-            if chosen.device
+            [Figure("Device", target.device_name, Unit.TEXT, "the busiest; its work and the host's are explained")]
+            if target.device
             else []
         ),
-        Figure("Starts", begin - chosen.timeline.zero_ps, Unit.PS, "after the first event of its host"),
+        Figure("Starts", begin - target.timeline.zero_ps, Unit.PS, "after the first event of its host"),
     )
     sections: tuple[Section, ...] = (
         Figures("The step", items),
         TableView(compared),
-        *_others(chosen),
-        TableView(compute_event_groups(shown), _seen(_GROUPS, shown), limit=15, remark=_HOW, by=_BY, sums=_SUMS),
-        TableView(shown, _seen(_EVENTS, shown), limit=10 if step is None else 40, by=_BY, sums=_SUMS),
+        *_steps_link(target),
+        TableView(compute_event_groups(events), _columns_to_show(_GROUPS, events), limit=15, remark=_HOW, by=_BY, sums=_SUMS),
+        TableView(events, _columns_to_show(_EVENTS, events), limit=10 if step is None else 40, by=_BY, sums=_SUMS),
     )
     colors = {c.label: c.value for c in Category}
     glance = Chart("Its categories", ChartKind.STACK_TOTAL, compared, "category", ("time_ps",), colors)
-    return TOOL.page(_headline(chosen, compared, wanted), sections, glance=glance)
+    return TOOL.page(_headline(target, compared, selected), sections, glance=glance)
 
 
-def _others(chosen: TargetStep) -> tuple[Section, ...]:
+def _steps_link(target: TargetStep) -> tuple[Section, ...]:
     """Return a link to the table of the host's other steps; () where there is only one step."""
-    steps = len(chosen.timeline.steps)
+    steps = len(target.timeline.steps)
     if steps < 2:
         return ()
     link = Link("steps of this host", steps, Unit.COUNT, ("overview.steps",), "each by its categories")
     return (Links("Other steps", (link,)),)
 
 
-def _seen(columns: tuple[str, ...], table: Table) -> tuple[str, ...]:
+def _columns_to_show(columns: tuple[str, ...], table: Table) -> tuple[str, ...]:
     """Return the columns to show, without the kernel column where no event has a kernel."""
     return columns if any(table["kernel"].tolist()) else tuple(name for name in columns if name != "kernel")
 
@@ -98,29 +98,29 @@ def _category(name: Category | str) -> Category:
 
     Raises UsageError where there is none.
     """
-    wanted = str(getattr(name, "value", name)).lower().replace(" ", "_").replace("-", "_")
+    key = str(getattr(name, "value", name)).lower().replace(" ", "_").replace("-", "_")
     for category in Category:
-        if wanted in (category.value, category.label.lower().replace(" ", "_").replace("-", "_")):
+        if key in (category.value, category.label.lower().replace(" ", "_").replace("-", "_")):
             return category
-    known = [c.value for c in Category]
-    raise UsageError(f"There is no category '{name}'.{format_suggestion(wanted, known)} There are: {', '.join(known)}.")
+    keys = [c.value for c in Category]
+    raise UsageError(f"There is no category '{name}'.{format_suggestion(key, keys)} There are: {', '.join(keys)}.")
 
 
-def _headline(chosen: TargetStep, compared: Table, wanted: Category | None) -> str:
+def _headline(target: TargetStep, compared: Table, selected: Category | None) -> str:
     """Return the sentence at the top of the page."""
     records = list(compared.records())
-    begin, end = chosen.span
-    if wanted is not None:
-        mine = next((r for r in records if r["category"] == wanted.label), None)
-        time = mine["time_ps"] if mine else 0
-        return f"{humanize(time, Unit.PS)} of the {humanize(end - begin, Unit.PS)} of step {chosen.number} are {wanted.label.lower()}."
+    begin, end = target.span
+    if selected is not None:
+        row = next((r for r in records if r["category"] == selected.label), None)
+        time = row["time_ps"] if row else 0
+        return f"{humanize(time, Unit.PS)} of the {humanize(end - begin, Unit.PS)} of step {target.number} are {selected.label.lower()}."
     most = max(records, key=lambda r: r["time_ps"] - r["usual_ps"], default=None)
-    if most is None or len(chosen.timeline.steps) == 1:
-        return f"Step {chosen.number}, the only one, took {humanize(end - begin, Unit.PS)}."
+    if most is None or len(target.timeline.steps) == 1:
+        return f"Step {target.number}, the only one, took {humanize(end - begin, Unit.PS)}."
     more = most["time_ps"] - most["usual_ps"]
     if more <= 0:
-        return f"Step {chosen.number} took {humanize(end - begin, Unit.PS)}, no longer than others in any category."
+        return f"Step {target.number} took {humanize(end - begin, Unit.PS)}, no longer than others in any category."
     return (
-        f"Step {chosen.number} took {humanize(end - begin, Unit.PS)}; it differs most from the mean step in {most['category'].lower()} "
+        f"Step {target.number} took {humanize(end - begin, Unit.PS)}; it differs most from the mean step in {most['category'].lower()} "
         f"({humanize(more, Unit.PS)} more)."
     )

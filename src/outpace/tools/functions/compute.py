@@ -23,12 +23,12 @@ def compute_compilations(run: Run) -> Table:
     rows = [
         row
         for t in run.hosts
-        for row in (*_compiled(t), *iter_compilation_rows(t, run.record(t.host).get("compilations") or ()))
+        for row in (*_compilation_rows(t), *iter_compilation_rows(t, run.record(t.host).get("compilations") or ()))
     ]
     return COMPILATIONS.build(rows).sort_by("total_ps")
 
 
-def _compiled(timeline: Timeline) -> Iterator[Row]:
+def _compilation_rows(timeline: Timeline) -> Iterator[Row]:
     """Yield rows of `COMPILATIONS`, one per name of a build event: TensorFlow's builds, and XLA's
     builds outside of JAX calls.
     """
@@ -38,15 +38,15 @@ def _compiled(timeline: Timeline) -> Iterator[Row]:
     for build in find_jax_builds(timeline.trace):  # builds inside a JAX build are excluded on all threads
         rows = rows[(trace.start[rows] < build.start) | (trace.start[rows] >= build.end)]
     for name in dict.fromkeys(trace.name[rows].tolist()):
-        mine = rows[trace.name[rows] == name]
-        times = build_times(timeline, trace.duration[mine], timeline.step_index[mine])
+        name_rows = rows[trace.name[rows] == name]
+        times = build_times(timeline, trace.duration[name_rows], timeline.step_index[name_rows])
         yield COMPILATIONS.row(times, host=timeline.host, event=trace.names[name], function="", source="")
 
 
 def compute_control_flow(run: Run) -> Table:
     """Return `CONTROL_FLOW`: conditions and loops inside graphs, longest first."""
     ops = op_metrics(run)
-    wanted = np.array([t in _CONTROL for t in ops["type"].tolist()], bool)
-    mine = ops.take(wanted)
-    data = {"op": mine["name"], **{name: mine[name] for name in ("host", "type", "count", "total_ps")}}
+    mask = np.array([t in _CONTROL for t in ops["type"].tolist()], bool)
+    rows = ops.take(mask)
+    data = {"op": rows["name"], **{name: rows[name] for name in ("host", "type", "count", "total_ps")}}
     return CONTROL_FLOW.from_columns(data).sort_by("total_ps")

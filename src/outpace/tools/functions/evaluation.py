@@ -35,7 +35,7 @@ _MORE = 2.0
 
 
 @dataclass(frozen=True)
-class _Other:
+class _SideFunction:
     """A function that computes no gradients.
 
     name: name of the function
@@ -56,15 +56,15 @@ def iter_findings(run: Run, program: Workload) -> Iterator[Finding]:
     """
     for timeline in run.hosts:
         single = is_op_by_op(run, timeline.host)  # op by op, the optimizer's primitives look like functions, too
-        found = [] if program.is_inference or single else sorted(_others(timeline, program), key=lambda f: -f.share)
-        share = min(1.0, sum(other.share for other in found))
+        functions = [] if program.is_inference or single else sorted(_side_functions(timeline, program), key=lambda f: -f.share)
+        share = min(1.0, sum(other.share for other in functions))
         # The program cannot change what `fit` calls by itself.
         named = not program.is_keras or find_function_call_line(run, timeline.host)[0]
         if share >= _MUCH.value and named:
-            yield _finding(run, timeline.host, found[0], share, program)
+            yield _finding(run, timeline.host, functions[0], share, program)
 
 
-def _others(timeline: Timeline, program: Workload) -> Iterator[_Other]:
+def _side_functions(timeline: Timeline, program: Workload) -> Iterator[_SideFunction]:
     """Yield the functions without gradients that steady steps call.
 
     A function qualifies where steps call it at least `_MORE` times as often as the training
@@ -88,25 +88,25 @@ def _others(timeline: Timeline, program: Workload) -> Iterator[_Other]:
     total = float(steps.duration[steps.steady_rows].sum())
     works, idle = _devices(timeline)
     for name in distinct(trace.name[rows]).tolist():
-        mine = trace.name[rows] == name
+        mask = trace.name[rows] == name
         predicts = program.is_keras or is_prediction(trace.names[name])
-        if training[mine].any() or not _has_products(timeline, parse_jitted_function(trace.names[name])):
+        if training[mask].any() or not _has_products(timeline, parse_jitted_function(trace.names[name])):
             continue
-        calls, every = _rhythm(timeline, rows[mine])
+        calls, every = _rhythm(timeline, rows[mask])
         # A function that only some steps call updates no weights: the other steps do without it.
         in_bursts = 1 < every < len(steps.steady_rows) and calls >= _MORE
-        if in_bursts or mine.sum() >= (1.0 if predicts else _MORE) * usual:
+        if in_bursts or mask.sum() >= (1.0 if predicts else _MORE) * usual:
             called = parse_jitted_function(trace.names[name]) or trace.names[name]
-            start, end = merge_spans(trace.start[rows[mine]], trace.end[rows[mine]])
+            start, end = merge_spans(trace.start[rows[mask]], trace.end[rows[mask]])
             _, begin, stop = intersect_spans(start, end, idle)
             computed = works.get(normalize_function_name(called), 0.0)
             time = max(float((end - start).sum()), computed + float((stop - begin).sum()))
             if every > 1:
-                time = max(time, _in_bursts(timeline, rows[mine], rows[training]))
-            yield _Other(called, calls, every, time / total)
+                time = max(time, _burst_time(timeline, rows[mask], rows[training]))
+            yield _SideFunction(called, calls, every, time / total)
 
 
-def _in_bursts(timeline: Timeline, calls: Indices, training: Indices) -> float:
+def _burst_time(timeline: Timeline, calls: Indices, training: Indices) -> float:
     """Return the summed time from the first to the last call of each burst, ps.
 
     A burst is the calls within one step and between two training calls.
@@ -146,23 +146,26 @@ def _devices(timeline: Timeline) -> tuple[dict[str, float], Spans]:
     at, place = intersect_indices(rows, module.rows)
     code, texts = module.encode_texts(place)
     names = [normalize_function_name(parse_jitted_function(text)) for text in texts]
-    known = {name: number for number, name in enumerate(dict.fromkeys(names))}
-    function = np.array([known[name] for name in names], np.int64)[code]
+    numbers = {name: number for number, name in enumerate(dict.fromkeys(names))}
+    function = np.array([numbers[name] for name in names], np.int64)[code]
     order = np.argsort(function, kind="stable")
-    of_each = np.split(rows[at][order], np.searchsorted(function[order], np.arange(1, len(known))))
-    times = (np.subtract(*merge_spans(trace.start[those], trace.end[those])[::-1]).sum() for those in of_each)
-    return dict(zip(known, map(float, times), strict=False)), idle
+    rows_by_function = np.split(rows[at][order], np.searchsorted(function[order], np.arange(1, len(numbers))))
+    times = (
+        np.subtract(*merge_spans(trace.start[function_rows], trace.end[function_rows])[::-1]).sum()
+        for function_rows in rows_by_function
+    )
+    return dict(zip(numbers, map(float, times), strict=False)), idle
 
 
 def _has_products(timeline: Timeline, function: str) -> bool:
     """Whether a jitted function multiplies matrices or convolves, as every model does; True where
     the profile holds none of its programs.
     """
-    mine = timeline.hlo_modules.modules_of(function)
-    return not mine or any(program.has_products for program in mine)
+    programs = timeline.hlo_modules.modules_of(function)
+    return not programs or any(program.has_products for program in programs)
 
 
-def _finding(run: Run, host: str, top: _Other, share: float, program: Workload) -> Finding:
+def _finding(run: Run, host: str, top: _SideFunction, share: float, program: Workload) -> Finding:
     """Return the finding for the functions without gradients of one host; `top` is the longest of
     them.
     """

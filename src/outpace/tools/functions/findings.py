@@ -42,11 +42,11 @@ MIN_RETRACES = Threshold(
 )
 # Minimum share of calls that pick elements; the step itself and the conversion of its batch are
 # other calls.
-_PICKED = 0.8
+_PICK_SHARE = 0.8
 # Multiple of `MIN_CALLS_OP_BY_OP` from which the whole step counts as running op by op.
 _ALL_SINGLE = 2
 _MATERIAL = 0.01  # minimum share of the time in steps for a function to be judged
-_REBUILT = Threshold("recompilation, of the steps", 0.05, Unit.FRACTION, "a step that repeats has nothing left to compile")
+_REBUILDS = Threshold("recompilation, of the steps", 0.05, Unit.FRACTION, "a step that repeats has nothing left to compile")
 _CALLS = Threshold(
     "calls of jitted functions per step",
     MIN_CALLS_OP_BY_OP,
@@ -93,7 +93,7 @@ _TO_DEVICE = (
     "floats in the step), and copy what stays the same once, before the loop."
 )
 _LAUNCHING = (Category.HOST_COMPUTE, Category.KERNEL_LAUNCH, Category.ALL_OTHERS)
-_UNSEEN = "A Python number in place of an array (a weak type), or an array on other devices, compiles anew as well, and shows in no shape."
+_HIDDEN = "A Python number in place of an array (a weak type), or an array on other devices, compiles anew as well, and shows in no shape."
 _ONE_JIT = "Put all that a step computes into one function under jax.jit. Donate what it replaces (donate_argnums)."
 _KERAS_JIT = (
     "Let Keras compile the step: compile() without run_eagerly=True, and with jit_compile=True (its default here). Where a layer cannot be "
@@ -111,23 +111,23 @@ def iter_findings(run: Run, functions: Table, traces: Table, compilations: Table
     """
     in_steps = {t.host: int(t.steps.duration.sum()) for t in run.hosts}
     if program.is_jax:
-        yield from _recompiled(run, compilations, traces, in_steps)
+        yield from _recompilations(run, compilations, traces, in_steps)
         yield from _op_by_op(run, program)
         if not program.is_keras:  # the program cannot change what Keras' own loop copies and fetches
-            yield from _copied(run)
-            yield from _fetched(run)
+            yield from _array_copies(run)
+            yield from _array_fetches(run)
     for row in functions.records():
         if row["expensive_ps"] < _MATERIAL * in_steps[row["host"]]:
             continue
         share = row["expensive_ps"] / row["total_ps"] if row["total_ps"] else 0.0
-        mine = [t for t in traces.records() if _same(t, row)]
-        changed = any(t["kinds"] not in (kinds.FIRST, kinds.UNKNOWN) for t in mine)  # one changed argument is enough
+        row_traces = [t for t in traces.records() if _is_of_function(t, row)]
+        changed = any(t["kinds"] not in (kinds.FIRST, kinds.UNKNOWN) for t in row_traces)  # one changed argument is enough
         retraced = row["traced"] >= MIN_RETRACES.value or changed
         if share >= EXPENSIVE_CALLS.value and (retraced or row["eager"]):
-            yield _expensive(run, row, share, retraced, mine, in_steps[row["host"]], program)
+            yield _expensive(run, row, share, retraced, row_traces, in_steps[row["host"]], program)
 
 
-def _recompiled(run: Run, compiled: Table, built: Table, in_steps: dict[str, int]) -> Iterator[Finding]:
+def _recompilations(run: Run, compiled: Table, built: Table, in_steps: dict[str, int]) -> Iterator[Finding]:
     """Yield findings about functions that JAX builds again and again, one per host and calling
     line.
     """
@@ -138,12 +138,12 @@ def _recompiled(run: Run, compiled: Table, built: Table, in_steps: dict[str, int
     for (host, _), rows in by_place.items():
         time, count = sum(r["in_steps_ps"] for r in rows), sum(r["count"] for r in rows)
         share = min(time / in_steps[host], 1.0) if in_steps.get(host) else 0.0  # capped, because nested builds count twice
-        changed = any(_known(built, row) for row in rows)  # one changed argument is enough
-        if (count >= MIN_RETRACES.value or changed) and share >= _REBUILT.value:
-            yield _built_again(run, host, rows, built, count, share)
+        changed = any(_rebuilds(built, row) for row in rows)  # one changed argument is enough
+        if (count >= MIN_RETRACES.value or changed) and share >= _REBUILDS.value:
+            yield _recompilation(run, host, rows, built, count, share)
 
 
-def _around_builds(run: Run, host: str, count: int) -> float:
+def _share_around_builds(run: Run, host: str, count: int) -> float:
     """Return the share of the step that the host spends outside of building, where every step
     builds; else 0.
 
@@ -154,43 +154,45 @@ def _around_builds(run: Run, host: str, count: int) -> float:
     return shares[Category.HOST_COMPUTE.value] + shares[Category.KERNEL_LAUNCH.value] if every else 0.0
 
 
-def _built_again(run: Run, host: str, rows: list[dict[str, Any]], built: Table, count: int, share: float) -> Finding:
+def _recompilation(run: Run, host: str, rows: list[dict[str, Any]], built: Table, count: int, share: float) -> Finding:
     """Return the finding for the functions of one line.
 
     count: number of builds
     share: share of the steps that the builds take
     built: table of traces, which names the arguments that made JAX build
     """
-    around = _around_builds(run, host, count)
+    around = _share_around_builds(run, host, count)
     top = max(rows, key=lambda r: r["in_steps_ps"])
     source = shorten_source_path(top["source"])
     name = f"'{top['function']}'" if top["function"] != "<lambda>" else "A lambda"
-    others = f" and {format_count(len(rows) - 1, 'more function')} there" if len(rows) > 1 else ""
-    known = _known(built, top)
-    causes = Counter(kind for t in known for kind in t["kinds"].split(", ")).most_common()
-    example = next((t["cause"] for t in known if causes[0][0] in t["kinds"].split(", ")), "")
+    further = f" and {format_count(len(rows) - 1, 'more function')} there" if len(rows) > 1 else ""
+    rebuilds = _rebuilds(built, top)
+    causes = Counter(kind for t in rebuilds for kind in t["kinds"].split(", ")).most_common()
+    example = next((t["cause"] for t in rebuilds if causes[0][0] in t["kinds"].split(", ")), "")
     first, *more = example.split("; ") if example else [""]
     why = f", because of {first}{f' and {len(more)} more' * bool(more)}" if first else ""
-    told = None if known else find_recompilation(run.by_host[host].hlo_modules.find_newest(top["function"], top["count"]))
-    if told:
-        why, first, causes = told.explanation, told.argument, list(told.causes)
+    recompilation = (
+        None if rebuilds else find_recompilation(run.by_host[host].hlo_modules.find_newest(top["function"], top["count"]))
+    )
+    if recompilation:
+        why, first, causes = recompilation.explanation, recompilation.argument, list(recompilation.causes)
     argument = re.split(r"[\[:]", first, maxsplit=1)[0]
     return Finding(
         id="recompiled",
         severity=Severity.HIGH,
-        sentence=f"{name}{others} {'were' if others else 'was'} compiled {format_count(count, 'time')} in the captured steps "
+        sentence=f"{name}{further} {'were' if further else 'was'} compiled {format_count(count, 'time')} in the captured steps "
         f"({share:.0%} of their time){f', called at {source}' if source else ''}{why}.",
         action=" ".join(_FIXES_JITTED[kind].format(argument) for kind, _ in causes) or _FIX_JITTED,
         evidence=(
             Evidence("share of the steps' time", share, Unit.FRACTION, "compilations"),
             Evidence("times it was built", float(count), Unit.COUNT, "compilations"),
             *(
-                Evidence(f"builds because of: {kind}", float(n), Unit.COUNT, "traces" if known else "compilations")
+                Evidence(f"builds because of: {kind}", float(n), Unit.COUNT, "traces" if rebuilds else "compilations")
                 for kind, n in causes
             ),
         ),
-        threshold=_REBUILT,
-        counter_evidence=(_UNSEEN,) if told and not told.argument else (),
+        threshold=_REBUILDS,
+        counter_evidence=(_HIDDEN,) if recompilation and not recompilation.argument else (),
         location=source,
         host=host,
         saving=build_saving(
@@ -205,9 +207,9 @@ def _built_again(run: Run, host: str, rows: list[dict[str, Any]], built: Table, 
     )
 
 
-def _known(built: Table, row: dict[str, Any]) -> list[dict[str, Any]]:
+def _rebuilds(built: Table, row: dict[str, Any]) -> list[dict[str, Any]]:
     """Return the rows of `built` for a function that was built again because of a known change."""
-    return [t for t in built.records() if _same(t, row) and t["kinds"] not in (kinds.FIRST, kinds.UNKNOWN)]
+    return [t for t in built.records() if _is_of_function(t, row) and t["kinds"] not in (kinds.FIRST, kinds.UNKNOWN)]
 
 
 def _op_by_op(run: Run, program: Workload) -> Iterator[Finding]:
@@ -217,13 +219,13 @@ def _op_by_op(run: Run, program: Workload) -> Iterator[Finding]:
         between = framework_python_share(run, row["host"])  # the framework's Python only: the program's own has other findings
         between = budget.category_shares[Category.ALL_OTHERS.value] if between is None else between
         share = min(1.0, row["dispatch_share"] + between)
-        if row["calls"] < _CALLS.value or share < _REBUILT.value:
+        if row["calls"] < _CALLS.value or share < _REBUILDS.value:
             continue
         # The program cannot change what Keras calls outside its compiled step.
         if program.is_keras and row["host"] in compiled_training_hosts(run):
             continue
         line, part = find_framework_line_share(run, row["host"])
-        if row["picks"] >= _PICKED * row["calls"]:
+        if row["picks"] >= _PICK_SHARE * row["calls"]:
             fetched = min(1.0, share + row["fetch_share"])
             yield _read_one_by_one(row, fetched, (line, part), _launches(run, row["host"]) if run.has_device else None)
             continue
@@ -247,7 +249,7 @@ def _op_by_op(run: Run, program: Workload) -> Iterator[Finding]:
         )
 
 
-def _copied(run: Run) -> Iterator[Finding]:
+def _array_copies(run: Run) -> Iterator[Finding]:
     """Yield findings about arrays that JAX copies to the device in every step."""
     for row in host_copies(run).records():
         if row["share"] < _COPIES.value:
@@ -263,7 +265,7 @@ def _copied(run: Run) -> Iterator[Finding]:
             threshold=_COPIES,
             location=line,
             host=row["host"],
-            saving=_beside(run, row["host"], "copied", Category.INPUT)
+            saving=_transfer_saving(run, row["host"], "copied", Category.INPUT)
             if run.has_device
             else build_saving(row["share"], Category.HOST_COMPUTE, Category.ALL_OTHERS, assumes="if nothing was copied"),
             certainty=Certainty.LIKELY,
@@ -272,7 +274,7 @@ def _copied(run: Run) -> Iterator[Finding]:
         )
 
 
-def _fetched(run: Run) -> Iterator[Finding]:
+def _array_fetches(run: Run) -> Iterator[Finding]:
     """Yield findings about arrays that every step reads back from a device."""
     for row in host_fetches(run).records():
         if row["share"] < _FETCHES.value or row["bytes"] < _LARGE.value:
@@ -291,14 +293,14 @@ def _fetched(run: Run) -> Iterator[Finding]:
             threshold=_FETCHES,
             location=line,
             host=row["host"],
-            saving=_beside(run, row["host"], "fetched", Category.OUTPUT),
+            saving=_transfer_saving(run, row["host"], "fetched", Category.OUTPUT),
             certainty=Certainty.LIKELY,
             effort=Effort.SMALL,
             explains=("late_launches", "waits_for_device", "even_stops", "high_output"),
         )
 
 
-def _beside(run: Run, host: str, what: str, category: Category) -> Saving | None:
+def _transfer_saving(run: Run, host: str, what: str, category: Category) -> Saving | None:
     """Return the saving if no array was copied in one direction.
 
     The host then runs ahead, and its work overlaps with that of the device.
@@ -345,9 +347,9 @@ def _launches(run: Run, host: str) -> Saving | None:
 
     One program launches once, so that only the device's work remains, less what fusion saves.
     """
-    taken = (*_LAUNCHING, Category.DEVICE_COMPUTE_16, Category.DEVICE_COMPUTE_32)
+    categories = (*_LAUNCHING, Category.DEVICE_COMPUTE_16, Category.DEVICE_COMPUTE_32)
     share = call_overhead_bound(run, host) + fusion_bound(run, host)
-    return build_saving(share, *taken, assumes="if nothing but the device's longer products and libraries' calls was left")
+    return build_saving(share, *categories, assumes="if nothing but the device's longer products and libraries' calls was left")
 
 
 def _dispatch(share: float, calls: float) -> Saving | None:
@@ -362,7 +364,7 @@ def _dispatch(share: float, calls: float) -> Saving | None:
     return build_saving(share, Category.HOST_COMPUTE, Category.ALL_OTHERS, assumes=assumes)
 
 
-def _same(trace: dict[str, Any], row: dict[str, Any]) -> bool:
+def _is_of_function(trace: dict[str, Any], row: dict[str, Any]) -> bool:
     """Whether a row of another table belongs to the same function and host."""
     return bool(trace["function"] == row["function"] and trace["host"] == row["host"])
 
@@ -376,9 +378,9 @@ def _expensive(
         if retraced
         else "ran op by op, without a graph"
     )
-    known = [t for t in built if t["kinds"] not in (kinds.FIRST, kinds.UNKNOWN)]
-    causes = Counter(kind for t in known for kind in t["kinds"].split(", ")).most_common()
-    example = next((t for t in known if causes and causes[0][0] in t["kinds"].split(", ")), None)
+    rebuilds = [t for t in built if t["kinds"] not in (kinds.FIRST, kinds.UNKNOWN)]
+    causes = Counter(kind for t in rebuilds for kind in t["kinds"].split(", ")).most_common()
+    example = next((t for t in rebuilds if causes and causes[0][0] in t["kinds"].split(", ")), None)
     why = f" For example: {example['cause']}." if example else ""
     action = " ".join(_FIXES[kind] for kind, _ in causes) or _FIX
     return Finding(

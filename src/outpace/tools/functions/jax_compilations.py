@@ -21,10 +21,10 @@ BUILD_EVENT = "tracing, lowering and compiling"
 # different times; ns.
 _SLACK_NS = 2_000_000
 _FRAME = compile_lazily(r"\$(?P<place>.+\.py:\d+) (?P<function>.+)")
-_Noted = Mapping[str, Any]
+_Note = Mapping[str, Any]
 
 
-def iter_compilation_rows(timeline: Timeline, notes: Sequence[_Noted]) -> Iterator[Row]:
+def iter_compilation_rows(timeline: Timeline, notes: Sequence[_Note]) -> Iterator[Row]:
     """Yield rows of `COMPILATIONS`, one per function that JAX built.
 
     notes: what the capture recorded about compilations as each one ended
@@ -63,9 +63,9 @@ def find_build_steps(timeline: Timeline, builds: Sequence[Build]) -> Codes:
 
 def format_step_ranges(timeline: Timeline, step_index: Codes) -> str:
     """Return the numbers of the steps with these indices as ranges, such as `3-5, 9`."""
-    found = sorted({int(timeline.steps.number[i]) for i in step_index.tolist() if i >= 0})
+    numbers = sorted({int(timeline.steps.number[i]) for i in step_index.tolist() if i >= 0})
     ranges: list[list[int]] = []
-    for number in found:
+    for number in numbers:
         if ranges and number == ranges[-1][1] + 1:
             ranges[-1][1] = number
         else:
@@ -73,7 +73,7 @@ def format_step_ranges(timeline: Timeline, step_index: Codes) -> str:
     return ", ".join(str(low) if low == high else f"{low}-{high}" for low, high in ranges)
 
 
-def _noted_place(timeline: Timeline, builds: Sequence[Build], noted: Sequence[_Noted]) -> str:
+def _noted_place(timeline: Timeline, builds: Sequence[Build], noted: Sequence[_Note]) -> str:
     """Return the source line of the capture's first note that belongs to one of the builds; ""
     without one.
     """
@@ -81,12 +81,12 @@ def _noted_place(timeline: Timeline, builds: Sequence[Build], noted: Sequence[_N
     return format_source_line(notes[0]["file"], notes[0]["line"]) if notes else ""
 
 
-def iter_build_notes(timeline: Timeline, build: Build, notes: Sequence[_Noted]) -> Iterator[_Noted]:
+def iter_build_notes(timeline: Timeline, build: Build, notes: Sequence[_Note]) -> Iterator[_Note]:
     """Return the capture's notes that belong to a build, in order of time."""
     return (note for note in notes if _is_part(timeline, build, note))
 
 
-def _is_part(timeline: Timeline, build: Build, note: _Noted) -> bool:
+def _is_part(timeline: Timeline, build: Build, note: _Note) -> bool:
     """Whether a note, recorded when a compilation ended, overlaps a build; False where the profile
     has no clock.
     """
@@ -109,9 +109,9 @@ def _traced_place(timeline: Timeline, builds: Sequence[Build], file: str) -> str
         line = trace.lines.row_slice(int(trace.line[build.row]))
         first, last = trace.start.searchsorted(line, np.array([build.start, build.end])).tolist()
         for name in dict.fromkeys(trace.name[first:last].tolist()):
-            found = _FRAME.fullmatch(trace.names[name])
-            if found and found["function"] == build.function and file in ("", found["place"].partition(":")[0]):
-                return found["place"]
+            match = _FRAME.fullmatch(trace.names[name])
+            if match and match["function"] == build.function and file in ("", match["place"].partition(":")[0]):
+                return match["place"]
     return ""
 
 

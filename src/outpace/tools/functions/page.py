@@ -44,8 +44,8 @@ def analyse(run: Run) -> Page:
         ),
     )
     kind = find_workload(run)
-    found = (*rules.iter_findings(run, functions, built, compiled, kind), *evaluation.iter_findings(run, kind))
-    return TOOL.page(_headline(functions, compiled), sections, found)
+    findings = (*rules.iter_findings(run, functions, built, compiled, kind), *evaluation.iter_findings(run, kind))
+    return TOOL.page(_headline(functions, compiled), sections, findings)
 
 
 _FUNCTIONS = ("function", "calls", "traced", "eager", "xla", "graphs", "total_ps", "traced_ps")

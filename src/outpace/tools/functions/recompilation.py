@@ -18,10 +18,10 @@ from outpace.tools.functions.retracing import SAME_ARGUMENTS, SAME_ARRAYS, SAME_
 if TYPE_CHECKING:
     from outpace.timeline.hlo.module import HloModule
 
-_TOLD = 3  # maximum number of shapes in a sentence
+_MOST_SHAPES = 3  # maximum number of shapes in a sentence
 # Number of repetitions of a program from which the function counts as created anew: changes of
 # arguments that do not show in shapes (weak types, devices) cause fewer repetitions.
-_AGAIN = 2
+_MIN_SAME_PROGRAMS = 2
 
 
 @dataclass(frozen=True)
@@ -46,9 +46,9 @@ def find_recompilation(programs: Sequence[HloModule]) -> Recompilation | None:
     if len(programs) < 2:
         return None
     kinds: Counter[str] = Counter()
-    known = {tuple(programs[0].signature.items()): {programs[0].computations}}
+    codes_by_signature = {tuple(programs[0].signature.items()): {programs[0].computations}}
     for before, now in pairwise(programs):
-        codes = known.setdefault(tuple(now.signature.items()), set())
+        codes = codes_by_signature.setdefault(tuple(now.signature.items()), set())
         if codes:
             kinds[SAME_ARGUMENTS if now.computations in codes else SAME_ARRAYS] += 1
         else:
@@ -56,9 +56,9 @@ def find_recompilation(programs: Sequence[HloModule]) -> Recompilation | None:
         codes.add(now.computations)
     if kinds[SAME_ARRAYS]:  # the remedy for changed arrays covers the other cause, too
         kinds[SAME_ARRAYS] += kinds.pop(SAME_ARGUMENTS, 0)
-    elif kinds[SAME_ARGUMENTS] < _AGAIN:
+    elif kinds[SAME_ARGUMENTS] < _MIN_SAME_PROGRAMS:
         kinds[SAME_PROGRAM] += kinds.pop(SAME_ARGUMENTS, 0)
-    argument, shapes = _changing(programs)
+    argument, shapes = _changing_argument(programs)
     why = f", because of {argument}: {shapes}" if argument else ", though its arguments keep their shapes and types"
     return Recompilation(
         f"{why}{', each time to the same program' * (set(+kinds) <= {SAME_ARGUMENTS, SAME_PROGRAM})}",
@@ -67,7 +67,7 @@ def find_recompilation(programs: Sequence[HloModule]) -> Recompilation | None:
     )
 
 
-def _changing(programs: Sequence[HloModule]) -> tuple[str, str]:
+def _changing_argument(programs: Sequence[HloModule]) -> tuple[str, str]:
     """Return (argument or result that changes between the programs, its shapes in order); ("", "")
     without one.
 
@@ -78,6 +78,8 @@ def _changing(programs: Sequence[HloModule]) -> tuple[str, str]:
     changing = sorted((name for name in names if len(shapes[name]) > 1), key=lambda name: name.startswith(RESULT_PREFIXES))
     if not changing:
         return "", ""
-    first, others = changing[0], sum(not name.startswith(RESULT_PREFIXES) for name in changing[1:])
-    told = shapes[first] if len(shapes[first]) <= _TOLD else [*shapes[first][: _TOLD - 1], "...", shapes[first][-1]]
-    return first, " → ".join(told) + f" and {format_count(others, 'more argument')}" * bool(others)
+    first, further_count = changing[0], sum(not name.startswith(RESULT_PREFIXES) for name in changing[1:])
+    shown_shapes = (
+        shapes[first] if len(shapes[first]) <= _MOST_SHAPES else [*shapes[first][: _MOST_SHAPES - 1], "...", shapes[first][-1]]
+    )
+    return first, " → ".join(shown_shapes) + f" and {format_count(further_count, 'more argument')}" * bool(further_count)

@@ -51,19 +51,20 @@ def compute_traces(run: Run) -> Table:
     that JAX compiled for which the capture recorded the arguments.
     """
     rows = [row for timeline in run.hosts for row in _rows(timeline, run.record(timeline.host).get("traces") or ())]
-    rows += [row for timeline in run.hosts for row in _jitted(timeline, run.record(timeline.host).get("compilations") or ())]
+    rows += [row for timeline in run.hosts for row in _jit_rows(timeline, run.record(timeline.host).get("compilations") or ())]
     return TRACES.build(rows)
 
 
-def _jitted(timeline: Timeline, noted: tuple[_Trace, ...]) -> Iterator[Row]:
+def _jit_rows(timeline: Timeline, noted: tuple[_Trace, ...]) -> Iterator[Row]:
     """Yield rows of `TRACES` for the functions that JAX compiled and whose arguments the capture
     recorded.
     """
-    known = [note for note in noted if note.get("arguments") is not None]
-    builds = find_jax_builds(timeline.trace) if known else ()
+    with_arguments = [note for note in noted if note.get("arguments") is not None]
+    builds = find_jax_builds(timeline.trace) if with_arguments else ()
     for build, step in zip(builds, find_build_steps(timeline, builds).tolist() if builds else (), strict=True):
         note = next(
-            (n for n in iter_build_notes(timeline, build, known) if build.function in str(n.get("program") or "")), None
+            (n for n in iter_build_notes(timeline, build, with_arguments) if build.function in str(n.get("program") or "")),
+            None,
         )
         if note is None:
             continue
@@ -103,21 +104,21 @@ def _why(
     timeline: Timeline, noted: tuple[_Trace, ...], name: str, start: int, duration: int, graphs: int
 ) -> tuple[str, str, str]:
     """Return (source line, cause, kind of cause) of one call that built a graph."""
-    mine = [t for t in noted if t["function"] == name]
-    if not mine:
+    traces = [t for t in noted if t["function"] == name]
+    if not traces:
         if graphs == 1:
             return "", "the function's first graph", FIRST
         return "", "unknown: the profile holds no arguments", UNKNOWN
-    at = _place(timeline, mine, start, duration, graphs)
+    at = _place(timeline, traces, start, duration, graphs)
     if at is None:
         return "", "unknown: the graph was built outside of what the capture noted", UNKNOWN
-    here = mine[at]
+    here = traces[at]
     source = format_source_line(here["file"], here["line"]) if here["line"] else ""
-    before = [t for t in mine[:at] if (t["file"], t["line"]) == (here["file"], here["line"])]
+    before = [t for t in traces[:at] if (t["file"], t["line"]) == (here["file"], here["line"])]
     return (source, *diff_arguments(before[-1]["arguments"] if before else None, here["arguments"]))
 
 
-def _place(timeline: Timeline, mine: list[_Trace], start: int, duration: int, graphs: int) -> int | None:
+def _place(timeline: Timeline, traces: list[_Trace], start: int, duration: int, graphs: int) -> int | None:
     """Return the index of the recorded trace that belongs to a call; None without one.
 
     Traces are matched by time. Where a profile states no clock time (TensorFlow 2.16), the number
@@ -125,11 +126,11 @@ def _place(timeline: Timeline, mine: list[_Trace], start: int, duration: int, gr
     """
     origin = timeline.unix_origin_ns
     if origin is None:
-        one_function = len({(t["file"], t["line"]) for t in mine}) == 1
-        return graphs - 1 if one_function and 1 <= graphs <= len(mine) else None
+        one_function = len({(t["file"], t["line"]) for t in traces}) == 1
+        return graphs - 1 if one_function and 1 <= graphs <= len(traces) else None
     begin = origin + start // 1000
-    at = bisect.bisect_left([t["start_ns"] for t in mine], begin - _SLACK_NS)
-    if at == len(mine) or mine[at]["start_ns"] > begin + duration // 1000 + _SLACK_NS:
+    at = bisect.bisect_left([t["start_ns"] for t in traces], begin - _SLACK_NS)
+    if at == len(traces) or traces[at]["start_ns"] > begin + duration // 1000 + _SLACK_NS:
         return None
     return at
 
@@ -150,8 +151,8 @@ def diff_arguments(before: Mapping[str, str] | None, after: Mapping[str, str], s
     ]
     if not changes:
         return same_text, SAME_ARGUMENTS
-    found = {_kind(old, new) for _, old, new in changes}
-    kinds = ", ".join(k for k in (VALUE, SHAPE, DTYPE, STRUCTURE) if k in found)
+    change_kinds = {_kind(old, new) for _, old, new in changes}
+    kinds = ", ".join(k for k in (VALUE, SHAPE, DTYPE, STRUCTURE) if k in change_kinds)
     text = "; ".join(f"{name}: {_change(old, new)}" for name, old, new in changes)
     return text, kinds
 

@@ -61,20 +61,20 @@ def collect_totals(run: Run) -> tuple[TotalsByOp, TotalsByOp]:
     """Return (totals of every HLO op by host, device and program; totals of the ops that the
     compiler ran for autotuning).
     """
-    found: TotalsByOp = {}
+    totals: TotalsByOp = {}
     tuned: TotalsByOp = {}
     for timeline in run.hosts:
         for plane in timeline.device_planes:
-            _from_lines(timeline, plane, found)
+            _add_from_lines(timeline, plane, totals)
         rows = find_hlo_events(timeline.trace)
         of_compiler = find_positions(compiler_run_rows(timeline), rows) >= 0
-        _from_stats(timeline, rows[~of_compiler], found)
-        _from_stats(timeline, rows[of_compiler], tuned)
-    return found, tuned
+        _add_from_stats(timeline, rows[~of_compiler], totals)
+        _add_from_stats(timeline, rows[of_compiler], tuned)
+    return totals, tuned
 
 
-def _from_lines(timeline: Timeline, plane: Plane, found: TotalsByOp) -> None:
-    """Add the ops of a device with a line of XLA ops to `found`.
+def _add_from_lines(timeline: Timeline, plane: Plane, totals: TotalsByOp) -> None:
+    """Add the ops of a device with a line of XLA ops to `totals`.
 
     The name of each event is an instruction, and the stats of the name describe it.
     """
@@ -83,21 +83,27 @@ def _from_lines(timeline: Timeline, plane: Plane, found: TotalsByOp) -> None:
     device = plane.name.removeprefix(dialect.DEVICE_PREFIX)
     for line in find_op_lines(trace, plane):
         rows = trace.lines.row_numbers(line)
-        _, own = trace.compute_nesting(rows)
-        for name, mine in _by_name(trace.name[rows]):
+        _, self_ps = trace.compute_nesting(rows)
+        for name, places in _group_by_name(trace.name[rows]):
             stats = trace.name_stats.get(name, {})
             op = trace.display_names.get(name) or trace.names[name].lstrip("%").split(" = ")[0]
             program = _unsigned(stats.get(dialect.PROGRAM_ID))
             key = (timeline.host, device, names.get(program, ""), program, op)
-            _add(found, key, stats, timeline.hlo_modules.op(program, op), (len(mine), trace.duration[rows[mine]], own[mine]))
+            _add(
+                totals,
+                key,
+                stats,
+                timeline.hlo_modules.op(program, op),
+                (len(places), trace.duration[rows[places]], self_ps[places]),
+            )
 
 
-def _by_name(name: Codes) -> Iterator[tuple[int, Indices]]:
+def _group_by_name(name: Codes) -> Iterator[tuple[int, Indices]]:
     """Yield each distinct name with the positions of its events, in order of first occurrence."""
-    known, first, code, count = np.unique(name, return_index=True, return_inverse=True, return_counts=True)
+    names, first, code, count = np.unique(name, return_index=True, return_inverse=True, return_counts=True)
     places = np.split(np.argsort(code, kind="stable"), np.cumsum(count)[:-1])
     for at in np.argsort(first).tolist():
-        yield int(known[at]), places[at]
+        yield int(names[at]), places[at]
 
 
 def _module_names(timeline: Timeline, plane: Plane) -> list[int]:
@@ -107,8 +113,8 @@ def _module_names(timeline: Timeline, plane: Plane) -> list[int]:
     return list(dict.fromkeys(n for part in rows for n in trace.name[part].tolist()))
 
 
-def _from_stats(timeline: Timeline, rows: Indices, found: TotalsByOp) -> None:
-    """Add the ops of kernels and host threads, whose events carry the op as a stat, to `found`."""
+def _add_from_stats(timeline: Timeline, rows: Indices, totals: TotalsByOp) -> None:
+    """Add the ops of kernels and host threads, whose events carry the op as a stat, to `totals`."""
     trace = timeline.trace
     trace.load_stats((dialect.HLO_OP, dialect.HLO_MODULE, dialect.PROGRAM_ID, dialect.TF_OP, dialect.CORRELATION_ID))
     op, module = compute_hlo_op_stat(timeline), trace.stat(dialect.HLO_MODULE)
@@ -117,18 +123,18 @@ def _from_stats(timeline: Timeline, rows: Indices, found: TotalsByOp) -> None:
         return
     at_op = np.searchsorted(op.rows, rows)
     program = trace.stat(dialect.PROGRAM_ID).take_ints(rows)
-    _, own = trace.compute_nesting(rows)
+    _, self_ps = trace.compute_nesting(rows)
     groups: dict[_Key, list[int]] = {}
     parts = (_devices(timeline, rows), _texts(module, at_module), program.tolist(), _texts(op, at_op))
     for i, (device, name, number, text) in enumerate(zip(*parts, strict=True)):
         groups.setdefault((timeline.host, device, name, number, text), []).append(i)
-    begun = _begun(timeline, rows, groups.values())
+    begun = _execution_counts(timeline, rows, groups.values())
     framework = _framework(trace.stat(dialect.TF_OP), np.sort(rows[[places[0] for places in groups.values()]]))
     for key, places in groups.items():
-        mine = np.array(places)
-        stats: dict[str, Value] = {"tf_op": framework.get(int(rows[mine[0]]), "")}
-        times = (int(begun[mine].sum()), trace.duration[rows[mine]], own[mine])
-        _add(found, key, stats, timeline.hlo_modules.op(_unsigned(key[3]), key[4]), times)
+        positions = np.array(places)
+        stats: dict[str, Value] = {"tf_op": framework.get(int(rows[positions[0]]), "")}
+        times = (int(begun[positions].sum()), trace.duration[rows[positions]], self_ps[positions])
+        _add(totals, key, stats, timeline.hlo_modules.op(_unsigned(key[3]), key[4]), times)
 
 
 def _texts(stat: StatColumn, at: Indices) -> list[str]:
@@ -152,7 +158,7 @@ def _devices(timeline: Timeline, rows: Indices) -> list[str]:
     return [names[plane] for plane in trace.lines.plane[trace.line[rows]].tolist()]
 
 
-def _begun(timeline: Timeline, rows: Indices, groups: Iterable[list[int]]) -> Numbers:
+def _execution_counts(timeline: Timeline, rows: Indices, groups: Iterable[list[int]]) -> Numbers:
     """Return how many executions begin with each event, int64.
 
     Several consecutive kernels may be one execution of an op; on host threads one event is one
@@ -169,7 +175,9 @@ def _begun(timeline: Timeline, rows: Indices, groups: Iterable[list[int]]) -> Nu
     return begun
 
 
-def _add(found: TotalsByOp, key: _Key, stats: dict[str, Value], op: HloOp, times: tuple[int, Picoseconds, Picoseconds]) -> None:
+def _add(
+    totals: TotalsByOp, key: _Key, stats: dict[str, Value], op: HloOp, times: tuple[int, Picoseconds, Picoseconds]
+) -> None:
     """Add executions of an op to its totals.
 
     times: (number of executions, durations in ps, self times in ps)
@@ -178,20 +186,20 @@ def _add(found: TotalsByOp, key: _Key, stats: dict[str, Value], op: HloOp, times
     source = str(stats.get(dialect.SOURCE) or op.source)
     category = _category(str(stats.get(dialect.HLO_CATEGORY) or op.opcode or "unknown"), op)
     flops, memory = _number(stats.get(dialect.FLOPS)), _number(stats.get(dialect.BYTES_ACCESSED))
-    sums = found.setdefault(
+    sums = totals.setdefault(
         key, OpTotals(category, framework, source, op.flops if flops < 0 else flops, op.bytes if memory < 0 else memory)
     )
-    count, duration, own = times
+    count, duration, self_ps = times
     sums.occurrences += count
     sums.total_ps += int(duration.sum())
-    sums.self_ps += int(own.sum())
+    sums.self_ps += int(self_ps.sum())
 
 
-def _category(told: str, op: HloOp) -> str:
+def _category(category: str, op: HloOp) -> str:
     """Return an op's category; the end of an asynchronous op counts as waiting for it."""
-    if not op.transfer and not told.endswith("-done"):
-        return told
-    collective = (op.transfer or _collective(told)) == COLLECTIVE
+    if not op.transfer and not category.endswith("-done"):
+        return category
+    collective = (op.transfer or _collective(category)) == COLLECTIVE
     return _WAITING_COLLECTIVE if collective else _WAITING
 
 
@@ -213,22 +221,30 @@ def _unsigned(value: Value) -> int:
 def compute_ops(totals: TotalsByOp) -> Table:
     """Return `OPS`: one row per op, by self time."""
     order = sorted(totals.items(), key=lambda item: -item[1].self_ps)
-    whole = sum(s.self_ps for s in totals.values()) or 1
+    whole = sum(op_totals.self_ps for op_totals in totals.values()) or 1
     rows, running = [], 0
-    for rank, ((host, device, program, _, op), s) in enumerate(order, 1):
-        running += s.self_ps
-        seconds = s.self_ps / 1e12
-        flops = s.flops * s.occurrences / seconds if s.flops > 0 and seconds else float("nan")
-        traffic = s.bytes_accessed * s.occurrences / seconds if s.bytes_accessed > 0 and seconds else float("nan")
-        intensity = s.flops / s.bytes_accessed if s.flops >= 0 and s.bytes_accessed > 0 else float("nan")
+    for rank, ((host, device, program, _, op), op_totals) in enumerate(order, 1):
+        running += op_totals.self_ps
+        seconds = op_totals.self_ps / 1e12
+        flops = op_totals.flops * op_totals.occurrences / seconds if op_totals.flops > 0 and seconds else float("nan")
+        traffic = (
+            op_totals.bytes_accessed * op_totals.occurrences / seconds
+            if op_totals.bytes_accessed > 0 and seconds
+            else float("nan")
+        )
+        intensity = (
+            op_totals.flops / op_totals.bytes_accessed
+            if op_totals.flops >= 0 and op_totals.bytes_accessed > 0
+            else float("nan")
+        )
         row = OPS.row(
-            s,
+            op_totals,
             rank=rank,
             host=host,
             device=device,
             program=program,
             op=op,
-            fraction=s.self_ps / whole,
+            fraction=op_totals.self_ps / whole,
             cumulative=running / whole,
             flops_per_s=flops,
             bytes_per_s=traffic,
@@ -241,18 +257,20 @@ def compute_ops(totals: TotalsByOp) -> Table:
 def compute_programs(totals: TotalsByOp, run: Run) -> Table:
     """Return `PROGRAMS`: one row per program, by the self time of its ops."""
     sums: dict[tuple[str, str, int], dict[_Key, OpTotals]] = {}
-    for key, s in totals.items():
+    for key, op_totals in totals.items():
         host, _, program, number, _ = key
-        sums.setdefault((host, program, number), {})[key] = s
-    whole = sum(s.self_ps for s in totals.values()) or 1
+        sums.setdefault((host, program, number), {})[key] = op_totals
+    whole = sum(op_totals.self_ps for op_totals in totals.values()) or 1
     rows = []
-    for (host, program, number), mine in sums.items():
-        own = sum(s.self_ps for s in mine.values())
+    for (host, program, number), ops in sums.items():
+        self_ps = sum(op_totals.self_ps for op_totals in ops.values())
         once = run.by_host[host].hlo_modules[_unsigned(number)].entry_instructions
-        counts = [s.occurrences for key, s in mine.items() if key[-1] in once] or [s.occurrences for s in mine.values()]
-        runs = max(Counter(counts).items(), key=lambda each: (each[1], each[0]))[0]
+        counts = [op_totals.occurrences for key, op_totals in ops.items() if key[-1] in once] or [
+            op_totals.occurrences for op_totals in ops.values()
+        ]
+        runs = max(Counter(counts).items(), key=lambda item: (item[1], item[0]))[0]
         identity = {"host": host, "program": program, "program_id": str(number) if number >= 0 else ""}
-        rows.append(PROGRAMS.row(identity, runs=runs, ops=len(mine), self_ps=own, fraction=own / whole))
+        rows.append(PROGRAMS.row(identity, runs=runs, ops=len(ops), self_ps=self_ps, fraction=self_ps / whole))
     return PROGRAMS.build(rows).sort_by("self_ps")
 
 

@@ -26,11 +26,11 @@ _NONE = Unavailable(
 
 def analyse(run: Run) -> Page:
     """Return the page of a run."""
-    found, tuned = collect_totals(run)
-    if not found:
+    totals, tuned = collect_totals(run)
+    if not totals:
         return TOOL.page(unavailable=_NONE)
-    table, categories, compiled = compute_ops(found), compute_categories(found), compute_programs(found, run)
-    shown = (
+    table, categories, compiled = compute_ops(totals), compute_categories(totals), compute_programs(totals, run)
+    columns = (
         "rank",
         "self_ps",
         "fraction",
@@ -45,7 +45,7 @@ def analyse(run: Run) -> Page:
     )
     sections = (
         Chart("Time by category of op", ChartKind.PIE, categories, "category", ("self_ps",)),
-        TableView(table, shown, limit=15, pick=("program", "device", "host"), by=_BY),
+        TableView(table, columns, limit=15, pick=("program", "device", "host"), by=_BY),
         TableView(compiled, ("program", "runs", "ops", "self_ps", "fraction")),
         *select_nonempty(TableView(compute_autotuning(tuned), ("program", "occurrences", "self_ps"), limit=10, remark=_TUNING)),
     )

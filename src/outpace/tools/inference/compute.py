@@ -79,8 +79,8 @@ def _call_of(timeline: Timeline, calls: Indices) -> EventColumn:
         begun = trace.start[rows]
         at = np.clip(np.searchsorted(start, begun, side="right") - 1, 0, None)
         step = timeline.step_index[rows]
-        mine = ((step >= 0) & (step == timeline.step_index[calls[at]])) | (trace.line[rows] == trace.line[calls[at]])
-        return np.where(mine & (begun >= start[at]) & (begun <= end[at]), at, -1)
+        belongs = ((step >= 0) & (step == timeline.step_index[calls[at]])) | (trace.line[rows] == trace.line[calls[at]])
+        return np.where(belongs & (begun >= start[at]) & (begun <= end[at]), at, -1)
 
     return ComputedColumn(call)
 
@@ -93,10 +93,10 @@ def _longest_ops(timeline: Timeline, call_of: EventColumn, count: int) -> list[t
     rows = trace.find_rows_by_mask(timeline.op_kind_mask(OpKind.TENSORFLOW, OpKind.JAX))
     call = call_of[rows]
     rows, call = rows[call >= 0], call[call >= 0]
-    _, own = trace.compute_nesting(rows)
-    order = np.lexsort((-own, call))
+    _, self_ps = trace.compute_nesting(rows)
+    order = np.lexsort((-self_ps, call))
     _, first = np.unique(call[order], return_index=True)
-    best = {int(call[order[i]]): (timeline.ops[trace.name[rows[order[i]]]].name, int(own[order[i]])) for i in first}
+    best = {int(call[order[i]]): (timeline.ops[trace.name[rows[order[i]]]].name, int(self_ps[order[i]])) for i in first}
     return [best.get(i, ("", 0)) for i in range(count)]
 
 
@@ -106,20 +106,20 @@ def compute_latency(requests: Table) -> Table:
     for row in requests.records():
         groups.setdefault((row["host"], row["function"]), []).append(row)
     rows = []
-    for (host, function), mine in groups.items():
-        times = [row["latency_ps"] for row in mine]
-        span = max(row["start_ps"] + row["latency_ps"] for row in mine) - min(row["start_ps"] for row in mine)
+    for (host, function), calls in groups.items():
+        times = [row["latency_ps"] for row in calls]
+        span = max(row["start_ps"] + row["latency_ps"] for row in calls) - min(row["start_ps"] for row in calls)
         p50, p90, p99 = quantiles(times, 0.5, 0.9, 0.99)
         row = LATENCY.row(
             host=host,
             function=function,
-            requests=len(mine),
+            requests=len(calls),
             mean_ps=float(np.mean(times)),
             p50_ps=p50,
             p90_ps=p90,
             p99_ps=p99,
             max_ps=float(max(times)),
-            rate=len(mine) / (span / 1e12) if span else 0.0,
+            rate=len(calls) / (span / 1e12) if span else 0.0,
         )
         rows.append(row)
     return LATENCY.build(rows).sort_by("requests")

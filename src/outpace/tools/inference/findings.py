@@ -33,8 +33,8 @@ def iter_findings(requests: Table) -> Iterator[Finding]:
     spend more time on than the others.
     """
     for host, name in dict.fromkeys(zip(requests["host"].tolist(), requests["function"].tolist(), strict=True)):
-        mine = requests.take((requests["host"] == host) & (requests["function"] == name))
-        times = mine["latency_ps"].astype(np.float64)
+        calls = requests.take((requests["host"] == host) & (requests["function"] == name))
+        times = calls["latency_ps"].astype(np.float64)
         if len(times) < _LEAST or not (middle := median(times)):
             continue
         if times[0] >= _FIRST.value * middle:
@@ -42,7 +42,7 @@ def iter_findings(requests: Table) -> Iterator[Finding]:
         slow = np.flatnonzero(times >= LONG_TAIL.value * middle)
         slow = slow[slow > 0]  # the first call has its own finding
         if len(slow) >= _SHARE * len(times) or times[slow].sum() >= _SHARE_OF_TIME * times.sum():
-            yield from _tail(host, mine, slow, middle)
+            yield from _tail(host, calls, slow, middle)
 
 
 def _first(host: str, name: str, first: float, middle: float) -> Finding:
@@ -64,39 +64,39 @@ def _first(host: str, name: str, first: float, middle: float) -> Finding:
     )
 
 
-def _tail(host: str, mine: Table, slow: Indices, middle: float) -> Iterator[Finding]:
+def _tail(host: str, calls: Table, slow: Indices, middle: float) -> Iterator[Finding]:
     """Yield a finding about the slow calls of a function, with the category that explains most of
     the difference.
 
-    slow: rows of the slow calls in `mine`
+    slow: rows of the slow calls in `calls`
     middle: median latency, ps
     """
     if len(slow) == 0:
         return
-    name, usual = mine["function"][0], np.delete(np.arange(len(mine)), [0, *slow])
-    gaps = {c: _mean(mine, c, slow) - _mean(mine, c, usual) for c in Category}
+    name, usual = calls["function"][0], np.delete(np.arange(len(calls)), [0, *slow])
+    gaps = {c: _mean(calls, c, slow) - _mean(calls, c, usual) for c in Category}
     cause = max(gaps, key=lambda c: gaps[c])
-    mean = float(mine["latency_ps"][slow].mean())
-    known = gaps[cause] >= _EXPLAINS * (mean - middle)
-    why = f", most of the difference in {cause.label.lower()} ({humanize(gaps[cause], Unit.PS)} more)" if known else ""
+    mean = float(calls["latency_ps"][slow].mean())
+    is_explained = gaps[cause] >= _EXPLAINS * (mean - middle)
+    why = f", most of the difference in {cause.label.lower()} ({humanize(gaps[cause], Unit.PS)} more)" if is_explained else ""
     evidence = [
         Evidence("mean latency of the slow calls", mean, Unit.PS, "requests"),
         Evidence("median latency", middle, Unit.PS, "latency"),
     ]
-    if known:
+    if is_explained:
         evidence.append(Evidence(f"{cause.label} beyond the other calls", gaps[cause], Unit.PS, "requests"))
     yield Finding(
         id="latency_tail",
         severity=Severity.MODERATE,
-        sentence=f"{len(slow)} of {len(mine)} calls of '{name}' took at least {LONG_TAIL.value:.0f} times the median "
+        sentence=f"{len(slow)} of {len(calls)} calls of '{name}' took at least {LONG_TAIL.value:.0f} times the median "
         f"({humanize(middle, Unit.PS)}){why}.",
-        action=_FIXES.get(cause, _FIX) if known else _FIX,
+        action=_FIXES.get(cause, _FIX) if is_explained else _FIX,
         evidence=tuple(evidence),
         threshold=LONG_TAIL,
         host=host,
     )
 
 
-def _mean(mine: Table, category: Category, rows: Indices) -> float:
+def _mean(calls: Table, category: Category, rows: Indices) -> float:
     """Return the mean time of a category in some calls, ps; 0 without calls."""
-    return float(mine[category.column][rows].mean()) if len(rows) else 0.0
+    return float(calls[category.column][rows].mean()) if len(rows) else 0.0

@@ -46,8 +46,8 @@ def analyse(run: Run) -> Page:
 def _slowest(table: Table) -> Table:
     """Return the slowest requests as a table, slowest first."""
     order = np.argsort(-table["latency_ps"], kind="stable")[:_SLOWEST]
-    found = table.take(order)
-    return Table("slowest_requests", "Slowest calls", found.fields, found.columns)
+    rows = table.take(order)
+    return Table("slowest_requests", "Slowest calls", rows.fields, rows.columns)
 
 
 def _headline(summary: Table) -> str:

@@ -86,25 +86,30 @@ def compute_input_ops(metrics: Table) -> tuple[Table, Table]:
         ops.setdefault((stage_position(name), kind), []).append((name, numbers))
     whole = sum(numbers["self_ps"] for numbers in sums.values()) or 1
 
-    def row_of(kind: str, each: Sequence[Counter[str]]) -> Row:
-        sums = {column: sum(numbers[column] for numbers in each) for column in _SUMS}
+    def row_of(kind: str, instances: Sequence[Counter[str]]) -> Row:
+        sums = {column: sum(numbers[column] for numbers in instances) for column in _SUMS}
         return {**sums, "total_fraction": sums["total_ps"] / whole, "self_fraction": sums["self_ps"] / whole, "category": kind}
 
     one = (
-        INPUT_OPS.row(row_of(kind, [numbers for _, numbers in each]), op=name, instances=len(each))
-        for (name, kind), each in ops.items()
+        INPUT_OPS.row(row_of(kind, [numbers for _, numbers in instances]), op=name, instances=len(instances))
+        for (name, kind), instances in ops.items()
     )
-    all_of = ({"op": name, **row_of(kind, [own])} for (_, kind), each in ops.items() if len(each) > 1 for name, own in each)
+    all_of = (
+        {"op": name, **row_of(kind, [numbers])}
+        for (_, kind), instances in ops.items()
+        if len(instances) > 1
+        for name, numbers in instances
+    )
     return INPUT_OPS.build(one).sort_by("self_ps"), INPUT_INSTANCES.build(all_of).sort_by("self_ps")
 
 
 def compute_host_categories(ops: Table, steps: int) -> Table:
     """Return the self time of input processing by the guide's four kinds."""
-    own = ops["self_ps"].astype(np.float64)
-    whole = float(own.sum()) or 1.0
+    self_ps = ops["self_ps"].astype(np.float64)
+    whole = float(self_ps.sum()) or 1.0
     rows = []
     for kind, advice in ADVICE.items():
-        value = float(own[ops["category"] == kind].sum())
-        per_step, told = value / steps if steps else float("nan"), advice if value else ""
-        rows.append(CATEGORIES.row(category=kind, self_ps=value, per_step_ps=per_step, fraction=value / whole, advice=told))
+        value = float(self_ps[ops["category"] == kind].sum())
+        per_step, text = value / steps if steps else float("nan"), advice if value else ""
+        rows.append(CATEGORIES.row(category=kind, self_ps=value, per_step_ps=per_step, fraction=value / whole, advice=text))
     return CATEGORIES.build(rows)

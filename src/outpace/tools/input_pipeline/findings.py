@@ -35,7 +35,7 @@ _XPROF = "XProf's input pipeline page"
 HIGHLY_BOUND = Threshold("highly input-bound", 0.20, Unit.FRACTION, _XPROF)
 MODERATELY_BOUND = Threshold("moderately input-bound", 0.05, Unit.FRACTION, _XPROF)
 POTENTIALLY_BOUND = Threshold("potentially input-bound", 0.03, Unit.FRACTION, f"{_XPROF}: share of 'All others'")
-_SEEN = 0.0005  # share of the step below which a wait is printed as 0.0%
+_VISIBLE = 0.0005  # share of the step below which a wait is printed as 0.0%
 _COMPETES = Threshold("input's share of busy time", 0.20, Unit.FRACTION, "less cannot slow the model noticeably")
 
 
@@ -44,13 +44,13 @@ def judge_input_wait(breakdown: StepBreakdown) -> tuple[Severity, str, float]:
     whole = breakdown.steady_steps
     total = float(whole["duration_ps"].sum())
     share = float(breakdown.category_ps(Category.INPUT, whole).sum()) / total
-    others = float(breakdown.category_ps(Category.ALL_OTHERS, whole).sum()) / total
+    untraced = float(breakdown.category_ps(Category.ALL_OTHERS, whole).sum()) / total
     if share >= MODERATELY_BOUND.value:
-        return *_rated(share), share
-    if others >= POTENTIALLY_BOUND.value:
-        text = f"The program may be input-bound: {share:.1%} of the step time waits for input, and {others:.1%} is untraced."
-        if share < _SEEN:
-            text = f"No wait for input was recorded; {others:.1%} of the step time is untraced, where input that Python prepares would be."
+        return *_judge_share(share), share
+    if untraced >= POTENTIALLY_BOUND.value:
+        text = f"The program may be input-bound: {share:.1%} of the step time waits for input, and {untraced:.1%} is untraced."
+        if share < _VISIBLE:
+            text = f"No wait for input was recorded; {untraced:.1%} of the step time is untraced, where input that Python prepares would be."
         return Severity.POTENTIAL, text, share
     return Severity.INFO, f"The program is not input-bound: {share:.1%} of the step time waits for input.", share
 
@@ -59,14 +59,14 @@ def render_headline(breakdown: StepBreakdown) -> str:
     """Return the sentence at the top of the page: the input verdict, or, where transfers make up
     most of the input time, the shares of transfers and of waiting.
     """
-    _, said, share = judge_input_wait(breakdown)
+    _, sentence, share = judge_input_wait(breakdown)
     moved = breakdown.transfer_share
     if moved < MODERATELY_BOUND.value or not is_majority(moved, share):
-        return said
+        return sentence
     return f"{moved:.1%} of the step time goes to transfers from the host; {max(0.0, share - moved):.1%} waits for input."
 
 
-def _rated(share: float) -> tuple[Severity, str]:
+def _judge_share(share: float) -> tuple[Severity, str]:
     """Return (severity, sentence) for a share of the step time that waits for input."""
     severity, much = (Severity.HIGH, "highly") if share >= HIGHLY_BOUND.value else (Severity.MODERATE, "moderately")
     return severity, f"The program is {much} input-bound: {share:.1%} of the step time waits for input."
@@ -90,14 +90,14 @@ def iter_findings(
     offloads: arrays that programs keep in the host's memory
     """
     _, _, share = judge_input_wait(breakdown)
-    for each in offloads:
-        yield from _offloaded(each, breakdown)
+    for offload in offloads:
+        yield from _offloading(offload, breakdown)
     moved = breakdown.transfer_share
     if moved >= MODERATELY_BOUND.value:
         yield _transfers(moved, breakdown, program)
         share -= moved
     if share >= MODERATELY_BOUND.value:
-        severity, sentence = _rated(share)
+        severity, sentence = _judge_share(share)
         whole = breakdown.steady_steps
         waits, steps = (
             breakdown.category_ps(Category.INPUT, whole) - whole[TRANSFERS_COLUMN],
@@ -116,20 +116,20 @@ def iter_findings(
             id="input_bound",
             severity=severity,
             sentence=sentence,
-            action=_ahead(program) if producer_share is None else _faster(program),
+            action=_overlap_advice(program) if producer_share is None else _speed_advice(program),
             evidence=(
                 Evidence("share of the step time that waits for input", share, Unit.FRACTION, "step_statistics"),
                 Evidence("share in the step that waited most", _worst(breakdown), Unit.FRACTION, "steps"),
             ),
             threshold=HIGHLY_BOUND if severity is Severity.HIGH else MODERATELY_BOUND,
-            counter_evidence=_against(saturation),
+            counter_evidence=_busy_cores_note(saturation),
             saving=build_saving(faster, Category.INPUT, assumes=assumes),
         )
     if saturation is not None:
         yield from _contention(breakdown, saturation, core_savings, program)
 
 
-def _ahead(program: Workload) -> str:
+def _overlap_advice(program: Workload) -> str:
     """Return advice that makes input and model overlap."""
     return program.select_text(
         keras="Prepare batches while the model trains: a tf.data pipeline that ends in .prefetch(tf.data.AUTOTUNE), or a PyDataset "
@@ -139,7 +139,7 @@ def _ahead(program: Workload) -> str:
     )
 
 
-def _faster(program: Workload) -> str:
+def _speed_advice(program: Workload) -> str:
     """Return advice for a pipeline that runs in parallel with the model already, but is too
     slow.
     """
@@ -150,35 +150,35 @@ def _faster(program: Workload) -> str:
     )
 
 
-def _offloaded(found: HostOffload, breakdown: StepBreakdown) -> Iterator[Finding]:
+def _offloading(offload: HostOffload, breakdown: StepBreakdown) -> Iterator[Finding]:
     """Yield a finding about a program that keeps arrays in the host's memory."""
-    share = found.fetch_share + found.write_share
+    share = offload.fetch_share + offload.write_share
     if share < MODERATELY_BOUND.value:
         return
     whole = (
-        breakdown.select_hosts(found.host).steady_steps
-        if found.host in breakdown.steps_per_execution
+        breakdown.select_hosts(offload.host).steady_steps
+        if offload.host in breakdown.steps_per_execution
         else breakdown.steady_steps
     )
     hidden = overlap_bound(whole[TRANSFERS_COLUMN].astype(np.float64), whole["duration_ps"].astype(np.float64))
     yield Finding(
         id="offloaded",
         severity=Severity.HIGH if share >= HIGHLY_BOUND.value else Severity.MODERATE,
-        sentence=f"The program keeps arrays in the host's memory: each step fetches {humanize(found.fetched_bytes, Unit.BYTES)} "
-        f"({found.fetched_arrays:.0f} arrays, {found.fetch_share:.0%} of the step) and writes {humanize(found.written_bytes, Unit.BYTES)} back "
-        f"({found.write_share:.0%}).",
+        sentence=f"The program keeps arrays in the host's memory: each step fetches {humanize(offload.fetched_bytes, Unit.BYTES)} "
+        f"({offload.fetched_arrays:.0f} arrays, {offload.fetch_share:.0%} of the step) and writes "
+        f"{humanize(offload.written_bytes, Unit.BYTES)} back ({offload.write_share:.0%}).",
         action="Keep them in the device's memory, as far as they fit, or make them smaller (16 bits). Fetching one while another is computed "
         f"with, and writing back, hides {hidden:.0%} of the step at most.",
         evidence=(
             Evidence(
-                "share of the step in which the device awaits arrays of the host", found.fetch_share, Unit.FRACTION, "steps"
+                "share of the step in which the device awaits arrays of the host", offload.fetch_share, Unit.FRACTION, "steps"
             ),
-            Evidence("share in which it awaits that they are written back", found.write_share, Unit.FRACTION, "steps"),
+            Evidence("share in which it awaits that they are written back", offload.write_share, Unit.FRACTION, "steps"),
         ),
         threshold=HIGHLY_BOUND if share >= HIGHLY_BOUND.value else MODERATELY_BOUND,
         saving=build_saving(share, Category.INPUT, Category.OUTPUT, assumes="if no array was kept in the host's memory"),
-        location=shorten_source_path(found.source),
-        host=found.host,
+        location=shorten_source_path(offload.source),
+        host=offload.host,
         certainty=Certainty.CERTAIN,
         explains=("transfer_bound", "high_output"),
     )
@@ -238,7 +238,7 @@ def _worst(breakdown: StepBreakdown) -> float:
     return float(np.max(breakdown.category_ps(Category.INPUT, whole) / np.maximum(whole["duration_ps"], 1)))
 
 
-def _against(saturation: Table | None) -> tuple[str, ...]:
+def _busy_cores_note(saturation: Table | None) -> tuple[str, ...]:
     """Return a note, as counter-evidence, where the cores are busy while the program waits for
     input.
     """

@@ -50,7 +50,7 @@ def analyse(run: Run) -> Page:
         return TOOL.page(unavailable=_NONE)
     saturation = None if run.has_device or steps == 0 else cpu_saturation(run)
     sections: list[Section] = (
-        list(_waiting(run, breakdown))
+        list(_wait_sections(run, breakdown))
         if steps
         else [Paragraph("No steps", "No step was found, so the input wait cannot be measured.")]
     )
@@ -63,23 +63,23 @@ def analyse(run: Run) -> Page:
             TableView(instances, tuple(name for name in _OP_COLUMNS if name != "instances"), folded=True)
         )
     headline = rules.render_headline(breakdown) if steps else "Input ops were recorded, but no step to relate them to."
-    back = _given_back(run, breakdown)
+    back = _contention_by_host(run, breakdown)
     facts = (find_workload(run), slowest_segment_share(run), host_offloads(run))
     findings = rules.iter_findings(breakdown, saturation, back, *facts) if steps else ()
     return TOOL.page(headline, sections, findings)
 
 
-def _given_back(run: Run, breakdown: StepBreakdown) -> dict[str, tuple[float, float]]:
+def _contention_by_host(run: Run, breakdown: StepBreakdown) -> dict[str, tuple[float, float]]:
     """Return by host (maximum share of its own time that a step saves if no input thread used a
     core, slowdown of a step by the profiler in ps).
     """
     whole = breakdown.steady_steps
-    hosts = [(t, mine) for t in run.hosts if len(mine := whole.filter_by("host", t.host))]
-    waits = {t.host: float(breakdown.category_ps(Category.INPUT, mine).mean()) for t, mine in hosts}
+    hosts = [(t, host_steps) for t in run.hosts if len(host_steps := whole.filter_by("host", t.host))]
+    waits = {t.host: float(breakdown.category_ps(Category.INPUT, host_steps).mean()) for t, host_steps in hosts}
     return {t.host: (contention_saving(run, t, math.inf, waits[t.host])[1], profiling_slowdown_ps(run, t)) for t, _ in hosts}
 
 
-def _waiting(run: Run, breakdown: StepBreakdown) -> tuple[Section, ...]:
+def _wait_sections(run: Run, breakdown: StepBreakdown) -> tuple[Section, ...]:
     """Return the sections about the wait for input on the device; without an accelerator the host
     is the device.
     """

@@ -33,14 +33,14 @@ class Activity:
         other: activity of the same spans
         priority: priority by event row, whole numbers
         """
-        mine, theirs = self._rank(priority), other._rank(priority)
-        take = (other.rows >= 0) & ((theirs > mine) | ((theirs == mine) & (other.covered_ps > self.covered_ps)))
+        rank, other_rank = self._rank(priority), other._rank(priority)
+        take = (other.rows >= 0) & ((other_rank > rank) | ((other_rank == rank) & (other.covered_ps > self.covered_ps)))
         return Activity(np.where(take, other.rows, self.rows), np.where(take, other.covered_ps, self.covered_ps))
 
-    def _rank(self, standing: Callable[[Indices], Numbers]) -> Numbers:
+    def _rank(self, priority: Callable[[Indices], Numbers]) -> Numbers:
         """Return the rank of each span's event: 0 without an event, else 1 and its priority."""
-        known = self.rows >= 0
-        return np.where(known, 1 + standing(np.maximum(self.rows, 0)), 0)
+        has_event = self.rows >= 0
+        return np.where(has_event, 1 + priority(np.maximum(self.rows, 0)), 0)
 
 
 def find_innermost(trace: Trace, line: int, start: Picoseconds, end: Picoseconds) -> Activity:

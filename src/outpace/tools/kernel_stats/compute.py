@@ -191,11 +191,11 @@ def _ops(device: Device) -> _Ops:
     able[at] |= np.fromiter((can_use_tensor_cores("", e) for e in equations), bool, len(equations))[equation]
     kernels = distinct(trace.name[rows])
     used = np.fromiter((uses_tensor_cores(trace.names[n], device.is_amd) for n in kernels.tolist()), bool, len(kernels))
-    used = used[np.searchsorted(kernels, trace.name[rows])] | _by_programs(device)
+    used = used[np.searchsorted(kernels, trace.name[rows])] | _use_by_program(device)
     return _Ops(tuple(names), index[code], (able | used) & (code > 0), used)
 
 
-def _by_programs(device: Device) -> Mask:
+def _use_by_program(device: Device) -> Mask:
     """Return whether each kernel that XLA generated uses tensor cores, as far as the programs in
     the profile show; bool, one item per kernel.
     """
@@ -207,12 +207,12 @@ def _by_programs(device: Device) -> Mask:
     called = dict(zip(number[at].tolist(), code.tolist(), strict=True))
     key = number * len(trace.names) + trace.name[rows]
     keys = distinct(key)
-    told = (divmod(k, len(trace.names)) for k in keys.tolist())
+    pairs = (divmod(k, len(trace.names)) for k in keys.tolist())
     uses = [
         of in called
         and is_named_after(trace.names[name], texts[called[of]])
         and program_uses_tensor_cores(trace.names[name], ops[of], device.capability)
-        for of, name in told
+        for of, name in pairs
     ]
     return np.array(uses, bool)[np.searchsorted(keys, key)]
 
@@ -224,25 +224,25 @@ def _means(values: Values, member: Codes, groups: int) -> Values:
     member: group of each value
     groups: number of groups
     """
-    known = ~np.isnan(values)
-    sums = np.bincount(member[known], values[known], groups)
-    counts = np.bincount(member[known], minlength=groups)
+    is_known = ~np.isnan(values)
+    sums = np.bincount(member[is_known], values[is_known], groups)
+    counts = np.bincount(member[is_known], minlength=groups)
     means: Values = np.divide(sums, counts, out=np.full(groups, np.nan), where=counts > 0)
     return means
 
 
 def _longest_hlo(device: Device, member: Codes, groups: int) -> list[str]:
     """Return for each group of kernels the HLO instruction with the most time; "" without one."""
-    trace, rows, found = device.trace, device.kernel_rows, [""] * groups
+    trace, rows, longest = device.trace, device.kernel_rows, [""] * groups
     stat = compute_hlo_op_stat(device.timeline)
     at, place = intersect_indices(rows, stat.rows)
     code, texts = stat.encode_texts(place)
     if len(at) == 0:
-        return found
+        return longest
     key = member[at] * len(texts) + code
     keys = distinct(key)
     duration = trace.duration[rows[at]]
     _, total, *_ = aggregate_by_key(np.searchsorted(keys, key), len(keys), duration, duration)
     for i in np.argsort(total, kind="stable").tolist():  # ascending by time: the longest overwrites the others
-        found[int(keys[i]) // len(texts)] = texts[int(keys[i]) % len(texts)]
-    return found
+        longest[int(keys[i]) // len(texts)] = texts[int(keys[i]) % len(texts)]
+    return longest

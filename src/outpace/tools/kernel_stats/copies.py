@@ -37,15 +37,15 @@ def compute_copies(devices: list[Device]) -> Table:
 def _rows(device: Device) -> Iterator[Row]:
     """Yield rows of `COPIES` for a device's events, without the columns that follow from sums."""
     names = device.trace.names
-    for stat_name, known in _SOURCES.items():
+    for stat_name, source_kind in _SOURCES.items():
         stat = device.trace.stat(stat_name)
         at, place = intersect_indices(device.program_rows, stat.rows)
         code, texts = stat.encode_texts(place)
         for name, text, count, time in _sums(device, device.program_rows[at], code):
             details = parse_copy_details(texts[text])
-            kind = known or copy_direction(names[name], details)
+            kind = source_kind or copy_direction(names[name], details)
             yield _row(device, kind, details, count, time)
-    rows = device.program_rows[_bare(device)]
+    rows = device.program_rows[_undescribed_mask(device)]
     for name, _, count, time in _sums(device, rows, np.zeros(len(rows), np.int64)):
         # Memory sets of current CUPTI versions ("Memset 3") have no details but their name.
         kind = _MEMSET if names[name].startswith("Memset") else copy_direction(names[name], CopyDetails())
@@ -64,13 +64,13 @@ def _sums(device: Device, rows: Indices, text: Codes) -> Iterator[tuple[int, int
         yield pair % names, pair // names, count, time
 
 
-def _bare(device: Device) -> Mask:
+def _undescribed_mask(device: Device) -> Mask:
     """Return which of a device's events took time, but are neither a kernel nor have copy details;
     bool, one item per row of `program_rows`.
     """
     bare = device.trace.duration[device.program_rows] > 0
-    known = (device.kernel_rows, *(device.trace.stat(stat).rows for stat in _SOURCES))
-    for rows in known:
+    row_sets = (device.kernel_rows, *(device.trace.stat(stat).rows for stat in _SOURCES))
+    for rows in row_sets:
         bare[intersect_indices(device.program_rows, rows)[0]] = False
     return np.asarray(bare)
 

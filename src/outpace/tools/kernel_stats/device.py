@@ -81,7 +81,7 @@ class Device:
         return rows[np.argsort(self.trace.start[rows], kind="stable")]
 
     @once
-    def _found(self) -> tuple[Indices, Codes, list[str]]:
+    def _kernels(self) -> tuple[Indices, Codes, list[str]]:
         """(rows of the kernels, index of each kernel's launch details, distinct texts of launch
         details).
         """
@@ -89,25 +89,25 @@ class Device:
         at, place = intersect_indices(self.program_rows, stat.rows)
         rows = self.program_rows[at]
         code, texts = stat.encode_texts(place)
-        said = np.fromiter((bool(t.strip()) for t in texts), bool, len(texts))[code] & (self.trace.duration[rows] > 0)
-        return rows[said], code[said], texts
+        mask = np.fromiter((bool(t.strip()) for t in texts), bool, len(texts))[code] & (self.trace.duration[rows] > 0)
+        return rows[mask], code[mask], texts
 
     @property
     def kernel_rows(self) -> Indices:
         """Rows of the kernels: events with kernel details that took time (as in
         `xplane_to_kernel_stats_db.cc`).
         """
-        return self._found[0]
+        return self._kernels[0]
 
     @property
     def detail_index(self) -> Codes:
         """Index into `details`, one item per kernel."""
-        return self._found[1]
+        return self._kernels[1]
 
     @once
     def details(self) -> tuple[KernelDetails, ...]:
         """The distinct launch details of the device's kernels."""
-        return tuple(parse_kernel_details(text) for text in self._found[2])
+        return tuple(parse_kernel_details(text) for text in self._kernels[2])
 
     @property
     def is_amd(self) -> bool:

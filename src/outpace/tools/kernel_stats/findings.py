@@ -19,7 +19,7 @@ from outpace.tools.kernel_stats.idle_gaps import NO_ACTIVITY
 
 _OURS = "our choice"
 _NO_TENSOR_CORES = Threshold("eligible without tensor cores", 0.10, Unit.FRACTION, _OURS)
-_UNLAUNCHED = Threshold("device waits for launches", 0.20, Unit.FRACTION, _OURS)
+_LATE_LAUNCHES = Threshold("device waits for launches", 0.20, Unit.FRACTION, _OURS)
 _WAITING = Threshold("device waits for a host that waits for it", 0.10, Unit.FRACTION, _OURS)
 _LAUNCHING = (Category.HOST_COMPUTE, Category.KERNEL_LAUNCH, Category.ALL_OTHERS)
 _TINY = Threshold("tiny kernels", 10e6, Unit.PS, "our choice: two to three times what a launch costs")
@@ -124,10 +124,10 @@ def _tensor_cores(kernels: Table, program: Workload, facts: DeviceSpecs, bits: t
 
 def _waiting(devices: list[dict[str, Any]], program: Workload) -> Iterator[Finding]:
     """Yield a finding about a device that was idle because the host waited for its results."""
-    found = _worst(devices, lambda r: _share(r, "by_waiting_ps"))
-    if found is None or (share := _share(found[0], "by_waiting_ps")) < _WAITING.value:
+    worst = _worst(devices, lambda r: _share(r, "by_waiting_ps"))
+    if worst is None or (share := _share(worst[0], "by_waiting_ps")) < _WAITING.value:
         return
-    device, who = found
+    device, who = worst
     waited, after = _share(device, "waited_ps"), _share(device, "after_ps")
     yield Finding(
         id="waits_for_device",
@@ -153,10 +153,10 @@ def _waiting(devices: list[dict[str, Any]], program: Workload) -> Iterator[Findi
 
 def _late_launches(devices: list[dict[str, Any]]) -> Iterator[Finding]:
     """Yield a finding about a device that was idle because the host launched too late."""
-    found = _worst(devices, lambda r: _share(r, "by_launching_ps"))
-    if found is None or (share := _share(found[0], "by_launching_ps")) < _UNLAUNCHED.value:
+    worst = _worst(devices, lambda r: _share(r, "by_launching_ps"))
+    if worst is None or (share := _share(worst[0], "by_launching_ps")) < _LATE_LAUNCHES.value:
         return
-    device, who = found
+    device, who = worst
     did, part = device["late_in"][:100], device["late_in_ps"] / device["late_ps"] if device["late_ps"] else 0.0
     meanwhile = "in Python, or in untraced work" if did == NO_ACTIVITY else f"in {did}"
     why = "the host launched work too late" + f": it was {meanwhile} for {part:.0%} of that time" * (part >= _MOST_OF_LATE)
@@ -167,7 +167,7 @@ def _late_launches(devices: list[dict[str, Any]]) -> Iterator[Finding]:
         what = f"Do {did} for the next step in another thread while the device works, or make it cheaper."
     yield Finding(
         id="late_launches",
-        severity=Severity.HIGH if share >= 2 * _UNLAUNCHED.value else Severity.MODERATE,
+        severity=Severity.HIGH if share >= 2 * _LATE_LAUNCHES.value else Severity.MODERATE,
         sentence=f"{who} was idle for {share:.0%} of the steps because {why}.",
         action=f"{what} For input waits see the input pipeline page; for many short launches use fewer and larger kernels.",
         evidence=(
@@ -175,7 +175,7 @@ def _late_launches(devices: list[dict[str, Any]]) -> Iterator[Finding]:
             Evidence("idle as a share of the device's time", device["idle_fraction"], Unit.FRACTION, "devices"),
             Evidence("of it, while the host was in that", device["late_in_ps"], Unit.PS, "devices"),
         ),
-        threshold=_UNLAUNCHED,
+        threshold=_LATE_LAUNCHES,
         saving=build_saving(share, *_LAUNCHING, assumes="if the device never waited for a launch"),
         explains=("python_overhead", "high_kernel_launch"),
         host=device["host"],
@@ -188,10 +188,10 @@ def _tiny(devices: list[dict[str, Any]], program: Workload, jitted: bool) -> Ite
     jitted: whether one JAX program does all of a step's work on the devices
     """
     many = [r for r in devices if r["kernels"] >= _TINY_COUNT]
-    found = _worst(many, lambda r: 1 / r["mean_kernel_ps"])
-    if found is None or found[0]["mean_kernel_ps"] >= _TINY.value:
+    worst = _worst(many, lambda r: 1 / r["mean_kernel_ps"])
+    if worst is None or worst[0]["mean_kernel_ps"] >= _TINY.value:
         return
-    device, who = found
+    device, who = worst
     mean = device["mean_kernel_ps"]
     yield Finding(
         id="tiny_kernels",
@@ -217,10 +217,10 @@ def _pageable(devices: list[dict[str, Any]], copies: list[dict[str, Any]], progr
     """Yield a finding about copies from or to pageable host memory."""
     slow = [r for r in copies if "pageable" in (r["source"], r["destination"])]
     times = {d["device"]: sum(r["total_ps"] for r in slow if r["device"] == d["device"]) for d in devices}
-    found = _worst(devices, lambda d: times[d["device"]] / d["span_ps"])
-    if found is None:
+    worst = _worst(devices, lambda d: times[d["device"]] / d["span_ps"])
+    if worst is None:
         return
-    device, who = found
+    device, who = worst
     share = times[device["device"]] / device["span_ps"]
     if share < _PAGEABLE.value:
         return

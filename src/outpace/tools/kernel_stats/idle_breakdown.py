@@ -137,7 +137,7 @@ def compute_idle_breakdown(gaps: IdleGaps) -> IdleBreakdown:
         if len(steps)
         else (np.array([first]), np.array([last]))
     )
-    edged = _with_edges(gaps, int(judged[0][0]), int(judged[1][-1]))
+    edged = _extend_gaps(gaps, int(judged[0][0]), int(judged[1][-1]))
     _, start, end = intersect_spans(judged[0], judged[1], (edged.start, edged.end))
     gap = np.searchsorted(edged.start, start, side="right") - 1
     time = int((judged[1] - judged[0]).sum())
@@ -146,11 +146,11 @@ def compute_idle_breakdown(gaps: IdleGaps) -> IdleBreakdown:
         return IdleBreakdown(0, 0, 0, 0, 0, 0, 0, 0, False, "")
     called = edged.launch_start[gap]
     called = np.where(called < 0, start, np.clip(called, start, end))
-    waited, waits = _waited(edged, gap, start, called, EventFlag.DEVICE_WAIT)
-    fed = np.where(waited > 0, 0, _waited(edged, gap, start, called, EventFlag.INPUT_OP)[0])
+    waited, waits = _wait_times(edged, gap, start, called, EventFlag.DEVICE_WAIT)
+    fed = np.where(waited > 0, 0, _wait_times(edged, gap, start, called, EventFlag.INPUT_OP)[0])
     unlaunched = called - start - fed
     late = waited == 0
-    late_in = _late_in(edged, gap[late], unlaunched[late])
+    late_in = _late_activity(edged, gap[late], unlaunched[late])
     return IdleBreakdown(
         steady_ps=time,
         busy_ps=working,
@@ -159,8 +159,8 @@ def compute_idle_breakdown(gaps: IdleGaps) -> IdleBreakdown:
         late_launch_ps=int(unlaunched[late].sum()),
         input_wait_ps=int(fed.sum()),
         unrecorded_ps=int(unlaunched[late & (edged.activity_rows[gap] < 0)].sum()),
-        median_wait_ps=_usual(steps.start[steps.steady_rows], start[~late], unlaunched[~late]),
-        async_dispatch=2 * working > time and _ahead(gaps),
+        median_wait_ps=_usual_total_ps(steps.start[steps.steady_rows], start[~late], unlaunched[~late]),
+        async_dispatch=2 * working > time and _runs_ahead(gaps),
         longest_wait=waits,
         late_activity=late_in[0],
         late_activity_ps=late_in[1],
@@ -168,7 +168,7 @@ def compute_idle_breakdown(gaps: IdleGaps) -> IdleBreakdown:
     )
 
 
-def _late_in(gaps: IdleGaps, gap: Indices, late: Picoseconds) -> tuple[str, int, bool]:
+def _late_activity(gaps: IdleGaps, gap: Indices, late: Picoseconds) -> tuple[str, int, bool]:
     """Return (activity, its time in ps, whether it is an annotation of the program's own).
 
     The activity is what the host did for most of the time in which it was late.
@@ -176,22 +176,22 @@ def _late_in(gaps: IdleGaps, gap: Indices, late: Picoseconds) -> tuple[str, int,
     gap: index of the gap of each late span
     late: time in which the host was late, ps, one item per late span
     """
-    trace, said = gaps.device.trace, activity_namer(gaps.device)
+    trace, name_activity = gaps.device.trace, activity_namer(gaps.device)
     row = gaps.activity_rows[gap]
     row = np.where(isin(row, step_mark_rows(gaps.device.timeline)), -1, row)
     name = np.where(row >= 0, trace.name[np.maximum(row, 0)], -1)
     sums: dict[str, list[int]] = {}
     for code in distinct(name).tolist():
-        known = sums.setdefault(said(code), [0, -1])
-        known[0] += int(late[name == code].sum())
-        known[1] = code
+        entry = sums.setdefault(name_activity(code), [0, -1])
+        entry[0] += int(late[name == code].sum())
+        entry[1] = code
     top = max(sums, key=lambda text: sums[text][0], default=NO_ACTIVITY)
     time, code = sums.get(top, (0, -1))
     rows = row[name == code] if code >= 0 else row[:0]
     return top, time, bool(len(rows)) and is_user_annotation(gaps.device.timeline, int(rows[0]))
 
 
-def _usual(steps: Picoseconds, start: Picoseconds, length: Picoseconds) -> int:
+def _usual_total_ps(steps: Picoseconds, start: Picoseconds, length: Picoseconds) -> int:
     """Return the number of steps times the median over steps of the summed length of the spans that
     start in a step, ps.
 
@@ -203,7 +203,7 @@ def _usual(steps: Picoseconds, start: Picoseconds, length: Picoseconds) -> int:
     return int(count * median(np.bincount(of_step, length, count)))
 
 
-def _with_edges(gaps: IdleGaps, begin: int, stop: int) -> IdleGaps:
+def _extend_gaps(gaps: IdleGaps, begin: int, stop: int) -> IdleGaps:
     """Return the gaps, extended by the time in [begin, stop) before the device's first and after
     its last event.
 
@@ -214,7 +214,9 @@ def _with_edges(gaps: IdleGaps, begin: int, stop: int) -> IdleGaps:
     begin, stop = min(begin, first), max(stop, last)
     called = int(trace.start[call[0]]) if call[0] >= 0 else -1
     caller = int(trace.line[call[0]]) if call[0] >= 0 else -1
-    did = find_activities(device.timeline, np.array([begin, last]), np.array([first, stop]), np.array([caller, -1])).tolist()
+    activity = find_activities(
+        device.timeline, np.array([begin, last]), np.array([first, stop]), np.array([caller, -1])
+    ).tolist()
     return IdleGaps(
         device,
         gaps.span,
@@ -223,11 +225,13 @@ def _with_edges(gaps: IdleGaps, begin: int, stop: int) -> IdleGaps:
         next_rows=np.concatenate((device.busy_rows[:1], gaps.next_rows, [-1])),
         launch_start=np.concatenate(([called], gaps.launch_start, [stop])),
         launch_line=np.concatenate(([caller], gaps.launch_line, [-1])),
-        activity_rows=np.concatenate((did[:1], gaps.activity_rows, did[1:])),
+        activity_rows=np.concatenate((activity[:1], gaps.activity_rows, activity[1:])),
     )
 
 
-def _waited(gaps: IdleGaps, gap: Indices, start: Picoseconds, called: Picoseconds, what: EventFlag) -> tuple[Picoseconds, str]:
+def _wait_times(
+    gaps: IdleGaps, gap: Indices, start: Picoseconds, called: Picoseconds, what: EventFlag
+) -> tuple[Picoseconds, str]:
     """Return (time in which the host was in events of a kind in each [start, called), ps; name of a
     long event).
 
@@ -235,17 +239,17 @@ def _waited(gaps: IdleGaps, gap: Indices, start: Picoseconds, called: Picosecond
     the longest event of the kind on the thread that waits most in total; "" where no thread waits.
     """
     waited, longest, name = np.zeros(len(start), np.int64), 0, ""
-    for line, mine in _lines(gaps, gap):
-        open_, called_so = _open(gaps.device.timeline, line, what)
-        stop = open_.snap_to_start(called[mine])  # a wait that goes on while another thread launches did not delay that launch
-        part = np.maximum(open_.busy_until(stop) - open_.busy_until(np.minimum(start[mine], stop)), 0)
-        waited[mine] = np.maximum(waited[mine], part)
+    for line, spans in _lines(gaps, gap):
+        open_, called_so = _thread_busy_time(gaps.device.timeline, line, what)
+        stop = open_.snap_to_start(called[spans])  # a wait that goes on while another thread launches did not delay that launch
+        part = np.maximum(open_.busy_until(stop) - open_.busy_until(np.minimum(start[spans], stop)), 0)
+        waited[spans] = np.maximum(waited[spans], part)
         if (total := int(part.sum())) > longest:
             longest, name = total, called_so
     return waited, name
 
 
-def _open(timeline: Timeline, line: int, what: EventFlag) -> tuple[BusyTime, str]:
+def _thread_busy_time(timeline: Timeline, line: int, what: EventFlag) -> tuple[BusyTime, str]:
     """Return (spans in which a thread was in events of a kind, name of the longest event or "").
 
     The result is cached in the trace, since all devices of a host ask for it.
@@ -254,11 +258,11 @@ def _open(timeline: Timeline, line: int, what: EventFlag) -> tuple[BusyTime, str
 
     def made() -> tuple[BusyTime, str]:
         rows = trace.lines.row_slice(line)
-        mine = rows.start + np.flatnonzero(timeline.event_names.mask(what)[trace.name[rows]])
-        name = trace.names[trace.name[mine[np.argmax(trace.duration[mine])]]] if len(mine) else ""
-        return BusyTime.from_sorted_spans(trace.start[mine], trace.end[mine]), name
+        positions = rows.start + np.flatnonzero(timeline.event_names.mask(what)[trace.name[rows]])
+        name = trace.names[trace.name[positions[np.argmax(trace.duration[positions])]]] if len(positions) else ""
+        return BusyTime.from_sorted_spans(trace.start[positions], trace.end[positions]), name
 
-    return cast(tuple[BusyTime, str], trace.cache.get((_open, line, what), made))
+    return cast(tuple[BusyTime, str], trace.cache.get((_thread_busy_time, line, what), made))
 
 
 def _lines(gaps: IdleGaps, gap: Indices) -> Iterator[tuple[int, Mask]]:
@@ -283,7 +287,7 @@ def _host_lines(timeline: Timeline) -> frozenset[int]:
     return frozenset(line for plane in timeline.host_planes for line in plane.lines)
 
 
-def _ahead(gaps: IdleGaps) -> bool:
+def _runs_ahead(gaps: IdleGaps) -> bool:
     """Whether kernels usually (by the median) queue for longer than a mean kernel's time."""
     device, kernels = gaps.device, gaps.device.kernel_rows
     waits = queueing_time(device, kernels, find_launch_rows(device, kernels))

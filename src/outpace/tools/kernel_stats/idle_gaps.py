@@ -62,9 +62,9 @@ class IdleGaps:
         """Idle time before the launch of the work that ended each gap, summed, ps; NaN if no launch
         is known.
         """
-        known = self.launch_start >= 0
-        late = np.clip(self.launch_start - self.start, 0, self.duration)[known]
-        return float(late.sum()) if known.any() else float("nan")
+        is_launched = self.launch_start >= 0
+        late = np.clip(self.launch_start - self.start, 0, self.duration)[is_launched]
+        return float(late.sum()) if is_launched.any() else float("nan")
 
 
 def find_idle_gaps(device: Device) -> IdleGaps:
@@ -93,19 +93,21 @@ def find_activities(timeline: Timeline, start: Picoseconds, end: Picoseconds, la
     launch_line: thread of the launch; -1 where not known
     """
     trace = timeline.trace
-    found = np.full(len(start), -1, np.int64)
+    activity_rows = np.full(len(start), -1, np.int64)
     for line in distinct(launch_line[launch_line >= 0]).tolist():
-        mine = np.flatnonzero(launch_line == line)
-        found[mine] = find_innermost(trace, line, start[mine], end[mine]).rows
-    open_ = np.flatnonzero(found < 0)
-    if len(open_) == 0:
-        return found
-    standing = _standing(timeline)
-    best = Activity(np.full(len(open_), -1, np.int64), np.zeros(len(open_), np.int64))
+        gaps = np.flatnonzero(launch_line == line)
+        activity_rows[gaps] = find_innermost(trace, line, start[gaps], end[gaps]).rows
+    unexplained = np.flatnonzero(activity_rows < 0)
+    if len(unexplained) == 0:
+        return activity_rows
+    standing = _priorities(timeline)
+    best = Activity(np.full(len(unexplained), -1, np.int64), np.zeros(len(unexplained), np.int64))
     for line in _threads(timeline):
-        best = best.merge(find_innermost(trace, line, start[open_], end[open_]), lambda row: standing[trace.name[row]])
-    found[open_] = best.rows
-    return found
+        best = best.merge(
+            find_innermost(trace, line, start[unexplained], end[unexplained]), lambda row: standing[trace.name[row]]
+        )
+    activity_rows[unexplained] = best.rows
+    return activity_rows
 
 
 @memoize
@@ -116,7 +118,7 @@ def _threads(timeline: Timeline) -> list[int]:
 
 
 @memoize
-def _standing(timeline: Timeline) -> Numbers:
+def _priorities(timeline: Timeline) -> Numbers:
     """Return by event name how well an event explains an idle device: 2 for an op, 0 for a wait, 1
     for any other.
     """
@@ -147,12 +149,18 @@ def is_user_annotation(timeline: Timeline, row: int) -> bool:
     That is the case if no framework made it, and it lies only inside other such annotations, Python
     functions and step marks.
     """
-    trace, known = timeline.trace, timeline.event_names
+    trace, event_names = timeline.trace, timeline.event_names
     of_steps = set(step_mark_rows(timeline).tolist())
-    others = known.mask(_FRAMEWORKS) | timeline.op_kind_mask(OpKind.TENSORFLOW, OpKind.TF_DATA, OpKind.JAX, OpKind.COPY)
+    is_framework = event_names.mask(_FRAMEWORKS) | timeline.op_kind_mask(
+        OpKind.TENSORFLOW, OpKind.TF_DATA, OpKind.JAX, OpKind.COPY
+    )
     while row >= 0:
         name = trace.name[row]
-        if row not in of_steps and not known.mask(EventFlag.PYTHON_FRAME)[name] and (others[name] or "::" in trace.names[name]):
+        if (
+            row not in of_steps
+            and not event_names.mask(EventFlag.PYTHON_FRAME)[name]
+            and (is_framework[name] or "::" in trace.names[name])
+        ):
             return False
         row = int(trace.parent[row])
     return True
@@ -162,12 +170,14 @@ def compute_idle_gaps(gaps_by_device: list[IdleGaps]) -> Table:
     """Return `GAPS`: the longest gaps of all devices."""
     rows = []
     for gaps in gaps_by_device:
-        trace, timeline, said = gaps.device.trace, gaps.device.timeline, activity_namer(gaps.device)
+        trace, timeline, name_activity = gaps.device.trace, gaps.device.timeline, activity_namer(gaps.device)
         for i in np.argsort(-gaps.duration, kind="stable")[:MAX_GAPS].tolist():
             after, row = int(gaps.next_rows[i]), int(gaps.activity_rows[i])
             step = int(timeline.step_index[after])
             number = float(timeline.steps.number[step]) if step >= 0 else float("nan")
-            did, thread = (said(int(trace.name[row])), trace.lines.titles[trace.line[row]]) if row >= 0 else (NO_ACTIVITY, "")
+            did, thread = (
+                (name_activity(int(trace.name[row])), trace.lines.titles[trace.line[row]]) if row >= 0 else (NO_ACTIVITY, "")
+            )
             gap = GAPS.row(
                 gaps.device.place,
                 start_ps=int(gaps.start[i]) - timeline.zero_ps,
@@ -186,10 +196,10 @@ def compute_idle_causes(gaps_by_device: list[IdleGaps]) -> Table:
     """Return `CAUSES`: idle time by what the host did, longest first."""
     rows = []
     for gaps in gaps_by_device:
-        trace, said, whole = gaps.device.trace, activity_namer(gaps.device), int(gaps.duration.sum())
+        trace, name_activity, whole = gaps.device.trace, activity_namer(gaps.device), int(gaps.duration.sum())
         name = np.where(gaps.activity_rows >= 0, trace.name[np.maximum(gaps.activity_rows, 0)], -1)
         times = (
-            {"host_activity": said(code), "gaps": count, "idle_ps": time, **gaps.device.place}
+            {"host_activity": name_activity(code), "gaps": count, "idle_ps": time, **gaps.device.place}
             for code, count, time in sum_by_code(name, gaps.duration)
         )
         rows += [CAUSES.row(row, idle_fraction=row["idle_ps"] / whole) for row in CAUSES.sum_rows(times)]

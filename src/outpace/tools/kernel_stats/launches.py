@@ -22,10 +22,10 @@ def find_launch_rows(device: Device, rows: Indices) -> Indices:
     A CUDA graph is launched by one call, so that many device events may share one call.
     """
     calls, launched = device.timeline.launches
-    found = np.full(len(rows), -1, np.int64)
+    launch_rows = np.full(len(rows), -1, np.int64)
     at, place = intersect_indices(rows, launched)
-    found[at] = calls[place]
-    return found
+    launch_rows[at] = calls[place]
+    return launch_rows
 
 
 def launch_latency(device: Device, rows: Indices, calls: Indices) -> Values:
@@ -34,8 +34,8 @@ def launch_latency(device: Device, rows: Indices, calls: Indices) -> Values:
     The latency is NaN where the call is not known. The profiler aligns the clocks of host and
     device; where a remaining error makes the device start first, the latency is 0.
     """
-    trace, known = device.trace, calls >= 0
-    return np.where(known, np.maximum(trace.start[rows] - trace.start[np.maximum(calls, 0)], 0), np.nan)
+    trace, has_call = device.trace, calls >= 0
+    return np.where(has_call, np.maximum(trace.start[rows] - trace.start[np.maximum(calls, 0)], 0), np.nan)
 
 
 def queueing_time(device: Device, rows: Indices, calls: Indices) -> Picoseconds:
@@ -46,12 +46,12 @@ def queueing_time(device: Device, rows: Indices, calls: Indices) -> Picoseconds:
     waits = np.zeros(len(rows), np.int64)
     line = trace.line[rows]
     for stream in device.timeline.device_lines(device.plane):
-        mine = np.flatnonzero((line == stream) & (calls >= 0))
-        if len(mine) == 0:
+        positions = np.flatnonzero((line == stream) & (calls >= 0))
+        if len(positions) == 0:
             continue
-        began = trace.start[rows[mine]]
-        called = np.minimum(trace.start[calls[mine]], began)
-        waits[mine] = line_busy_time(trace, stream).busy_until(began) - line_busy_time(trace, stream).busy_until(called)
+        began = trace.start[rows[positions]]
+        called = np.minimum(trace.start[calls[positions]], began)
+        waits[positions] = line_busy_time(trace, stream).busy_until(began) - line_busy_time(trace, stream).busy_until(called)
     return waits
 
 

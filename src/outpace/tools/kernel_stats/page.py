@@ -48,10 +48,10 @@ _TUNING = (
 
 def analyse(run: Run) -> Page:
     """Return the page of a run."""
-    found = [device for timeline in run.hosts for device in find_devices(timeline)]
-    table = compute_kernels(found)
-    gaps = [find_idle_gaps(device) for device in found if len(device.kernel_rows)]
-    by_device, causes, moved = compute_devices(gaps), compute_idle_causes(gaps), compute_copies(found)
+    devices = [device for timeline in run.hosts for device in find_devices(timeline)]
+    table = compute_kernels(devices)
+    gaps = [find_idle_gaps(device) for device in devices if len(device.kernel_rows)]
+    by_device, causes, moved = compute_devices(gaps), compute_idle_causes(gaps), compute_copies(devices)
     part, tree = compute_kernel_shares(table), compute_kernel_tree(table)
     where = ("device",) if len(by_device) > 1 else ()
     sections = (
@@ -66,9 +66,9 @@ def analyse(run: Run) -> Page:
         TableView(
             compute_idle_gaps(gaps), ("start_ps", "length_ps", "step", "device", "next", "host_activity"), pick=("device",)
         ),
-        TableView(compute_launches(found), _LAUNCHES),
+        TableView(compute_launches(devices), _LAUNCHES),
         *select_nonempty(
-            TableView(compute_autotuning(found), ("total_ps", "occurrences", "kernel", "device"), limit=10, remark=_TUNING)
+            TableView(compute_autotuning(devices), ("total_ps", "occurrences", "kernel", "device"), limit=10, remark=_TUNING)
         ),
         *select_nonempty(
             TableView(moved, ("kind", "source", "destination", "occurrences", "bytes", "total_ps", "bandwidth", "device"))

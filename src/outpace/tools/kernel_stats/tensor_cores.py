@@ -92,7 +92,7 @@ def uses_tensor_cores(kernel: str, is_amd: bool = False) -> bool:
     """
     lower = kernel.lower()
     if is_amd:
-        return any(part in lower for part in _AMD) or any(made.search(kernel) for made in (_CK_TILE, _TENSILE))
+        return any(part in lower for part in _AMD) or any(pattern.search(kernel) for pattern in (_CK_TILE, _TENSILE))
     newer = any(all(part in lower for part in group) for group in _NEWER)
     return newer or any(part in kernel for part in _REFERENCE) or bool(_XMMA.search(lower))
 
@@ -131,8 +131,8 @@ def parse_equation(annotation: str) -> str:
 
     The equation itself may contain commas; it ends where the next key of the tail begins.
     """
-    _, found, rest = annotation.partition("equation=")
-    if not found:
+    _, separator, rest = annotation.partition("equation=")
+    if not separator:
         return ""
     rest = rest.split("#", 1)[0].split(";", 1)[0]
     head, equals, _ = rest.partition("=")

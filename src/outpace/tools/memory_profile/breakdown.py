@@ -55,13 +55,14 @@ def find_peak_allocations(log: MemoryLog) -> list[AllocationGroup]:
     peak = log.peak_index
     live = log.find_live(peak)
     live = live[log.xprof_step[live] == log.xprof_step[peak]]
-    found = list(merge_allocations(log, live))
-    rest = int(log.heap[peak]) - sum(h.total_bytes for h in found)
+    allocations = list(merge_allocations(log, live))
+    rest = int(log.heap[peak]) - sum(h.total_bytes for h in allocations)
     for op, size, region in ((BEFORE_PEAK_STEP, rest, ""), (STACK, int(log.stack[peak]), STACK)):
         if size > 0:
-            found.append(AllocationGroup(op, size, size, 1, region, "", "", is_synthetic=True))
+            allocations.append(AllocationGroup(op, size, size, 1, region, "", "", is_synthetic=True))
     return sorted(
-        found, key=lambda h: (-h.allocated_bytes, -h.requested_bytes, h.is_synthetic, h.op, h.region, h.data_type, h.shape)
+        allocations,
+        key=lambda h: (-h.allocated_bytes, -h.requested_bytes, h.is_synthetic, h.op, h.region, h.data_type, h.shape),
     )
 
 

@@ -43,16 +43,16 @@ def compute_memories(run: Run, logs: MemoryLogs) -> Table:
 
 def _memory(run: Run, log: MemoryLog) -> Row:
     """Return the row of `MEMORIES` for one log."""
-    at = log.peak_index
-    peak, heap = int(log.bytes_in_use[at]), int(log.heap[at])
-    live = log.find_live(at)
-    in_step = log.xprof_step[live] == log.xprof_step[at]
-    step, earlier = (int(np.maximum(log.allocated[live[mine]], 0).sum()) for mine in (in_step, ~in_step))
+    peak_index = log.peak_index
+    peak, heap = int(log.bytes_in_use[peak_index]), int(log.heap[peak_index])
+    live = log.find_live(peak_index)
+    in_step = log.xprof_step[live] == log.xprof_step[peak_index]
+    step, earlier = (int(np.maximum(log.allocated[live[mask]], 0).sum()) for mask in (in_step, ~in_step))
     begin, numbers = _begin_and_numbers(run, log)
     count = len(log)
     orphan = ~log.is_allocation & (log.partner < 0)
     open_ = log.is_allocation & (log.partner < 0)
-    phase = int(log.xprof_step[at])
+    phase = int(log.xprof_step[peak_index])
     return MEMORIES.row(
         log,
         allocations=int(log.is_allocation.sum()),
@@ -61,12 +61,12 @@ def _memory(run: Run, log: MemoryLog) -> Row:
         peak_heap_bytes=int(log.lifetime_peak.max()),
         peak_bytes=peak,
         peak_share=np.nan if log.capacity is None else peak / log.capacity,
-        peak_time_ps=int(log.time[at]) - begin,
+        peak_time_ps=int(log.time[peak_index]) - begin,
         peak_step=int(numbers[phase]) if phase < len(numbers) and np.any(log.step >= 0) else None,
-        stack_bytes=int(log.stack[at]),
+        stack_bytes=int(log.stack[peak_index]),
         heap_bytes=heap,
-        free_bytes=int(log.free[at]) if log.capacity is not None else np.nan,
-        fragmentation=float(log.fragmentation[at]),
+        free_bytes=int(log.free[peak_index]) if log.capacity is not None else np.nan,
+        fragmentation=float(log.fragmentation[peak_index]),
         headroom_bytes=np.nan if log.capacity is None else log.capacity - peak,
         step_bytes=step,
         earlier_bytes=earlier,
@@ -104,10 +104,10 @@ def downsample(log: MemoryLog, limit: int = MAX_POINTS) -> Indices:
     stretch = np.arange(count) * stretches // count
     order = np.lexsort((log.bytes_in_use, stretch))  # within a stretch, in order of bytes in use
     ends = np.flatnonzero(np.diff(stretch, append=stretches))
-    kept = np.zeros(count, bool)
-    kept[order[ends]] = kept[order[np.append(0, ends[:-1] + 1)]] = True
-    kept[[0, count - 1, log.peak_index]] = True
-    return np.flatnonzero(kept)
+    mask = np.zeros(count, bool)
+    mask[order[ends]] = mask[order[np.append(0, ends[:-1] + 1)]] = True
+    mask[[0, count - 1, log.peak_index]] = True
+    return np.flatnonzero(mask)
 
 
 def _points(run: Run, log: MemoryLog, rows: Indices) -> dict[str, Column]:
@@ -118,12 +118,12 @@ def _points(run: Run, log: MemoryLog, rows: Indices) -> dict[str, Column]:
     of_step = log.step[rows] >= 0
     step[of_step] = numbers[log.step[rows][of_step]].astype(object)
     return {
-        "host": _repeated(log.host, len(rows)),
-        "memory": _repeated(log.memory, len(rows)),
+        "host": _constant_column(log.host, len(rows)),
+        "memory": _constant_column(log.memory, len(rows)),
         "time_ps": log.time[rows] - begin,
         "event": np.array(["deallocation", "allocation"], dtype=object)[log.is_allocation[rows].astype(int)],
-        "requested_bytes": _known(log.requested[rows]) * sign,
-        "allocated_bytes": _known(log.allocated[rows]) * sign,
+        "requested_bytes": _mask_unknown(log.requested[rows]) * sign,
+        "allocated_bytes": _mask_unknown(log.allocated[rows]) * sign,
         "op": log.op[rows].texts(),
         "step": step,
         "region": log.region[rows].texts(),
@@ -137,12 +137,12 @@ def _points(run: Run, log: MemoryLog, rows: Indices) -> dict[str, Column]:
     }
 
 
-def _repeated(text: str, count: int) -> Column:
+def _constant_column(text: str, count: int) -> Column:
     """Return a column that repeats one text."""
     return np.full(count, text, dtype=object)
 
 
-def _known(sizes: Numbers) -> Values:
+def _mask_unknown(sizes: Numbers) -> Values:
     """Return sizes as floats, NaN where they are negative (not known)."""
     return np.where(sizes < 0, np.nan, sizes)
 
@@ -157,7 +157,7 @@ def compute_breakdown(logs: MemoryLogs) -> Table:
     """Return `BREAKDOWN`: what is live at the peak of every memory, in XProf's rows; see
     `find_peak_allocations`.
     """
-    return BREAKDOWN.build(row for log in sort_by_fullness(logs) for row in _held(log, find_peak_allocations(log)))
+    return BREAKDOWN.build(row for log in sort_by_fullness(logs) for row in _breakdown_rows(log, find_peak_allocations(log)))
 
 
 def compute_earlier_allocations(logs: MemoryLogs) -> Table:
@@ -167,23 +167,23 @@ def compute_earlier_allocations(logs: MemoryLogs) -> Table:
     rows: list[Row] = []
     for log in sort_by_fullness(logs):
         live = log.find_live(log.peak_index)
-        found = merge_allocations(log, live[log.xprof_step[live] != log.xprof_step[log.peak_index]])
-        rows += _held(log, sorted(found, key=lambda h: (-h.total_bytes, h.op, h.shape)))
+        allocations = merge_allocations(log, live[log.xprof_step[live] != log.xprof_step[log.peak_index]])
+        rows += _breakdown_rows(log, sorted(allocations, key=lambda h: (-h.total_bytes, h.op, h.shape)))
     kind = replace(BREAKDOWN, name="earlier", title="Live at the peak, from earlier steps of the capture")
     return kind.build(rows)
 
 
-def _held(log: MemoryLog, holdings: list[AllocationGroup]) -> Iterator[Row]:
+def _breakdown_rows(log: MemoryLog, allocations: list[AllocationGroup]) -> Iterator[Row]:
     """Yield rows of `BREAKDOWN`.
 
     The share is missing where the allocations sum up to more than their allocator reports as in
     use.
     """
     peak = int(log.bytes_in_use[log.peak_index])
-    known = peak > 0 and sum(held.total_bytes for held in holdings) <= peak
-    for held in holdings:
-        share = held.total_bytes / peak if known else np.nan
-        yield BREAKDOWN.row(held, host=log.host, memory=log.memory, share=share)
+    has_share = peak > 0 and sum(allocation.total_bytes for allocation in allocations) <= peak
+    for allocation in allocations:
+        share = allocation.total_bytes / peak if has_share else np.nan
+        yield BREAKDOWN.row(allocation, host=log.host, memory=log.memory, share=share)
 
 
 def compute_headroom(logs: MemoryLogs) -> Table:
@@ -194,10 +194,10 @@ def compute_headroom(logs: MemoryLogs) -> Table:
     is (C - (P - S - U)) / (S + U) if the unknown bytes scale too, else (C - (P - S)) / S. Where no
     memory has a region, all of it may scale: the factor is at least C / P, and has no upper bound.
     """
-    return HEADROOM.build([_room(log) for log in sort_by_fullness(logs)])
+    return HEADROOM.build([_headroom_row(log) for log in sort_by_fullness(logs)])
 
 
-def _room(log: MemoryLog) -> Row:
+def _headroom_row(log: MemoryLog) -> Row:
     """Return the row of `HEADROOM` for one log."""
     peak = int(log.bytes_in_use[log.peak_index])
     live = log.find_live(log.peak_index)
@@ -218,11 +218,11 @@ def _room(log: MemoryLog) -> Row:
         fixed_bytes=max(peak - scaling - unknown, 0),
         factor_low=low,
         factor_high=high,
-        estimate=_in_words(log, scaling, low, high),
+        estimate=_format_estimate(log, scaling, low, high),
     )
 
 
-def _in_words(log: MemoryLog, scaling: int, low: float, high: float) -> str:
+def _format_estimate(log: MemoryLog, scaling: int, low: float, high: float) -> str:
     """Return the estimate as text.
 
     scaling: bytes that scale with the batch size

@@ -26,14 +26,14 @@ def iter_findings(memories: Table, growth: Table, unfreed: Table, program: Workl
     memory.
     """
     for host in dict.fromkeys(memories["host"].tolist()):
-        mine = list(memories.filter_by("host", host).records())
-        yield from _near_capacity(host, program, [m for m in mine if (m["peak_share"] or 0.0) >= _FULL.value])
+        host_memories = list(memories.filter_by("host", host).records())
+        yield from _near_capacity(host, program, [m for m in host_memories if (m["peak_share"] or 0.0) >= _FULL.value])
         fragmented = [
-            m for m in mine if (m["fragmentation"] or 0.0) >= _FRAGMENTED.value and (m["peak_share"] or 0.0) >= _TIGHT
+            m for m in host_memories if (m["fragmentation"] or 0.0) >= _FRAGMENTED.value and (m["peak_share"] or 0.0) >= _TIGHT
         ]
         yield from _fragmented(host, program, sorted(fragmented, key=lambda m: -m["fragmentation"]))
         yield from _growing(
-            host, program, [row for row in growth.filter_by("host", host).records() if row["leak"]], mine, unfreed
+            host, program, [row for row in growth.filter_by("host", host).records() if row["leak"]], host_memories, unfreed
         )
 
 
@@ -42,9 +42,9 @@ def _more(rows: list[Row]) -> tuple[str, ...]:
 
     rows: memories with the finding, the worst first
     """
-    others = ", ".join(str(row["memory"]) for row in rows[1:5]) + " ..." * (len(rows) > 5)
+    names = ", ".join(str(row["memory"]) for row in rows[1:5]) + " ..." * (len(rows) > 5)
     count = format_count(len(rows) - 1, "more memory", "more memories")
-    return (f"The same holds for {count} of this host: {others}.",) if others else ()
+    return (f"The same holds for {count} of this host: {names}.",) if names else ()
 
 
 def _near_capacity(host: str, program: Workload, rows: list[Row]) -> Iterator[Finding]:
@@ -115,11 +115,11 @@ def _fragmented(host: str, program: Workload, rows: list[Row]) -> Iterator[Findi
     )
 
 
-def _growing(host: str, program: Workload, rows: list[Row], mine: list[Row], unfreed: Table) -> Iterator[Finding]:
+def _growing(host: str, program: Workload, rows: list[Row], memories: list[Row], unfreed: Table) -> Iterator[Finding]:
     """Yield a finding about memory use that grows after every step.
 
     rows: growing memories of the host, the fastest first
-    mine: all memories of the host
+    memories: all memories of the host
     """
     if not rows:
         return
@@ -141,7 +141,7 @@ def _growing(host: str, program: Workload, rows: list[Row], mine: list[Row], unf
     yield Finding(
         id="memory_growth",
         severity=Severity.HIGH,
-        sentence=f"{memory} holds {humanize(worst['per_step_bytes'], Unit.BYTES)} more after every step{blame}.{_until_full(worst, mine)}",
+        sentence=f"{memory} holds {humanize(worst['per_step_bytes'], Unit.BYTES)} more after every step{blame}.{_until_full(worst, memories)}",
         action=(
             program.select_text(
                 keras="Look for tensors that the program keeps from step to step: lists of losses in callbacks (append float(loss) instead), "
@@ -163,11 +163,11 @@ def _growing(host: str, program: Workload, rows: list[Row], mine: list[Row], unf
     )
 
 
-def _until_full(worst: Row, mine: list[Row]) -> str:
+def _until_full(worst: Row, memories: list[Row]) -> str:
     """Return a sentence on the number of steps until the memory is full at this rate; "" without a
     capacity.
     """
-    headroom = next((m["headroom_bytes"] for m in mine if m["memory"] == worst["memory"]), None)
+    headroom = next((m["headroom_bytes"] for m in memories if m["memory"] == worst["memory"]), None)
     if headroom is None:
         return ""
     return f" At this rate it is full after {format_count(round(max(headroom, 0) / worst['per_step_bytes']), 'more step')}."

@@ -31,7 +31,7 @@ MIN_GROWTH = Threshold(
 
 def compute_step_ends(run: Run, logs: Sequence[MemoryLog]) -> Table:
     """Return `STEP_ENDS`: the memory in use at the end of every whole step, by host and memory."""
-    return STEP_ENDS.build(row for log in logs for row in _ends(_timeline(run, log), log))
+    return STEP_ENDS.build(row for log in logs for row in _step_end_rows(_timeline(run, log), log))
 
 
 def _timeline(run: Run, log: MemoryLog) -> Timeline:
@@ -39,13 +39,13 @@ def _timeline(run: Run, log: MemoryLog) -> Timeline:
     return run.by_host[log.host]
 
 
-def _ends(timeline: Timeline, log: MemoryLog) -> Iterator[Row]:
+def _step_end_rows(timeline: Timeline, log: MemoryLog) -> Iterator[Row]:
     """Yield rows of `STEP_ENDS` for one log."""
     steps, _ = timeline.dispatch_steps
     whole = steps.complete_rows
     last = np.searchsorted(log.time, steps.end[whole], side="right") - 1
-    known = last >= 0  # before the first event the memory in use is not known
-    whole, last = whole[known], last[known]
+    is_known = last >= 0  # before the first event the memory in use is not known
+    whole, last = whole[is_known], last[is_known]
     # A step covers the state at its start and every event until its end.
     before = np.append(np.maximum(np.searchsorted(log.time, steps.start[whole[:1]], side="left") - 1, 0), last[:-1])
     if len(last) == 0:
@@ -88,8 +88,10 @@ def _trend(used: Values, peak: float) -> Row:
     grown = float(used[-1] - used[0])
     later = up[len(up) // 2 :]
     steady = min(float(up.mean()), float(later.mean())) >= RISING_SHARE.value
-    kept = grown >= RETAINED_SHARE.value * float(change[up].sum())
-    leak = bool(count >= MIN_STEPS.value and steady and kept and slope > 0 and grown >= MIN_GROWTH.value * max(peak, 1.0))
+    is_retained = grown >= RETAINED_SHARE.value * float(change[up].sum())
+    leak = bool(
+        count >= MIN_STEPS.value and steady and is_retained and slope > 0 and grown >= MIN_GROWTH.value * max(peak, 1.0)
+    )
     return {
         "steps": count,
         "rising": float(up.mean()),
@@ -108,19 +110,19 @@ def compute_unfreed(run: Run, logs: Sequence[MemoryLog]) -> Table:
     Allocations of the last step are left out, since they may be freed right after the capture.
     """
     rows = sorted(
-        (row for log in logs for row in _left(_timeline(run, log), log)),
+        (row for log in logs for row in _unfreed_rows(_timeline(run, log), log)),
         key=lambda row: (-row["total_bytes"], *(row[name] for name in UNFREED.key)),
     )
     return UNFREED.build(rows)
 
 
-def _left(timeline: Timeline, log: MemoryLog) -> Iterator[Row]:
+def _unfreed_rows(timeline: Timeline, log: MemoryLog) -> Iterator[Row]:
     """Yield rows of `UNFREED` for one log."""
     steps, _ = timeline.dispatch_steps
     judged = np.zeros(len(steps) + 1, bool)  # the last item is for events of no step (step -1)
     judged[steps.complete_rows[:-1]] = True
-    kept = log.is_allocation & (log.next_at_address == len(log)) & judged[log.step]
-    rows = np.flatnonzero(kept)
+    mask = log.is_allocation & (log.next_at_address == len(log)) & judged[log.step]
+    rows = np.flatnonzero(mask)
     whole = int(judged.sum())
     for group in group_by_keys(rows, *(words.codes[rows] for words in (log.op, log.region, log.data_type, log.shape))):
         first, size = group[0], int(np.maximum(log.allocated[group], 0).sum())

@@ -108,8 +108,8 @@ class MemoryLog:
         An event of no step is assigned to the step after the last one seen: between two steps this
         is the coming step, whose input is being prepared, and before the first step it is 0.
         """
-        seen = np.maximum.accumulate(np.where(self.step >= 0, np.arange(len(self)), -1))
-        last = np.where(seen >= 0, self.step[seen], -1)
+        last_known = np.maximum.accumulate(np.where(self.step >= 0, np.arange(len(self)), -1))
+        last = np.where(last_known >= 0, self.step[last_known], -1)
         return np.where(self.step >= 0, self.step, last + 1)
 
     def find_live(self, position: int) -> Indices:
@@ -157,10 +157,10 @@ def _logs(timeline: Timeline, rows: Indices) -> Iterator[MemoryLog]:
     fragmentation = read.floats(dialect.FRAGMENTATION)
     fragmentation[~((fragmentation >= 0) & (fragmentation <= 1))] = np.nan  # a share of the free memory
     for at, memory in enumerate(memories):
-        mine = np.flatnonzero(of == at)
-        part = {name: column[mine] for name, column in numbers.items()}
-        texts = {name: column[mine] for name, column in words.items()}
-        yield _log(timeline, memory, rows[mine], part, texts, fragmentation[mine])
+        positions = np.flatnonzero(of == at)
+        part = {name: column[positions] for name, column in numbers.items()}
+        texts = {name: column[positions] for name, column in words.items()}
+        yield _log(timeline, memory, rows[positions], part, texts, fragmentation[positions])
 
 
 def _log(
@@ -236,7 +236,7 @@ class _Reader:
     def __init__(self, trace: Trace, rows: Indices) -> None:
         self._trace, self._rows, self._count = trace, rows.astype(np.int32), len(rows)
 
-    def _aligned(self, name: str) -> tuple[StatColumn, Indices, Indices]:
+    def _match_rows(self, name: str) -> tuple[StatColumn, Indices, Indices]:
         """Return (stat, positions of the events that have it, position in the stat of each of
         these).
         """
@@ -248,7 +248,7 @@ class _Reader:
 
     def numbers(self, name: str, *, missing: int) -> Numbers:
         """Return the values of a stat, int64; `missing` where no whole number is recorded."""
-        stat, at, source = self._aligned(name)
+        stat, at, source = self._match_rows(name)
         values = np.full(self._count, missing, np.int64)
         kind = stat.kind[source]
         whole = (kind == _UINT) | (kind == _INT)
@@ -257,7 +257,7 @@ class _Reader:
 
     def floats(self, name: str) -> Values:
         """Return the values of a stat, float64; NaN where none is recorded."""
-        stat, at, source = self._aligned(name)
+        stat, at, source = self._match_rows(name)
         values = np.full(self._count, np.nan)
         values[at] = stat.floats()[source]
         return values
@@ -266,5 +266,5 @@ class _Reader:
         """Return the texts of a stat, empty where none is recorded; `spell` turns a value into
         text.
         """
-        stat, at, source = self._aligned(name)
+        stat, at, source = self._match_rows(name)
         return encode_texts(stat, source, at, self._count, spell)

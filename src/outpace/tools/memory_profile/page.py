@@ -43,22 +43,22 @@ _COLORS = {
     "stack_bytes": Category.INPUT.value,
     "heap_bytes": Category.KERNEL_LAUNCH.value,
 }  # colours of the guide: stack red, heap orange
-_THINNED = "Of many events, those are drawn at which most and least was in use."
+_SAMPLING = "Of many events, those are drawn at which most and least was in use."
 _ESTIMATE = (
     "An estimate, not a measurement: memory that is live at the peak as temp or output is assumed to scale with the batch size, all other "
     "memory to stay. Memory without a region type may do either: hence a range. Where no memory has one (JAX), capture with two sizes of "
     "batch: what the peak grows by is what scales."
 )
 _BY = ("op", "region", "shape", "data_type", "memory")
-_HELD = (
+_BREAKDOWN_REMARK = (
     f"Allocations of the peak's step, equal ones merged; '{BEFORE_PEAK_STEP}' is everything else on the heap: weights, optimizer state, "
     "batches that were prefetched."
 )
-_UNTOLD = (
+_NO_OP_REMARK = (
     " Which op asked for the memory, and for an array of which shape, the allocator does not say (JAX's never does): "
     "jax.jit(f).lower(...).compile().memory_analysis() tells it by program, jax.profiler.save_device_memory_profile by line."
 )
-_EARLIER = f"Part of the row {BEFORE_PEAK_STEP} above."
+_EARLIER_REMARK = f"Part of the row {BEFORE_PEAK_STEP} above."
 
 
 def analyse(run: Run) -> Page:
@@ -67,50 +67,56 @@ def analyse(run: Run) -> Page:
     summary, over_time = compute_memories(run, logs), compute_timeline(run, logs)
     ends = compute_step_ends(run, logs)
     trend, left = compute_growth(ends, logs), compute_unfreed(run, logs)
-    held, before = compute_breakdown(logs), compute_earlier_allocations(logs)
+    breakdown, before = compute_breakdown(logs), compute_earlier_allocations(logs)
     sections = (
         _figures(run, logs, summary),
         _chart(over_time, logs),
         *_notes(run, logs, unsized),
         TableView(
             summary,
-            _shown(run, "memory", "peak_bytes", "capacity_bytes", "peak_share", "headroom_bytes", "fragmentation", "peak_step"),
+            _with_host(
+                run, "memory", "peak_bytes", "capacity_bytes", "peak_share", "headroom_bytes", "fragmentation", "peak_step"
+            ),
         ),
-        TableView(held, _breakdown_columns(run, logs, held), limit=15, remark=_remark(held), pick=("memory",), by=_BY),
+        TableView(
+            breakdown, _breakdown_columns(run, logs, breakdown), limit=15, remark=_remark(breakdown), pick=("memory",), by=_BY
+        ),
         *select_nonempty(
-            TableView(before, _breakdown_columns(run, logs, before), limit=5, remark=_EARLIER),
-            TableView(trend, _shown(run, "memory", "steps", "rising", "first_bytes", "last_bytes", "per_step_bytes", "leak")),
-            TableView(left, _shown(run, "memory", "op", "occurrences", "total_bytes", "steps", "per_step_bytes"), limit=5),
+            TableView(before, _breakdown_columns(run, logs, before), limit=5, remark=_EARLIER_REMARK),
+            TableView(
+                trend, _with_host(run, "memory", "steps", "rising", "first_bytes", "last_bytes", "per_step_bytes", "leak")
+            ),
+            TableView(left, _with_host(run, "memory", "op", "occurrences", "total_bytes", "steps", "per_step_bytes"), limit=5),
         ),
         TableView(
             compute_headroom(logs),
-            _shown(run, "memory", "peak_bytes", "scaling_bytes", "fixed_bytes", "estimate"),
+            _with_host(run, "memory", "peak_bytes", "scaling_bytes", "fixed_bytes", "estimate"),
             remark=_ESTIMATE,
         ),
     )
-    found = rules.iter_findings(summary, trend, left, find_workload(run))
-    return TOOL.page(_headline(run, logs, summary), sections, found, (ends,))
+    findings = rules.iter_findings(summary, trend, left, find_workload(run))
+    return TOOL.page(_headline(run, logs, summary), sections, findings, (ends,))
 
 
-def _shown(run: Run, *columns: str) -> tuple[str, ...]:
+def _with_host(run: Run, *columns: str) -> tuple[str, ...]:
     """Return the columns to show first, with the host only where the run has several."""
     return ("host", *columns) if len(run.hosts) > 1 else columns
 
 
-def _remark(held: Table) -> str:
+def _remark(breakdown: Table) -> str:
     """Return the remark below the breakdown: what its rows are, and why no row names an op where
     none does.
     """
-    ops = set(held["op"].tolist()) - {BEFORE_PEAK_STEP, STACK, ""}
-    return _HELD if ops else _HELD + _UNTOLD
+    ops = set(breakdown["op"].tolist()) - {BEFORE_PEAK_STEP, STACK, ""}
+    return _BREAKDOWN_REMARK if ops else _BREAKDOWN_REMARK + _NO_OP_REMARK
 
 
 def _breakdown_columns(run: Run, logs: Sequence[MemoryLog], table: Table) -> tuple[str, ...]:
     """Return the columns of a breakdown, without those that are empty in all rows."""
-    told = {name for name in ("region", "shape", "data_type") if any(table[name].tolist())}
+    filled = {name for name in ("region", "shape", "data_type") if any(table[name].tolist())}
     every = ("op", "total_bytes", "occurrences", "region", "shape", "data_type", "allocated_bytes", "requested_bytes", "share")
-    columns = tuple(name for name in every if name in told or name not in ("region", "shape", "data_type"))
-    return _shown(run, *(("memory", *columns) if len(logs) > 1 else columns))
+    columns = tuple(name for name in every if name in filled or name not in ("region", "shape", "data_type"))
+    return _with_host(run, *(("memory", *columns) if len(logs) > 1 else columns))
 
 
 def _headline(run: Run, logs: Sequence[MemoryLog], summary: Table) -> str:
@@ -130,19 +136,19 @@ def _figures(run: Run, logs: Sequence[MemoryLog], summary: Table) -> Figures:
     """Return the guide's summary of the fullest memory, and of each memory that the chart lets the
     reader choose instead.
     """
-    fullest, *others = (
+    fullest, *further = (
         _numbers(format_memory_name(run, log), row) for log, row in zip(sort_by_fullness(logs), summary.records(), strict=True)
     )
-    return replace(fullest, others=tuple(others))
+    return replace(fullest, others=tuple(further))
 
 
 def _numbers(name: str, row: Mapping[str, Any]) -> Figures:
     """Return the figures of one memory; `row` is its row of `MEMORIES`."""
-    known = "as its allocator reports it" if row["capacity_bytes"] else "its allocator reports no limit"
+    origin = "as its allocator reports it" if row["capacity_bytes"] else "its allocator reports no limit"
     before = humanize(row["before_bytes"], Unit.BYTES)
     items = (
         Figure("Allocations", row["allocations"], Unit.COUNT, f"{row['deallocations']:,} deallocations"),
-        Figure("Capacity", row["capacity_bytes"], Unit.BYTES, known),
+        Figure("Capacity", row["capacity_bytes"], Unit.BYTES, origin),
         Figure("Peak heap", row["peak_heap_bytes"], Unit.BYTES, "since the program started, as reported"),
         Figure(
             "Peak in the capture",
@@ -164,7 +170,7 @@ def _chart(table: Table, logs: Sequence[MemoryLog]) -> Chart:
     """
     parts = ["stack_bytes"] if table["stack_bytes"].any() else []
     series = ("free_bytes", "step", "fragmentation", *parts, "heap_bytes")
-    cut = _THINNED if len(table) < sum(len(log) for log in logs) else ""
+    cut = _SAMPLING if len(table) < sum(len(log) for log in logs) else ""
     return Chart(
         table.title, ChartKind.AREA, table, "time_ps", series, _COLORS, cut, select="host", then=("memory",), detail="breakdown"
     )

@@ -163,8 +163,8 @@ def _accelerator(here: ActionContext) -> str:
 
 def _aligned(here: ActionContext) -> str:
     sizes = {GPU: "multiples of 8, as tensor cores want", TPU: "multiples of 128, as the matrix unit wants"}
-    wanted = here.hardware in sizes and here.uses_half and not (here.hardware == GPU and here.traits.is_aligned)
-    return f"make its sizes {sizes[here.hardware]}" if wanted else ""
+    applies = here.hardware in sizes and here.uses_half and not (here.hardware == GPU and here.traits.is_aligned)
+    return f"make its sizes {sizes[here.hardware]}" if applies else ""
 
 
 def _attend(here: ActionContext) -> str:
@@ -304,8 +304,8 @@ def advises_half(work: WorkKind, context: ActionContext) -> bool:
 
 def render_actions(work: WorkKind, context: ActionContext) -> str:
     """Return two or three actions as prose, the first two as one sentence."""
-    said = [text for action in (*ACTIONS[work], _accelerator) if (text := action(context))]
-    said = list(dict.fromkeys(said))[:_MOST]
-    first = ", or ".join(said[:_ONE_SENTENCE])
-    others = (f"or {more}" for more in said[_ONE_SENTENCE:])
-    return " ".join(f"{text[:1].upper()}{text[1:]}." for text in (first, *others) if text)
+    texts = [text for action in (*ACTIONS[work], _accelerator) if (text := action(context))]
+    texts = list(dict.fromkeys(texts))[:_MOST]
+    first = ", or ".join(texts[:_ONE_SENTENCE])
+    alternatives = (f"or {more}" for more in texts[_ONE_SENTENCE:])
+    return " ".join(f"{text[:1].upper()}{text[1:]}." for text in (first, *alternatives) if text)

@@ -37,11 +37,11 @@ def iter_attention_findings(run: Run, host: str, context: ActionContext) -> Iter
     if share < _SCORES.value or context.hardware != GPU:
         return
     lines: dict[str, float] = {}
-    for r in ran:
-        lines[format_source(r.op.source)] = lines.get(format_source(r.op.source), 0.0) + r.share
-    known = sorted((line for line in lines if line), key=lambda line: -lines[line])
-    moves = sum(r.share for r in ran if r.op.flops <= 0)
-    where = f", at {format_lines(known)}" if known else ""
+    for instruction in ran:
+        lines[format_source(instruction.op.source)] = lines.get(format_source(instruction.op.source), 0.0) + instruction.share
+    sources = sorted((line for line in lines if line), key=lambda line: -lines[line])
+    moves = sum(instruction.share for instruction in ran if instruction.op.flops <= 0)
+    where = f", at {format_lines(sources)}" if sources else ""
     yield Finding(
         id="unfused_attention",
         severity=Severity.HIGH,
@@ -59,7 +59,7 @@ def iter_attention_findings(run: Run, host: str, context: ActionContext) -> Iter
         threshold=_SCORES,
         counter_evidence=("Fused kernels have conditions: the size of a head, the kind of a mask, 16 bits.",),
         saving=compute_saving(share, "if attention cost nothing"),
-        location=known[0] if known else "",
+        location=sources[0] if sources else "",
         host=host,
         certainty=Certainty.LIKELY,
         effort=Effort.SMALL,
@@ -96,17 +96,19 @@ def iter_one_hot_findings(run: Run, host: str) -> Iterator[Finding]:
     selects the same rows without the arithmetic.
     """
     by_line: dict[str, float] = {}
-    for r in instruction_stats(run).get(host, ()):
-        if r.op.is_one_hot:
-            by_line[format_source(r.op.source)] = by_line.get(format_source(r.op.source), 0.0) + r.share
+    for instruction in instruction_stats(run).get(host, ()):
+        if instruction.op.is_one_hot:
+            by_line[format_source(instruction.op.source)] = (
+                by_line.get(format_source(instruction.op.source), 0.0) + instruction.share
+            )
     share = min(1.0, sum(by_line.values()))
     if share < _HOT.value:
         return
-    known = sorted((line for line in by_line if line), key=lambda line: -by_line[line])
+    sources = sorted((line for line in by_line if line), key=lambda line: -by_line[line])
     yield Finding(
         id="one_hot_product",
         severity=Severity.HIGH,
-        sentence=f"{share:.0%} of the step multiplies by one-hot matrices{f', at {format_lines(known)}' if known else ''}: "
+        sentence=f"{share:.0%} of the step multiplies by one-hot matrices{f', at {format_lines(sources)}' if sources else ''}: "
         "0 but for one place in each row.",
         action="Take the rows by their index instead (table[ids], jnp.take), and sums by group with jax.ops.segment_sum.",
         evidence=(
@@ -114,7 +116,7 @@ def iter_one_hot_findings(run: Run, host: str) -> Iterator[Finding]:
         ),
         threshold=_HOT,
         saving=compute_saving(share, "if taking rows cost nothing"),
-        location=known[0] if known else "",
+        location=sources[0] if sources else "",
         host=host,
         certainty=Certainty.LIKELY,
         effort=Effort.SMALL,
@@ -128,7 +130,7 @@ def iter_float64_findings(run: Run, host: str, program: Workload) -> Iterator[Fi
     """
     rows = list(float64_ops(run).filter_by("host", host).records())
     products = [row for row in rows if row["product"]]
-    share, whole = (min(1.0, sum(row["share"] for row in those)) for those in (products, rows))
+    share, whole = (min(1.0, sum(row["share"] for row in ops)) for ops in (products, rows))
     if share < _DOUBLE.value:
         return
     top = products[0]

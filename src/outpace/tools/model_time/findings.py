@@ -74,12 +74,12 @@ _MANY_COMPILED = 1000  # minimum executions of compiled ops per step
 _ROUND = 20e6  # maximum cost of one round of the executor, ps: a longer one waits for a core
 _MANY = 150  # minimum rounds of the executor per step, from which their cost adds up
 _MOST = 0.5  # minimum share of the short ops made by one line, for that line to be where to begin
-_MADE = 0.75  # minimum share of the executor's time around ops that belongs to loops
+_LOOP_SHARE = 0.75  # minimum share of the executor's time around ops that belongs to loops
 _COMPUTES = Threshold("the model computes", 0.50, Unit.FRACTION, "half of the step: nothing else can save more")
-_NAMED = 3  # maximum number of parts in a sentence
+_MOST_PARTS = 3  # maximum number of parts in a sentence
 _UNEQUAL = 1.5  # ratio to the fastest op with as many FLOPs, from which equal ops are reported as unequal
-_TOLD = 0.01  # minimum share of the step to be mentioned
-_AROUND = 0.2  # minimum share of the step around ops, from which a larger batch spreads it over more examples
+_MIN_SHARE = 0.01  # minimum share of the step to be mentioned
+_OVERHEAD_SHARE = 0.2  # minimum share of the step around ops, from which a larger batch spreads it over more examples
 _ROOM = 0.5  # minimum share of the work that idle cores must take, for it to be moved to them
 _CONVOLVES = (WorkKind.CONVOLUTION, WorkKind.POOLING)
 _BY_ONEDNN = (WorkKind.CONVOLUTION, WorkKind.MATMUL)
@@ -87,7 +87,7 @@ _MOVES = Threshold(
     "copies and reshapes", 0.20, Unit.FRACTION, "our choice: more than twice what models without a needless layout spend"
 )
 _SOME = 0.01  # minimum share of the step in convolutions for a model that convolves
-_MOVED = {
+_ODD_KINDS = {
     AUGMENTATION: "augments the data",
     PREPROCESSING: "prepares the data",
     IMAGE: "processes images",
@@ -102,31 +102,31 @@ def iter_findings(run: Run, budgets: dict[str, Budget], program: Workload) -> It
         budget = budgets.get(timeline.host)
         if budget is None:
             continue
-        mine = find_parts(run, timeline.host, program)
+        parts = find_parts(run, timeline.host, program)
         work = compute_work_totals(run, timeline.host)
         outside = _outside_ops(run, timeline.host, budget)
-        here = _here(run, timeline, budget, program, work, outside)
-        odd = list(_odd(run, timeline.host, program, mine))
+        here = _action_context(run, timeline, budget, program, work, outside)
+        odd = list(_odd_ops(run, timeline.host, program, parts))
         yield from odd
         yield from iter_float64_findings(run, timeline.host, program)
-        yield from _undonated(run, timeline.host, here, mine, work)
+        yield from _undonated(run, timeline.host, here, parts, work)
         yield from iter_remat_findings(run, timeline.host)
         yield from iter_one_hot_findings(run, timeline.host)
         attends = list(iter_attention_findings(run, timeline.host, here))
         yield from attends
-        fusible = _fusible(run, timeline.host, budget, here)
+        fusible = _find_fusible(run, timeline.host, budget, here)
         starts = list(_short_ops(run, timeline.host, fusible, here)) if fusible else []
-        if _made_by_loops(run, timeline.host, mine):
+        if _is_made_by_loops(run, timeline.host, parts):
             starts = []  # the loops that make the short ops are reported as parts of the model
         launching = budget.category_shares[Category.KERNEL_LAUNCH.value]
-        starts = starts or list(_compiled_short_ops(run, timeline.host, here, mine, launching))
+        starts = starts or list(_compiled_short_ops(run, timeline.host, here, parts, launching))
         yield from starts
         # With short ops, parts of many short ops belong to the finding on the executor.
-        large = [part for part in mine if not starts or not part.has_short_ops]
+        large = [part for part in parts if not starts or not part.has_short_ops]
         named = {name for f in odd for name in (f.location, f.sentence.split(" ", 1)[0])}
-        slow = [] if attends else list(_slow(run, timeline.host, large, here, named, fusible.share if fusible else 0.0))
-        yield from slow or ([] if starts or attends else _kind(run, timeline.host, work, here))
-        yield from _bound(timeline.host, budget, mine, work, here, outside)
+        slow = [] if attends else list(_slow_part(run, timeline.host, large, here, named, fusible.share if fusible else 0.0))
+        yield from slow or ([] if starts or attends else _slow_kind(run, timeline.host, work, here))
+        yield from _model_bound(timeline.host, budget, parts, work, here, outside)
 
 
 def _outside_ops(run: Run, host: str, budget: Budget) -> dict[str, float]:
@@ -142,7 +142,7 @@ def _outside_ops(run: Run, host: str, budget: Budget) -> dict[str, float]:
     }
 
 
-def _here(
+def _action_context(
     run: Run, timeline: Timeline, budget: Budget, program: Workload, work: list[WorkTotals], outside: dict[str, float]
 ) -> ActionContext:
     """Return what advice on the model must fit."""
@@ -163,7 +163,7 @@ def _here(
         has_convolutions=any(kind.work in _CONVOLVES and kind.share >= _SOME for kind in work),
         shares_cores=bool(format_contention(run, timeline.host)),
         program_count=busy_module_counts(run).get(timeline.host, 1) if planes and program.is_jax else 1,
-        has_short_ops=sum(outside.values()) + budget.category_shares[Category.ALL_OTHERS.value] >= _AROUND,
+        has_short_ops=sum(outside.values()) + budget.category_shares[Category.ALL_OTHERS.value] >= _OVERHEAD_SHARE,
     )
 
 
@@ -172,16 +172,16 @@ def _runs_onednn(run: Run, host: str) -> bool:
     return any(op.startswith(ONEDNN_PREFIX) for op in model_work(run).filter_by("host", host)["top_op"])
 
 
-def _made_by_loops(run: Run, host: str, mine: list[ModelPart]) -> bool:
+def _is_made_by_loops(run: Run, host: str, parts: list[ModelPart]) -> bool:
     """Whether the step's short ops are mostly those of loops, and the largest part of the model is
     such a loop with a known line.
     """
     overhead = sum(row["overhead_share"] for row in small_ops(run).filter_by("host", host).records())
-    loops = sum(part.overhead_share for part in mine if part.is_loop and part.source)
-    return bool(mine and mine[0].is_loop and mine[0].source and loops >= _MADE * overhead)
+    loops = sum(part.overhead_share for part in parts if part.is_loop and part.source)
+    return bool(parts and parts[0].is_loop and parts[0].source and loops >= _LOOP_SHARE * overhead)
 
 
-def _odd(run: Run, host: str, program: Workload, mine: list[ModelPart]) -> Iterator[Finding]:
+def _odd_ops(run: Run, host: str, program: Workload, parts: list[ModelPart]) -> Iterator[Finding]:
     """Yield a finding for each part of the model with work that belongs in the input pipeline.
 
     Findings are by part, since a layer that augments also draws random numbers. The saving includes
@@ -201,9 +201,9 @@ def _odd(run: Run, host: str, program: Workload, mine: list[ModelPart]) -> Itera
         where = f"({source}) " if source and source != names[0] else ""
         kind = f" ({top['type']})" if top["type"] != names[0] else ""
         python = top["kind"] == PYTHON
-        below, mostly = _called_back(run, host) if python and called_back == 1 else ("", "")
+        below, mostly = _callback_line(run, host) if python and called_back == 1 else ("", "")
         much = share >= _MUCH_ODD.value
-        same = (part.share for part in mine if part.name in names or (source and source == part.source))
+        same = (part.share for part in parts if part.name in names or (source and source == part.source))
         whole = min(1.0, max(share, sum(same)))
         room = whole if python else background_bound(run, host, whole, whole)
         inside = "beside the model's step, in programs of its own" if top["apart"] else "inside the model's step"
@@ -211,9 +211,9 @@ def _odd(run: Run, host: str, program: Workload, mine: list[ModelPart]) -> Itera
         yield Finding(
             id="python_in_model" if python else "odd_ops",
             severity=Severity.HIGH if much else Severity.MODERATE,
-            sentence=f"{part} {where}{_MOVED[top['kind']]} {inside}{kind}: "
+            sentence=f"{part} {where}{_ODD_KINDS[top['kind']]} {inside}{kind}: "
             f"{humanize(sum(r['self_ps'] for r in rows), Unit.PS)} per step, {share:.0%} of it{mostly}.",
-            action=_move(names[0], python, program, top["apart"]) if fits else _nowhere(names[0]),
+            action=_move(names[0], python, program, top["apart"]) if fits else _advise_no_room(names[0]),
             evidence=(Evidence("its share of the step", share, Unit.FRACTION, "odd_ops"),),
             threshold=_MUCH_ODD if much else _ODD,
             saving=compute_saving(room, "if it did not run in the step, as far as other cores are idle")
@@ -225,7 +225,7 @@ def _odd(run: Run, host: str, program: Workload, mine: list[ModelPart]) -> Itera
         )
 
 
-def _called_back(run: Run, host: str) -> tuple[str, str]:
+def _callback_line(run: Run, host: str) -> tuple[str, str]:
     """Return (line of the Python that the program calls back, its part of that Python as the end of
     a sentence); ("", "") where it is not known.
     """
@@ -233,7 +233,7 @@ def _called_back(run: Run, host: str) -> tuple[str, str]:
     return (line, f", {format_largest_part(f'in {function}() ({line})', part, whole)}") if line else ("", "")
 
 
-def _undonated(run: Run, host: str, here: ActionContext, mine: list[ModelPart], work: list[WorkTotals]) -> Iterator[Finding]:
+def _undonated(run: Run, host: str, here: ActionContext, parts: list[ModelPart], work: list[WorkTotals]) -> Iterator[Finding]:
     """Yield the finding on arguments of compiled functions that XLA copies before it updates them,
     because the caller may still need the old values.
     """
@@ -242,21 +242,21 @@ def _undonated(run: Run, host: str, here: ActionContext, mine: list[ModelPart], 
     if not here.program.is_jax or here.program.is_keras or not share >= _UNDONATED.value:
         return
     names = list(dict.fromkeys(r.op.undonated_argument for r in sorted(ran, key=lambda r: -r.time_ps)))
-    said = ", ".join(names[:_NAMED]) + f" and {len(names) - _NAMED} more" * (len(names) > _NAMED)
+    arguments = ", ".join(names[:_MOST_PARTS]) + f" and {len(names) - _MOST_PARTS} more" * (len(names) > _MOST_PARTS)
     line = next(iter(sum_shares_by_line([{"source": r.op.source, "share": r.share} for r in ran])), "")
     # The runtime of a device keeps its memory in a pool, so that copies allocate nothing there.
     around = mean_host_time(run, host).shares if here.hardware == CPU else {}
     allocated = sum(around.get(part, 0.0) for part in (EXECUTOR, WAITING))
-    told = _kind_told(work)
+    top_kind = _find_top_kind(work)
     symptoms = {
-        "slow_part": mine[0].share if mine and mine[0].source == line else 1.0,
-        "slow_kind": told.share if told and told.work is WorkKind.MOVEMENT else 1.0,
+        "slow_part": parts[0].share if parts and parts[0].source == line else 1.0,
+        "slow_kind": top_kind.share if top_kind and top_kind.work is WorkKind.MOVEMENT else 1.0,
         "model_bound": 1.0,
     }
     yield Finding(
         id="undonated",
         severity=Severity.HIGH if share >= _SLOW.value else Severity.MODERATE,
-        sentence=f"{share:.0%} of the step copies arguments that the program updates but must not overwrite: {said}"
+        sentence=f"{share:.0%} of the step copies arguments that the program updates but must not overwrite: {arguments}"
         f"{f', at {line}' if line else ''}.",
         action="Donate what the step returns anew (jax.jit(..., donate_argnums=...)), so that XLA updates it in place.",
         evidence=(Evidence("these copies, of the step", share, Unit.FRACTION, "hlo_lines"),),
@@ -276,7 +276,7 @@ def _undonated(run: Run, host: str, here: ActionContext, mine: list[ModelPart], 
     )
 
 
-def _nowhere(what: str) -> str:
+def _advise_no_room(what: str) -> str:
     return (
         f"Make {what} cheaper: fewer elements, or once for several steps. The cores are busy, so that in the input pipeline it would take "
         "most of the time all the same."
@@ -290,8 +290,8 @@ def _move(what: str, python: bool, program: Workload, apart: bool) -> str:
     if python:
         gil = "it runs on one thread, under the interpreter lock (GIL)."
         ops = f"Replace the Python function in {what} with TensorFlow ops: {gil}"
-        own = f"Call what {what} calls back to Python for outside of the jitted step, or write it in jax.numpy: {gil}"
-        return program.select_text(keras=ops, tensorflow=ops, jax=own)
+        jax = f"Call what {what} calls back to Python for outside of the jitted step, or write it in jax.numpy: {gil}"
+        return program.select_text(keras=ops, tensorflow=ops, jax=jax)
     return program.select_text(
         keras=f"Move {what} out of the model into dataset.map(..., num_parallel_calls=tf.data.AUTOTUNE), before .prefetch(). It then overlaps "
         "the step. Or cache its results.",
@@ -302,8 +302,8 @@ def _move(what: str, python: bool, program: Workload, apart: bool) -> str:
     )
 
 
-def _slow(
-    run: Run, host: str, mine: list[ModelPart], here: ActionContext, known: set[str], fusible: float
+def _slow_part(
+    run: Run, host: str, parts: list[ModelPart], here: ActionContext, reported_names: set[str], fusible: float
 ) -> Iterator[Finding]:
     """Yield the finding on one part that takes a large share of the step.
 
@@ -312,12 +312,12 @@ def _slow(
     of work of its own (an embedding, and its updates) and is most of `fusible`, it is the cause of
     the many short ops.
     """
-    if not mine or mine[0].share < _SLOW.value or {mine[0].source, mine[0].name} & (known - {""}):
+    if not parts or parts[0].share < _SLOW.value or {parts[0].source, parts[0].name} & (reported_names - {""}):
         return
-    top = mine[0]
+    top = parts[0]
     here = replace(here, traits=compute_traits(run, host, top.source))
     limit = f", {here.traits.limit_text}" if here.traits.limit_text else ""
-    others = "; next " + ", ".join(f"{part} {part.share:.0%}" for part in mine[1:_NAMED]) if len(mine) > 1 else ""
+    next_parts = "; next " + ", ".join(f"{part} {part.share:.0%}" for part in parts[1:_MOST_PARTS]) if len(parts) > 1 else ""
     runs = "" if top.is_loop else _pace(run, host, top.op, top.op_name, top.flops_per_s)
     saving = compute_saving(top.share, "if it cost nothing") if top.is_slow else _narrower(run, host, top, here)
     narrower_first = not top.is_slow and saving is not None
@@ -327,7 +327,7 @@ def _slow(
     yield Finding(
         id="slow_part",
         severity=Severity.HIGH,
-        sentence=f"{top} takes {top.share:.0%} of the step, {top.top_op_text}{runs}{limit}{others}.",
+        sentence=f"{top} takes {top.share:.0%} of the step, {top.top_op_text}{runs}{limit}{next_parts}.",
         action=_cheaper(top, here),
         evidence=(Evidence("its share of the step, forward and backward", top.share, Unit.FRACTION, top.table),),
         threshold=_SLOW,
@@ -352,8 +352,8 @@ def _narrower(run: Run, host: str, top: ModelPart, here: ActionContext) -> Savin
     fits = replace(here, op=top.op, has_short_ops=here.has_short_ops or top.has_short_ops)
     if here.hardware == CPU or top.is_loop or not top.source or not advises_half(top.work, fits):
         return None
-    mine = (r for r in instruction_stats(run).get(host, ()) if format_source(r.op.source) == top.source)
-    share = half_precision_bound(mine, run.by_host[host])
+    line_ops = (r for r in instruction_stats(run).get(host, ()) if format_source(r.op.source) == top.source)
+    share = half_precision_bound(line_ops, run.by_host[host])
     return build_saving(share, Category.DEVICE_COMPUTE_32, assumes="if what 16 bits can make shorter of it took half as long")
 
 
@@ -361,12 +361,12 @@ def _pace(run: Run, host: str, op: str, name: str = "", rate: float = 0.0) -> st
     """Return in words how fast an op runs: on a CPU compared with its own best and with other ops
     of its size, on a device its rate in FLOP/s compared with the peak; "" where it is not known.
     """
-    found = compute_op_speed(run, host, op, name)
-    if found is None:
+    speed = compute_op_speed(run, host, op, name)
+    if speed is None:
         return f" ({format_flop_rate(run.by_host[host], rate)})" if rate else ""
-    low, high = found.peer_range
-    others = f"; equal ones take {humanize(low, Unit.PS)} to {humanize(high, Unit.PS)}" if high >= _UNEQUAL * low else ""
-    return f" ({found}{others})"
+    low, high = speed.peer_range
+    peers = f"; equal ones take {humanize(low, Unit.PS)} to {humanize(high, Unit.PS)}" if high >= _UNEQUAL * low else ""
+    return f" ({speed}{peers})"
 
 
 def _cheaper(top: ModelPart, here: ActionContext) -> str:
@@ -386,41 +386,41 @@ def _cheaper(top: ModelPart, here: ActionContext) -> str:
     )
 
 
-def _moved(kind: WorkTotals) -> bool:
+def _has_many_copies(kind: WorkTotals) -> bool:
     """Whether the user's own lines request copies that take a large share of the step."""
     return kind.work is WorkKind.MOVEMENT and sum(kind.line_shares.values()) >= _MOVES.value
 
 
-def _kind_told(work: list[WorkTotals]) -> WorkTotals | None:
+def _find_top_kind(work: list[WorkTotals]) -> WorkTotals | None:
     """Return the kind of work to report, where one takes a large share of the step; else None.
     Copies by the user's lines come first: of all kinds, only they compute nothing.
     """
-    moved = next(filter(_moved, work), None)
+    moved = next(filter(_has_many_copies, work), None)
     large = bool(work) and work[0].share >= _SLOW.value and work[0].work is not WorkKind.OTHER
     return moved or (work[0] if large else None)
 
 
-def _kind(run: Run, host: str, work: list[WorkTotals], here: ActionContext) -> Iterator[Finding]:
+def _slow_kind(run: Run, host: str, work: list[WorkTotals], here: ActionContext) -> Iterator[Finding]:
     """Yield the finding on one kind of work that takes a large share of the step without being in
     one part of the model.
     """
-    top = _kind_told(work)
+    top = _find_top_kind(work)
     if top is None:
         return
-    moved = _moved(top)
+    moved = _has_many_copies(top)
     named = top.work.value
     where = f"in {top.part_count} parts of the model: {top.largest_parts}" if top.part_count > 1 else f"in {top.largest_parts}"
     if moved:
         where = "at " + ", ".join(
-            f"{line} {share:.0%}" for line, share in list(top.line_shares.items())[:_NAMED] if share >= _TOLD
+            f"{line} {share:.0%}" for line, share in list(top.line_shares.items())[:_MOST_PARTS] if share >= _MIN_SHARE
         )
     line, share = next(iter(top.line_shares.items()), ("", 0.0))
-    rest = [kind for kind in work if kind is not top][: _NAMED - 1]
-    others = "; next " + ", ".join(f"{kind.work.value} {kind.share:.0%}" for kind in rest) if rest else ""
+    rest = [kind for kind in work if kind is not top][: _MOST_PARTS - 1]
+    next_kinds = "; next " + ", ".join(f"{kind.work.value} {kind.share:.0%}" for kind in rest) if rest else ""
     yield Finding(
         id="slow_kind",
         severity=Severity.HIGH,
-        sentence=f"{top.share:.0%} of the step goes to {named}, {top.top_op_text}{_pace(run, host, top.op)}, {where}{others}.",
+        sentence=f"{top.share:.0%} of the step goes to {named}, {top.top_op_text}{_pace(run, host, top.op)}, {where}{next_kinds}.",
         action=render_actions(
             top.work,
             replace(
@@ -475,7 +475,7 @@ class _Fusible:
         return self.chains or many
 
 
-def _fusible(run: Run, host: str, budget: Budget, here: ActionContext) -> _Fusible | None:
+def _find_fusible(run: Run, host: str, budget: Budget, here: ActionContext) -> _Fusible | None:
     """Return what a compiler could fuse on one host; None where XLA compiles already, or fusing is
     not worth a finding. What profiling adds to a step is attributed to these ops, since it adds
     most to short events.
@@ -486,67 +486,69 @@ def _fusible(run: Run, host: str, budget: Budget, here: ActionContext) -> _Fusib
     lost, rounds, elementwise = budget.profiling_share, row["dispatches"], row["elementwise_share"]
     overhead = min(row["overhead_share"], rounds * _ROUND * (1 - lost) / budget.step_ps)
     share = min(1.0, elementwise + overhead)
-    kept = max(0.0, share - lost) / (1 - lost)
+    unprofiled_share = max(0.0, share - lost) / (1 - lost)
     most = max(0.0, share - row["written_share"] - lost) / (1 - lost)
-    chains = elementwise * kept >= _CHAINS.value * share > 0
-    found = _Fusible(elementwise, overhead, most, rounds, row["half_ps"], chains)
-    return found if found.told else None
+    chains = elementwise * unprofiled_share >= _CHAINS.value * share > 0
+    fusible = _Fusible(elementwise, overhead, most, rounds, row["half_ps"], chains)
+    return fusible if fusible.told else None
 
 
-def _short_ops(run: Run, host: str, found: _Fusible, here: ActionContext) -> Iterator[Finding]:
+def _short_ops(run: Run, host: str, fusible: _Fusible, here: ActionContext) -> Iterator[Finding]:
     """Yield the finding on ops that XLA would fuse: many short ones, or chains over large
     arrays.
     """
-    share, lines = found.share, find_fusible_lines(run, host)
-    at = format_lines(list(lines)) if is_majority(sum(lines.values()), share) else ""
-    made = f"; {format_largest_part(f'made at {at}', sum(lines.values()), share)}" if at else ""
-    what = "element-wise ops" + " and executor overhead" * (found.overhead >= _TOLD)
-    rounds = f"{found.rounds:,.0f} rounds per step, " * (found.overhead >= _TOLD)
+    share, lines = fusible.share, find_fusible_lines(run, host)
+    line_text = format_lines(list(lines)) if is_majority(sum(lines.values()), share) else ""
+    origin = f"; {format_largest_part(f'made at {line_text}', sum(lines.values()), share)}" if line_text else ""
+    what = "element-wise ops" + " and executor overhead" * (fusible.overhead >= _MIN_SHARE)
+    rounds = f"{fusible.rounds:,.0f} rounds per step, " * (fusible.overhead >= _MIN_SHARE)
     yield Finding(
         id="small_ops",
         severity=Severity.HIGH,
-        sentence=f"{share:.0%} of the step goes to {what}: {rounds}half of the ops' time in ops of {humanize(found.half, Unit.PS)} or "
-        f"more{made}.",
+        sentence=f"{share:.0%} of the step goes to {what}: {rounds}half of the ops' time in ops of {humanize(fusible.half, Unit.PS)} or "
+        f"more{origin}.",
         action=render_actions(WorkKind.ELEMENTWISE, replace(here, has_short_ops=True)),
         evidence=(
-            Evidence("share of the step in element-wise ops", found.elementwise, Unit.FRACTION, "small_ops"),
-            Evidence("share of the step in the executor, outside of ops", found.overhead, Unit.FRACTION, "small_ops"),
+            Evidence("share of the step in element-wise ops", fusible.elementwise, Unit.FRACTION, "small_ops"),
+            Evidence("share of the step in the executor, outside of ops", fusible.overhead, Unit.FRACTION, "small_ops"),
         ),
-        threshold=_CHAINS if found.chains else _SHORT_OPS,
+        threshold=_CHAINS if fusible.chains else _SHORT_OPS,
         counter_evidence=("XLA can also be slower on a CPU, and takes long to compile: measure it before you keep it.",),
         saving=compute_saving(
-            found.most, "if fused ops, and starting them, cost nothing but the reading and writing of variables"
+            fusible.most, "if fused ops, and starting them, cost nothing but the reading and writing of variables"
         ),
-        location=next(iter(lines)) if at else "",
+        location=next(iter(lines)) if line_text else "",
         host=host,
         certainty=Certainty.POSSIBLE,
         effort=Effort.SMALL,
     )
 
 
-def _compiled_short_ops(run: Run, host: str, here: ActionContext, mine: list[ModelPart], launching: float) -> Iterator[Finding]:
+def _compiled_short_ops(
+    run: Run, host: str, here: ActionContext, parts: list[ModelPart], launching: float
+) -> Iterator[Finding]:
     """Yield the finding on loops of tiny compiled ops, such as a scan over few numbers. Where one
     line makes most of them, there is none: that line is a slow part.
     """
-    found = compute_short_ops(run, host, _TINY.value) if here.program.is_jax else None
-    if found is None or found.count < _MANY_COMPILED or found.share < _SHORT_OPS.value:
+    ops = compute_short_ops(run, host, _TINY.value) if here.program.is_jax else None
+    if ops is None or ops.count < _MANY_COMPILED or ops.share < _SHORT_OPS.value:
         return
-    lines = [part for part in mine if part.has_short_ops and part.source][:_NAMED]
-    if lines and lines[0].is_loop and lines[0].share >= _MOST * found.share:
+    lines = [part for part in parts if part.has_short_ops and part.source][:_MOST_PARTS]
+    if lines and lines[0].is_loop and lines[0].share >= _MOST * ops.share:
         return
-    at = ", ".join(f"{part} {part.share:.0%}" for part in lines)
+    parts_text = ", ".join(f"{part} {part.share:.0%}" for part in lines)
     yield Finding(
         id="small_ops",
         severity=Severity.HIGH,
-        sentence=f"{found.share:.0%} of the step goes to {found.count:,.0f} compiled ops of {humanize(found.mean, Unit.PS)} each; starting "
-        f"them, and the loop around them, costs as much as their computation{f': {at}' if at else ''}.",
+        sentence=f"{ops.share:.0%} of the step goes to {ops.count:,.0f} compiled ops of {humanize(ops.mean, Unit.PS)} each; starting "
+        f"them, and the loop around them, costs as much as their computation{f': {parts_text}' if parts_text else ''}.",
         action="Take out of the loop what does not need the iteration before, and do it for the whole sequence at once. Or give each op more "
         "to do: a larger batch, fewer and larger iterations (jax.lax.scan(..., unroll=8)).",
-        evidence=(Evidence("share of the step in such ops", found.share, Unit.FRACTION, "hlo_lines"),),
+        evidence=(Evidence("share of the step in such ops", ops.share, Unit.FRACTION, "hlo_lines"),),
         threshold=_SHORT_OPS,
         counter_evidence=("A larger batch changes the training: compare the time per example.",),
         saving=build_saving(
-            found.share + (launching if here.hardware == GPU else 0.0),
+            ops.share + (launching if here.hardware == GPU else 0.0),
             *COMPUTE_CATEGORIES,
             *((Category.KERNEL_LAUNCH,) if here.hardware == GPU else ()),
             assumes="if starting them cost nothing, and what they compute as well",
@@ -559,8 +561,8 @@ def _compiled_short_ops(run: Run, host: str, here: ActionContext, mine: list[Mod
     )
 
 
-def _bound(
-    host: str, budget: Budget, mine: list[ModelPart], work: list[WorkTotals], here: ActionContext, outside: dict[str, float]
+def _model_bound(
+    host: str, budget: Budget, parts: list[ModelPart], work: list[WorkTotals], here: ActionContext, outside: dict[str, float]
 ) -> Iterator[Finding]:
     """Yield the finding for a host on which the model's computation takes the step: which parts or
     kinds of work take it, and the limits of what everything else can save.
@@ -578,13 +580,13 @@ def _bound(
         Category.COMPILATION: "compiling",
     }
     rest = ", ".join(f"{names[c]} {limit:.1%}" for c, limit in limits.items())
-    rest += "".join(f", {what} {part:.1%}" for what, part in outside.items() if part >= _TOLD and not has_device)
+    rest += "".join(f", {what} {part:.1%}" for what, part in outside.items() if part >= _MIN_SHARE and not has_device)
     # No part stands out: the kinds of work, summed over all parts, say more.
-    many = work and (not mine or mine[0].share < work_summary.LARGE_SHARE)
-    told = (
-        [(kind.work.value, kind.share, "model_work") for kind in work] if many else [(str(p), p.share, p.table) for p in mine]
+    many = work and (not parts or parts[0].share < work_summary.LARGE_SHARE)
+    shares = (
+        [(kind.work.value, kind.share, "model_work") for kind in work] if many else [(str(p), p.share, p.table) for p in parts]
     )
-    largest = ", ".join(f"{name} {part:.0%}" for name, part, _ in told[:_NAMED])
+    largest = ", ".join(f"{name} {part:.0%}" for name, part, _ in shares[:_MOST_PARTS])
     yield Finding(
         id="model_bound",
         severity=Severity.MODERATE if share >= _COMPUTES.value else Severity.INFO,
@@ -594,11 +596,11 @@ def _bound(
         if work
         else render_actions(WorkKind.OTHER, here),
         evidence=(
-            *(Evidence(f"share of the step: {name}", part, Unit.FRACTION, table) for name, part, table in told[:_NAMED]),
+            *(Evidence(f"share of the step: {name}", part, Unit.FRACTION, table) for name, part, table in shares[:_MOST_PARTS]),
             *(Evidence(f"at most: {names[c]}", limit, Unit.FRACTION, "overview.average_step") for c, limit in limits.items()),
         ),
         threshold=_COMPUTES,
-        location=mine[0].source if mine and not many else "",
+        location=parts[0].source if parts and not many else "",
         host=host,
         certainty=Certainty.CERTAIN,
         effort=Effort.LARGE,

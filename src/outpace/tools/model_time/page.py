@@ -42,9 +42,9 @@ def _shares(parts: Table) -> Table:
     sides = {side: parts.filter_by("side", side) for side in dict.fromkeys(parts["side"].tolist())}
     return MODEL_SHARES.build(
         {"side": side, "way": way, "part": name, "time_ps": size}
-        for side, mine in sides.items()
+        for side, side_parts in sides.items()
         for way, column in _WAYS.items()
-        for name, size in top_slices(mine["part"].tolist(), mine[column].tolist())
+        for name, size in top_slices(side_parts["part"].tolist(), side_parts[column].tolist())
     )
 
 
@@ -59,8 +59,8 @@ def _headline(largest: ModelPart) -> str:
 
 def analyse(run: Run) -> Page:
     """Build the page of a run."""
-    known, kind = budgets(run), find_workload(run)
-    if ALL_HOSTS not in known:
+    budget_by_host, kind = budgets(run), find_workload(run)
+    if ALL_HOSTS not in budget_by_host:
         return TOOL.page(unavailable=explain_missing_steps(run))
     model = (model_parts(run), model_work(run), hlo_source_lines(run), misplaced_ops(run), small_ops(run), float64_ops(run))
     tables = (*model, best_case_ops(run), core_use(run), lone_ops(run))
@@ -68,6 +68,6 @@ def analyse(run: Run) -> Page:
     picture = Chart(shares.title, ChartKind.PIE, shares, "part", ("time_ps",), select="side", then=("way",))
     sections = (*select_nonempty(picture), *(_rows(table) for table in tables if len(table)))
     hidden = (table for table in tables if not len(table))
-    largest = [part for t in run.hosts if t.host in known for part in find_parts(run, t.host, kind)[:1]]
+    largest = [part for t in run.hosts if t.host in budget_by_host for part in find_parts(run, t.host, kind)[:1]]
     headline = _headline(largest[0]) if largest else "The profile does not say which parts of the model take its time."
-    return TOOL.page(headline, sections, rules.iter_findings(run, known, kind), hidden)
+    return TOOL.page(headline, sections, rules.iter_findings(run, budget_by_host, kind), hidden)

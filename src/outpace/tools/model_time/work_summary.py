@@ -52,8 +52,8 @@ _SHORT = 50e6  # length of a short op, ps: shorter ones cost about as much to st
 _MANY = 150  # minimum executions per step in a loop over a sequence
 _IN_LOOP = compile_lazily(r"/while/")
 _NO_PART = (COMPILED, LOGS, TRANSFER_OPS, COLLECTIVES)  # names of parts that are no layer, or whose content is not known
-_NAMED = 3  # maximum number of parts in a sentence
-_TOLD = 0.01  # minimum share of the step for a part to be named
+_MOST_PARTS = 3  # maximum number of parts in a sentence
+_MIN_SHARE = 0.01  # minimum share of the step for a part to be named
 LARGE_SHARE = 0.10  # share of the step from which a part stands out
 _TERA = 1e12  # FLOP/s per TFLOP/s
 _GIGA = 1e12 / 1e9  # GFLOP/s per FLOP/ps
@@ -147,15 +147,15 @@ def find_parts(run: Run, host: str, program: Workload) -> list[ModelPart]:
     """Return the parts of one host's model, the largest first, without rows that are no part of the
     model.
     """
-    found = (_compiled(run, host) if program.is_jax else []) or _ops(run, host)
-    return [part for part in found if part.name not in _NO_PART]
+    parts = (_compiled_parts(run, host) if program.is_jax else []) or _op_parts(run, host)
+    return [part for part in parts if part.name not in _NO_PART]
 
 
-def _ops(run: Run, host: str) -> list[ModelPart]:
+def _op_parts(run: Run, host: str) -> list[ModelPart]:
     """Return the parts of a model made of ops of TensorFlow, from table `model_parts`, the largest
     first.
     """
-    found = []
+    parts = []
     rows = [row for row in select_compute_rows(model_parts(run).filter_by("host", host)) if row["share"] > 0]
     rounds = sum(row["dispatches"] for row in small_ops(run).filter_by("host", host).records())
     around = max(sum(row["overhead_ps"] for row in rows), 1)
@@ -172,7 +172,7 @@ def _ops(run: Run, host: str) -> list[ModelPart]:
             loops = bool(row["source"]) and most >= _MANY and (starts or mean < _SHORT)
             starting = row["share"] * row["overhead_ps"] / max(time, 1)
             sure = slow or starts or not loops
-            found.append(
+            parts.append(
                 ModelPart(
                     *named,
                     row["share"],
@@ -189,10 +189,10 @@ def _ops(run: Run, host: str) -> list[ModelPart]:
                     op_share=row["top_op_ps"] / max(time, 1),
                 )
             )
-    return sorted(found, key=lambda part: -part.share)
+    return sorted(parts, key=lambda part: -part.share)
 
 
-def _compiled(run: Run, host: str) -> list[ModelPart]:
+def _compiled_parts(run: Run, host: str) -> list[ModelPart]:
     """Return the parts of a compiled program: by layer where the capture knows the layers (Keras),
     else by source line, or by framework op where the program has no lines. The shares of ops that
     ran in parallel are scaled so that they sum to at most the step.
@@ -202,8 +202,8 @@ def _compiled(run: Run, host: str) -> list[ModelPart]:
     for row in hlo_source_lines(run).filter_by("host", host).records():
         if not row["opcode"].endswith(WAITING_OPCODES):
             place = places.locate(row["op"], row["opcode"], row["source"])
-            known = {"layer": place.part, "source": place.source} if place.kind == LAYER else {"layer": ""}
-            row = {**row, **known, "attends": (host, row["op"], row["source"]) in attends}
+            place_cells = {"layer": place.part, "source": place.source} if place.kind == LAYER else {"layer": ""}
+            row = {**row, **place_cells, "attends": (host, row["op"], row["source"]) in attends}
             groups[row["layer"] or row["source"] or row["op"]].append(row)
     steps = max(len(run.by_host[host].steps.steady_rows), 1)
     scale = 1 / max(1.0, sum(row["share"] for rows in groups.values() for row in rows))
@@ -216,7 +216,7 @@ def _part(rows: list[dict[str, Any]], scale: float, steps: int) -> ModelPart:
     """
     top = max(rows, key=lambda row: row["time_ps"])
     share, time = sum(row["share"] for row in rows), sum(row["time_ps"] for row in rows)
-    slow = sum(row["share"] for row in rows if _slow(row))
+    slow = sum(row["share"] for row in rows if _is_slow(row))
     source = format_source(top["source"])
     by_work: dict[WorkKind, float] = defaultdict(float)
     by_op: dict[str, float] = defaultdict(float)
@@ -247,7 +247,7 @@ def _part(rows: list[dict[str, Any]], scale: float, steps: int) -> ModelPart:
     )
 
 
-def _slow(row: dict[str, Any]) -> bool:
+def _is_slow(row: dict[str, Any]) -> bool:
     """Whether a compiled op could mostly be made cheaper. Sums by group (scatter) on a device are
     not among these ops, since a device adds them up in parallel.
     """
@@ -303,21 +303,21 @@ def sum_shares_by_line(rows: list[dict[str, Any]]) -> dict[str, float]:
     """Return the share of the step by the source line (`train.py:41`) that made the rows' ops, the
     largest first. Rows without a known line are left out.
     """
-    found: dict[str, float] = defaultdict(float)
+    shares: dict[str, float] = defaultdict(float)
     for row in rows:
         if row["source"]:
-            found[format_source(row["source"])] += row["share"]
-    return dict(sorted(found.items(), key=lambda item: -item[1]))
+            shares[format_source(row["source"])] += row["share"]
+    return dict(sorted(shares.items(), key=lambda item: -item[1]))
 
 
 def format_lines(lines: list[str]) -> str:
     """Return up to three lines in their order, and the number of further lines: `train.py:38,
     train.py:40, train.py:52 and 2 more lines`.
     """
-    others = len(lines) - _NAMED
-    told = [*sorted(lines[:_NAMED], key=lambda line: (line.rpartition(":")[0], int(line.rpartition(":")[2] or 0)))]
-    told += [format_count(others, "more line")] * (others > 0)
-    return " and ".join(part for part in (", ".join(told[:-1]), told[-1]) if part)
+    further = len(lines) - _MOST_PARTS
+    texts = [*sorted(lines[:_MOST_PARTS], key=lambda line: (line.rpartition(":")[0], int(line.rpartition(":")[2] or 0)))]
+    texts += [format_count(further, "more line")] * (further > 0)
+    return " and ".join(part for part in (", ".join(texts[:-1]), texts[-1]) if part)
 
 
 def find_fusible_lines(run: Run, host: str) -> dict[str, float]:
@@ -334,19 +334,19 @@ def compute_work_totals(run: Run, host: str) -> list[WorkTotals]:
     for row in select_compute_rows(model_work(run).filter_by("host", host)):
         if not _REPLICA.fullmatch(row["part"]):
             groups[row["work"]].append(row)
-    return sorted((_kind(WorkKind(work), rows) for work, rows in groups.items()), key=lambda kind: -kind.share)
+    return sorted((_work_totals(WorkKind(work), rows) for work, rows in groups.items()), key=lambda kind: -kind.share)
 
 
-def _kind(work: WorkKind, rows: list[dict[str, Any]]) -> WorkTotals:
+def _work_totals(work: WorkKind, rows: list[dict[str, Any]]) -> WorkTotals:
     """Return the totals of one kind of work, from its rows of table `model_work`."""
     share = sum(row["share"] for row in rows)
     named: dict[str, list[float]] = defaultdict(list)
     for row in rows:
         named[format_source(row["part"])].append(row["share"])
-    most = sorted(named, key=lambda name: -sum(named[name]))[:_NAMED]
-    most = [name for name in most if sum(named[name]) >= _TOLD] or most[:1]
-    said = (f"{len(named[n])} x {n}" if len(named[n]) > 1 else n for n in most)
-    largest = ", ".join(f"{text} {sum(named[n]):.0%}" for text, n in zip(said, most, strict=True))
+    most = sorted(named, key=lambda name: -sum(named[name]))[:_MOST_PARTS]
+    most = [name for name in most if sum(named[name]) >= _MIN_SHARE] or most[:1]
+    names = (f"{len(named[n])} x {n}" if len(named[n]) > 1 else n for n in most)
+    largest = ", ".join(f"{text} {sum(named[n]):.0%}" for text, n in zip(names, most, strict=True))
     half = sum(row["share"] for row in rows if row["half"]) > share / 2
     mean = sum(row["self_ps"] for row in rows) / max(sum(row["count"] for row in rows), 1.0)
     time = sum(row["self_ps"] for row in rows)
@@ -364,7 +364,7 @@ _PADDING = compile_lazily(r"mask_type\W+(?:\w*PADDING|[135]\b)")
 _DROPOUT = compile_lazily(r"dropout_(?:probability|rate)\W+([\d.]+(?:e[+-]?\d+)?)")
 _MOSTLY = 0.9  # minimum share of the FLOPs in products with aligned sizes: an image's three channels are no fault
 _NEAR_PEAK = 0.6  # minimum share of the peak to be near it; the best libraries reach three quarters for large products
-_LIMITED = 0.5  # share of the memory's bandwidth from which an op of large arrays has little else to wait for
+_MEMORY_BOUND = 0.5  # share of the memory's bandwidth from which an op of large arrays has little else to wait for
 
 
 def compute_traits(run: Run, host: str, source: str) -> OpTraits:
@@ -373,41 +373,41 @@ def compute_traits(run: Run, host: str, source: str) -> OpTraits:
     products = [r for r in ran if r.op.flops > 0]
     flops = [r.op.flops * r.count for r in products]
     masks = [r.op.backend_config for r in ran if _MASK.search(r.op.backend_config)]
-    drops = [float(found[1]) for r in ran if (found := _DROPOUT.search(r.op.backend_config))]
-    memory, fast = _of_memory(run, host, ran), _of_peak(run, host, products) >= _NEAR_PEAK
+    drops = [float(match[1]) for r in ran if (match := _DROPOUT.search(r.op.backend_config))]
+    memory, fast = _bandwidth_share(run, host, ran), _peak_share(run, host, products) >= _NEAR_PEAK
     words = (
-        f"moving its arrays at {memory:.0%} of the memory's speed, which limits it" * (memory >= _LIMITED and not fast),
+        f"moving its arrays at {memory:.0%} of the memory's speed, which limits it" * (memory >= _MEMORY_BOUND and not fast),
         "near what the device can do" * fast,
     )
     return OpTraits(
         is_aligned=sum(work for r, work in zip(products, flops, strict=True) if r.op.is_aligned) >= _MOSTLY * sum(flops) > 0,
-        is_causal=bool(masks) and all(found[1] or found[2] for text in masks if (found := _MASK.search(text))),
+        is_causal=bool(masks) and all(match[1] or match[2] for text in masks if (match := _MASK.search(text))),
         has_padding=not masks or any(_PADDING.search(text) for text in masks),
         dropout_rate=max(drops, default=0.0),
-        is_memory_bound=memory >= _LIMITED,
+        is_memory_bound=memory >= _MEMORY_BOUND,
         is_near_peak=fast,
         limit_text="".join(words),
     )
 
 
-def _of_peak(run: Run, host: str, products: list[InstructionStats]) -> float:
+def _peak_share(run: Run, host: str, products: list[InstructionStats]) -> float:
     """Return the FLOP rate of a device during these products, as a share of its peak; 0 where that
     is not known.
     """
-    mine = [r for r in products if r.side == ON_DEVICE]
-    time = sum(r.time_ps for r in mine)
+    device_ops = [r for r in products if r.side == ON_DEVICE]
+    time = sum(r.time_ps for r in device_ops)
     peaks = [peak for plane in run.by_host[host].device_planes if (peak := peak_flops(plane))]
-    return sum(r.flops_per_s * r.time_ps for r in mine) / time / min(peaks) if time and peaks else 0.0
+    return sum(r.flops_per_s * r.time_ps for r in device_ops) / time / min(peaks) if time and peaks else 0.0
 
 
-def _of_memory(run: Run, host: str, ran: list[InstructionStats]) -> float:
+def _bandwidth_share(run: Run, host: str, ran: list[InstructionStats]) -> float:
     """Return the rate at which a device's memory was read and written during these ops, as a share
     of the bandwidth that its plane states; 0 where that is not known.
     """
-    mine = [r for r in ran if r.side == ON_DEVICE]
-    time, planes = sum(r.time_ps for r in mine), run.by_host[host].device_planes
+    device_ops = [r for r in ran if r.side == ON_DEVICE]
+    time, planes = sum(r.time_ps for r in device_ops), run.by_host[host].device_planes
     speed = memory_bandwidth(planes[0]) if time and planes else 0.0
-    return sum(r.bytes_per_s * r.time_ps for r in mine) / time / speed if speed else 0.0
+    return sum(r.bytes_per_s * r.time_ps for r in device_ops) / time / speed if speed else 0.0
 
 
 @dataclass(frozen=True)
@@ -451,10 +451,10 @@ def compute_op_speed(run: Run, host: str, op: str, name: str = "") -> OpSpeed | 
     and, where one is given, with the name `name`.
     """
     rows = list(best_case_ops(run).filter_by("host", host).records())
-    mine = [row for row in rows if _is(row, op, name)]
-    if not mine:
+    op_rows = [row for row in rows if _is_op(row, op, name)]
+    if not op_rows:
         return None
-    top = max(mine, key=lambda row: row["wall_ps"])
+    top = max(op_rows, key=lambda row: row["wall_ps"])
     flops = top["flops"] or math.nan
     equal = [row["median_ps"] for row in rows if row["flops"] == flops] or [top["median_ps"]]
     return OpSpeed(
@@ -471,7 +471,7 @@ def format_flop_rate(timeline: Timeline, rate: float) -> str:
     return f"{rate / _TERA:.3g} TFLOP/s{share}"
 
 
-def _is(row: dict[str, Any], op: str, name: str) -> bool:
+def _is_op(row: dict[str, Any], op: str, name: str) -> bool:
     if not row["type"].islower():
         return bool(row["type"] == op and name in ("", row["name"]))
     plain = strip_transforms(row["name"])[0] or row["name"]

@@ -23,26 +23,26 @@ def compute_ops(metrics: Table) -> Table:
     order = np.lexsort((-metrics["self_ps"].astype(np.float64), metrics["idle"].astype(bool), metrics["side"].astype(str)))
     table = metrics.take(order)
     side, idle = table["side"], table["idle"].astype(bool)
-    own = table["self_ps"].astype(np.float64)
+    self_ps = table["self_ps"].astype(np.float64)
     count = np.maximum(table["count"], 1)
     columns: dict[str, Column] = {
         "rank": np.zeros(len(table), np.int64),
         "busy_fraction": np.zeros(len(table)),
     }
     for name in SIDES:
-        mine = side == name
-        share = _share(own, mine)
-        columns["rank"][mine] = np.arange(1, int(mine.sum()) + 1)
+        of_side = side == name
+        share = _share(self_ps, of_side)
+        columns["rank"][of_side] = np.arange(1, int(of_side.sum()) + 1)
         columns[f"{name.lower()}_fraction"] = share
-        columns[f"{name.lower()}_cumulative"] = np.where(mine, np.cumsum(share), 0.0)
-        columns["busy_fraction"] += _share(own, mine & ~idle)
+        columns[f"{name.lower()}_cumulative"] = np.where(of_side, np.cumsum(share), 0.0)
+        columns["busy_fraction"] += _share(self_ps, of_side & ~idle)
     columns |= {name: table[name] for name in ("side", "type", "name", "self_ps", "total_ps", "host")}
     return OPS.from_columns(
         {
             **columns,
             "layer": [scope_pattern(name) for name in table["name"].tolist()],
             "occurrences": table["count"],
-            "mean_self_ps": own / count,
+            "mean_self_ps": self_ps / count,
             "mean_ps": table["total_ps"] / count,
             "idle": idle,
         }
@@ -59,11 +59,11 @@ def compute_types(ops: Table) -> Table:
     sums: dict[tuple[str, str], Row] = {}
     for row in ops.records():
         if not row["idle"]:
-            known = sums.setdefault((row["side"], row["type"]), {"ops": 0, "occurrences": 0, "self_ps": 0})
-            known["ops"] += 1
-            known["occurrences"] += row["occurrences"]
-            known["self_ps"] += row["self_ps"]
-    busy = {side: sum(own["self_ps"] for (of, _), own in sums.items() if of == side) for side in SIDES}
+            totals = sums.setdefault((row["side"], row["type"]), {"ops": 0, "occurrences": 0, "self_ps": 0})
+            totals["ops"] += 1
+            totals["occurrences"] += row["occurrences"]
+            totals["self_ps"] += row["self_ps"]
+    busy = {side: sum(totals["self_ps"] for (of, _), totals in sums.items() if of == side) for side in SIDES}
     rows = (
         TYPES.row(sums_of, side=side, type=name, busy_fraction=sums_of["self_ps"] / busy[side] if busy[side] else 0.0)
         for (side, name), sums_of in sums.items()
@@ -79,7 +79,7 @@ def compute_shares(ops: Table) -> Table:
     sides = {side: busy.filter_by("side", side) for side in reversed(SIDES)}
     return SHARES.build(
         {"side": side, "by": way, "label": label, "self_ps": size}
-        for side, mine in sides.items()
+        for side, side_ops in sides.items()
         for way, column in _WAYS.items()
-        for label, size in top_slices(mine[column].tolist(), mine["self_ps"].tolist())
+        for label, size in top_slices(side_ops[column].tolist(), side_ops["self_ps"].tolist())
     )

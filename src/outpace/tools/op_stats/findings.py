@@ -74,6 +74,6 @@ def iter_findings(
 
 
 def _share(metrics: Table, side: str, part: str) -> float:
-    mine = (metrics["side"] == side) & ~metrics["idle"].astype(bool)
-    whole = float(np.sum(metrics["self_ps"][mine]))
-    return float(np.sum(metrics[part][mine])) / whole if whole else 0.0
+    mask = (metrics["side"] == side) & ~metrics["idle"].astype(bool)
+    whole = float(np.sum(metrics["self_ps"][mask]))
+    return float(np.sum(metrics[part][mask])) / whole if whole else 0.0

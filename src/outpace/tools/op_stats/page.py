@@ -14,7 +14,7 @@ from outpace.tools.op_stats import TOOL
 from outpace.tools.op_stats import findings as rules
 from outpace.tools.op_stats.compute import SIDES, compute_ops, compute_shares, compute_types
 
-_SHOWN = ("rank", "side", "self_ps", "busy_fraction", "occurrences", "total_ps", "type", "name")
+_COLUMNS = ("rank", "side", "self_ps", "busy_fraction", "occurrences", "total_ps", "type", "name")
 _BY = ("type", "layer", "side", "host")
 _NONE = Unavailable(
     "no op was recorded",
@@ -30,20 +30,20 @@ def analyse(run: Run) -> Page:
         return TOOL.page(unavailable=_NONE)
     table = compute_ops(metrics)
     by_type, parts = compute_types(table), compute_shares(table)
-    told = "idle time left out"
+    remark = "idle time left out"
     sections = select_nonempty(
-        Chart("Self time", ChartKind.PIE, parts, "label", ("self_ps",), remark=told, select="side", then=("by",))
+        Chart("Self time", ChartKind.PIE, parts, "label", ("self_ps",), remark=remark, select="side", then=("by",))
     )
     if len(metrics):
         sections += [
-            TableView(table, _SHOWN, limit=20, aside="idle", pick=("side", "host"), by=_BY),
+            TableView(table, _COLUMNS, limit=20, aside="idle", pick=("side", "host"), by=_BY),
             TableView(by_type, ("side", "type", "self_ps", "busy_fraction", "occurrences", "ops"), pick=("side",)),
         ]
     if one_by_one:
         sections.append(TableView(eager, ("op", "count", "total_ps")))
     line = find_framework_line(run, run.hosts[0].host) if run.hosts else ""
     host = category_share(run, Category.HOST_COMPUTE)
-    findings = rules.iter_findings(metrics, compute_eager_share(eager, run), _between(run), host, find_workload(run), line)
+    findings = rules.iter_findings(metrics, compute_eager_share(eager, run), _python_share(run), host, find_workload(run), line)
     return TOOL.page(_headline(by_type, eager["op"].tolist()), sections, findings)
 
 
@@ -53,9 +53,9 @@ def _headline(by_type: Table, eager: list[str]) -> str:
     """
     parts = []
     for side in SIDES:
-        mine = [r for r in by_type.records() if r["side"] == side]
-        if mine:
-            parts.append(f"{mine[0]['type']} takes most op time on the {side.lower()} ({mine[0]['busy_fraction']:.0%})")
+        types = [r for r in by_type.records() if r["side"] == side]
+        if types:
+            parts.append(f"{types[0]['type']} takes most op time on the {side.lower()} ({types[0]['busy_fraction']:.0%})")
     if parts:
         return "; ".join(parts) + "."
     single = [op for op in eager if op != FUNCTION_ROW]
@@ -66,9 +66,9 @@ def _headline(by_type: Table, eager: list[str]) -> str:
     )
 
 
-def _between(run: Run) -> float:
+def _python_share(run: Run) -> float:
     """Return the share of the step in Python between ops that run one by one: the share of the
     framework's own Python where Python was sampled, else that of untraced time.
     """
-    known = framework_python_share(run, run.hosts[0].host) if run.hosts else None
-    return category_share(run, Category.ALL_OTHERS) if known is None else known
+    share = framework_python_share(run, run.hosts[0].host) if run.hosts else None
+    return category_share(run, Category.ALL_OTHERS) if share is None else share

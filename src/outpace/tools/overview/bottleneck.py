@@ -24,7 +24,7 @@ HOST_OPS, HOST_NO_OP, HOST_TRANSFERS = "Ops on the host", "Host, no op runs", "T
 input that is transferred to devices without anything waiting for it.
 """
 
-_UNSEEN = "Host-bound (Python or untraced work)"
+_HOST_BOUND = "Host-bound (Python or untraced work)"
 _COLORS = {c.label: c.value for c in Category}
 _MOSTLY_OPS = 0.5  # minimum share of the computation on the host in which ops run, for ops to bound the step
 _MOSTLY_COPIES = 0.5  # minimum share of the computation on the host in copies, for copies to bound the step
@@ -51,40 +51,40 @@ def find_bottleneck(run: Run, mean_step: MeanStep) -> StepBottleneck:
     top = max(shares, key=lambda c: shares[c])
     kind = "prediction" if find_workload(run).is_inference else "step"
     step = f"{humanize(mean_step.mean_ps, Unit.PS)} {'mean ' * mean_step.is_uneven}{kind}"
-    moved = _moved(run)
+    moved = _transfer_share(run)
     whole = mean_step.share(Category.INPUT)
     waits = max(0.0, whole - moved)
     waiting = {Category.INPUT.label: waits}
     if moved >= whole / 2 and (top is Category.INPUT or whole >= _INPUT_BOUND):
-        said = f"Bound by transfers from the host: {moved:.0%} of the {step}; {waits:.0%} waits for input data."
-        return StepBottleneck(said, {HOST_TRANSFERS: moved, **waiting})
+        sentence = f"Bound by transfers from the host: {moved:.0%} of the {step}; {waits:.0%} waits for input data."
+        return StepBottleneck(sentence, {HOST_TRANSFERS: moved, **waiting})
     if top is Category.INPUT or whole >= _INPUT_BOUND:
         return StepBottleneck(f"Input-bound: {waits:.0%} of the {step} waits for input data.", waiting)
     copied = [row["share"] for row in host_copies(run).records() if row["host"] in main_program_hosts(run)]
     if top is Category.HOST_COMPUTE and sum(copied) >= _MOSTLY_COPIES * shares[top] * len(copied) > 0:
         share = sum(copied) / len(copied)
-        said = f"Bound by copies of NumPy arrays to the device: {share:.0%} of the {step}; {waits:.0%} waits for input."
-        return StepBottleneck(said, waiting)
+        sentence = f"Bound by copies of NumPy arrays to the device: {share:.0%} of the {step}; {waits:.0%} waits for input."
+        return StepBottleneck(sentence, waiting)
     if top is Category.HOST_COMPUTE:
         time = mean_host_time(run, *main_program_hosts(run))
-        said, parts = _on_host(time, step, run.has_device)
-        return StepBottleneck(f"{said}; {waits:.0%} waits for input.", {**parts, **waiting})
+        sentence, parts = _host_bottleneck(time, step, run.has_device)
+        return StepBottleneck(f"{sentence}; {waits:.0%} waits for input.", {**parts, **waiting})
     named = {
         Category.DEVICE_COMPUTE_32: "Bound by computation on the device",
-        Category.ALL_OTHERS: _UNSEEN,
+        Category.ALL_OTHERS: _HOST_BOUND,
     }.get(top, f"Bound by {top.label.lower()}")
     parts = {} if top in halves else {top.label: shares[top]}
     return StepBottleneck(f"{named}: {shares[top]:.0%} of the {step}; {waits:.0%} waits for input.", {**parts, **waiting})
 
 
-def _moved(run: Run) -> float:
+def _transfer_share(run: Run) -> float:
     """Return the share of the step in transfers from the host, which are part of the input
     category.
     """
     return step_breakdown(run).select_hosts(*main_program_hosts(run)).transfer_share
 
 
-def _on_host(time: HostTime, step: str, has_device: bool) -> tuple[str, dict[str, float]]:
+def _host_bottleneck(time: HostTime, step: str, has_device: bool) -> tuple[str, dict[str, float]]:
     """Return (what bounds a step in which the host works: ops, or the time between ops; shares of
     the step chart that the sentence states).
     """
@@ -101,7 +101,7 @@ def build_step_chart(run: Run, mean_step: MeanStep, title: str) -> Chart:
     """Return the chart of the mean step. On a host without devices, computation is divided into ops
     and the time between ops; input is divided into waits and transfers.
     """
-    time, moved = mean_host_time(run, *main_program_hosts(run)), _moved(run)
+    time, moved = mean_host_time(run, *main_program_hosts(run)), _transfer_share(run)
     waits = mean_step.share(Category.INPUT)
     divided: dict[str, dict[str, float]] = {}
     if not run.has_device and time.compute_share:

@@ -33,21 +33,25 @@ def iter_findings(run: Run, program: Workload) -> Iterator[Finding]:
     """Yield at most one finding: no events, lost bytes, no step, or no whole step."""
     lost, why = format_missing_bytes(run), explain_missing_steps(run)
     if run.events == 0:
-        yield _again("empty", why.reason, CAPTURE_ADVICE, run)
+        yield _recapture_finding("empty", why.reason, CAPTURE_ADVICE, run)
     elif lost:
-        yield _again("damaged", f"the profile is damaged: {lost}; what it still shows may be incomplete", REPAIR_ADVICE, run)
+        yield _recapture_finding(
+            "damaged", f"the profile is damaged: {lost}; what it still shows may be incomplete", REPAIR_ADVICE, run
+        )
     elif not any(len(timeline.steps) for timeline in run.hosts):
-        yield replace(_again("no_steps", why.reason, recapture_advice(run, program), run), location=_compiled_at(run))
+        yield replace(
+            _recapture_finding("no_steps", why.reason, recapture_advice(run, program), run), location=_build_line(run)
+        )
     elif why_not := partial_step_reason(run):
         rates = _rates(run)
         whole = marking_advice(program)
         action = (
             f"Judge a benchmark product by product: {rates}. For a training, {whole[:1].lower()}{whole[1:]}" if rates else whole
         )
-        yield _again("no_whole_step", f"no whole training step was captured: {why_not}", action, run)
+        yield _recapture_finding("no_whole_step", f"no whole training step was captured: {why_not}", action, run)
 
 
-def _compiled_at(run: Run) -> str:
+def _build_line(run: Run) -> str:
     """Return the line that started the build which the end of the capture cut off, where Python
     samples show it; else "".
     """
@@ -63,14 +67,14 @@ def _rates(run: Run) -> str:
     "" where fewer than `_SIZES` different products have a known rate.
     """
     ran = [r for ops in instruction_stats(run).values() for r in ops if r.op.flops > 0 and r.side == DEVICE_SIDE and r.time_ps]
-    known = {(r.op.flops, r.op.bytes): r.flops_per_s / 1e12 for r in ran}
-    if len(known) < _SIZES:
+    rates = {(r.op.flops, r.op.bytes): r.flops_per_s / 1e12 for r in ran}
+    if len(rates) < _SIZES:
         return ""
-    told = (f"{humanize(size, Unit.RATIO)}FLOP at {known[size, moved]:.3g}" for size, moved in sorted(known)[-_MOST:])
-    return f"{', '.join(told)} TFLOP/s"
+    texts = (f"{humanize(size, Unit.RATIO)}FLOP at {rates[size, moved]:.3g}" for size, moved in sorted(rates)[-_MOST:])
+    return f"{', '.join(texts)} TFLOP/s"
 
 
-def _again(kind: str, reason: str, action: str, run: Run) -> Finding:
+def _recapture_finding(kind: str, reason: str, action: str, run: Run) -> Finding:
     return Finding(
         id=f"capture.{kind}",
         severity=Severity.HIGH,

@@ -42,8 +42,8 @@ class MeanStep:
 
     def share(self, category: Category) -> float:
         """Return a category's share of the mean step time; 0 without steps."""
-        at = self.table["key"].tolist().index(category.value)
-        return float(self.table["fraction"][at])
+        row = self.table["key"].tolist().index(category.value)
+        return float(self.table["fraction"][row])
 
 
 def compute_mean_step(breakdown: StepBreakdown) -> MeanStep:
@@ -108,7 +108,7 @@ def compute_hosts(run: Run, breakdown: StepBreakdown) -> Table:
 
 def _host(run: Run, timeline: Timeline, whole: Table) -> Row:
     """Return the row of `HOSTS` for one host. `whole` has the steady steps of all hosts."""
-    mine = whole.filter_by("host", timeline.host)["duration_ps"]
+    durations = whole.filter_by("host", timeline.host)["duration_ps"]
     cores = run.core_count(timeline)
     planes = timeline.device_planes
     return HOSTS.row(
@@ -116,7 +116,7 @@ def _host(run: Run, timeline: Timeline, whole: Table) -> Row:
         steps=len(timeline.steps),
         source=timeline.steps.source.value,
         confidence=timeline.steps.confidence.value,
-        mean_ps=float(mine.mean()) if len(mine) else float("nan"),
+        mean_ps=float(durations.mean()) if len(durations) else float("nan"),
         events=len(timeline.trace),
         window_ps=timeline.span_ps[1] - timeline.span_ps[0],
         devices=device_names(timeline) or "none (CPU only)",
@@ -131,11 +131,11 @@ def iter_top_ops(ops: Table, limit: int = 10) -> Iterator[Table]:
     host.
     """
     for side in ("Device", "Host"):
-        mine = ops.take((ops["side"] == side) & ~ops["idle"].astype(bool)).sort_by("self_ps")
-        total = float(mine["self_ps"].sum())
+        rows = ops.take((ops["side"] == side) & ~ops["idle"].astype(bool)).sort_by("self_ps")
+        total = float(rows["self_ps"].sum())
         if total == 0:
             continue
-        head = mine.take(slice(0, limit))
+        head = rows.take(slice(0, limit))
         fraction = head["self_ps"] / total
         data = {
             "rank": np.arange(1, len(head) + 1),

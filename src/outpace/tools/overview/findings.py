@@ -40,12 +40,12 @@ _MOSTLY_COMPILING = Threshold("mostly compiling", 0.20, Unit.FRACTION, "our choi
 _OUTSIDE = Threshold("time between steps", 0.20, Unit.FRACTION, "our choice: a training loop that only trains has next to none")
 _MOSTLY_OUTSIDE = Threshold("mostly between steps", 0.50, Unit.FRACTION, "more than in the steps themselves")
 _LEAST_STEPS = 3  # minimum number of steps for a finding on the time between them
-_SLOWED = Threshold("slowed by profiling", 0.10, Unit.FRACTION, "above this the shares of short events are distorted")
+_PROFILING_COST = Threshold("slowed by profiling", 0.10, Unit.FRACTION, "above this the shares of short events are distorted")
 _LARGER = "use a larger batch, so that each kernel does more (it changes the training: compare the time per example)"
 _HARDLY = Threshold("saving by 16 bits", 0.02, Unit.FRACTION, "our choice: less cannot be measured")
 # Share of the time of 32-bit computation that 16 bits save at most where memory bounds it; tensor
 # cores can save more.
-_HALVED = 0.5
+_HALF = 0.5
 
 
 @dataclass(frozen=True)
@@ -246,7 +246,7 @@ def _low_precision(breakdown: StepBreakdown, program: Workload, devices: DeviceS
     """
     shares = compute_precision_shares(breakdown)
     assumes = "if what 16 bits can make shorter of the 32-bit computation took half as long"
-    saving = build_category_saving(breakdown, Category.DEVICE_COMPUTE_32, assumes, fraction=_HALVED * narrowed)
+    saving = build_category_saving(breakdown, Category.DEVICE_COMPUTE_32, assumes, fraction=_HALF * narrowed)
     if shares is None or shares[0] >= _LOW_PRECISION.value or saving is None or saving.high < _HARDLY.value:
         return
     kind = "bfloat16" if devices.has_bfloat16 else "float16"
@@ -296,7 +296,7 @@ def iter_gap_findings(step_rate: StepRate, mean_step: MeanStep, program: Workloa
     yield Finding(
         id="time_outside_steps",
         severity=Severity.HIGH if step_rate.outside_share >= _MOSTLY_OUTSIDE.value else Severity.MODERATE,
-        sentence=f"{step_rate.outside_share:.0%} of the time from the first step to the last is spent between the {what}{_within(gaps)}. "
+        sentence=f"{step_rate.outside_share:.0%} of the time from the first step to the last is spent between the {what}{_format_gaps(gaps)}. "
         "The step breakdown does not cover it.",
         action=action,
         evidence=(Evidence(f"time outside of {what}", step_rate.outside_share, Unit.FRACTION, "steps"),),
@@ -309,7 +309,7 @@ def iter_gap_findings(step_rate: StepRate, mean_step: MeanStep, program: Workloa
     )
 
 
-def _within(gaps: StepGaps | None) -> str:
+def _format_gaps(gaps: StepGaps | None) -> str:
     """Return where the time between the steps goes, as far as it is known, as the end of a
     sentence.
     """
@@ -327,7 +327,7 @@ def _within(gaps: StepGaps | None) -> str:
 
 def iter_profiling_findings(host: str, cost: ProfilingCost | None) -> Iterator[Finding]:
     """Yield the finding that profiling slowed the steps."""
-    if cost is None or cost.slowdown < _SLOWED.value:
+    if cost is None or cost.slowdown < _PROFILING_COST.value:
         return
     yield Finding(
         id="profiling_overhead",
@@ -338,6 +338,6 @@ def iter_profiling_findings(host: str, cost: ProfilingCost | None) -> Iterator[F
             Evidence(f"{cost.average} step {cost.when} profiling", cost.unprofiled_ps, Unit.PS, "hosts"),
             Evidence(f"{cost.average} step while profiling", cost.profiled_ps, Unit.PS, "hosts"),
         ),
-        threshold=_SLOWED,
+        threshold=_PROFILING_COST,
         host=host,
     )

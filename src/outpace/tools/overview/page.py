@@ -66,14 +66,16 @@ def analyse(run: Run) -> Page:
     mean = compute_mean_step(breakdown)
     environment = compute_hosts(run, every)
     kind = find_workload(run)
-    found = (*capture_findings.iter_findings(run, kind), *_advice(run, breakdown, mean, kind))
+    findings = (*capture_findings.iter_findings(run, kind), *_advice(run, breakdown, mean, kind))
     if run.events == 0:
-        return TOOL.page("", (TableView(environment, _HOST_COLUMNS),), found, unavailable=explain_missing_steps(run))
+        return TOOL.page("", (TableView(environment, _HOST_COLUMNS),), findings, unavailable=explain_missing_steps(run))
     if not mean.step_count:
         why = explain_missing_steps(run)
-        said = f"{why.reason[:1].upper()}{why.reason[1:]}."
+        sentence = f"{why.reason[:1].upper()}{why.reason[1:]}."
         return TOOL.page(
-            said, (Paragraph("No steps", f"{said} {why.remedy}"), *_ops(run), TableView(environment, _HOST_COLUMNS)), found
+            sentence,
+            (Paragraph("No steps", f"{sentence} {why.remedy}"), *_ops(run), TableView(environment, _HOST_COLUMNS)),
+            findings,
         )
     speed = _speed(run, breakdown, mean)
     sections = (
@@ -88,7 +90,7 @@ def analyse(run: Run) -> Page:
     return TOOL.page(
         render_headline(run, mean),
         sections,
-        found,
+        findings,
         () if glance.table is mean.table else (mean.table,),
         glance=glance,
         key_figures=speed,
@@ -111,11 +113,11 @@ def _advice(run: Run, breakdown: StepBreakdown, mean: MeanStep, kind: Workload) 
         yield from rules.iter_profiling_findings(timeline.host, cost if cost and cost.is_plausible else None)
 
 
-_COUNTED = compile_lazily(r"(?P<count>[\d,]+)(?P<what>[^\d,].*)")
+_STEP_COUNT = compile_lazily(r"(?P<count>[\d,]+)(?P<what>[^\d,].*)")
 _NOTICEABLE = 0.01  # slowdown by profiling below which the difference is chance
-_APART = (Exclusion.SLOW.value, Exclusion.ONE_OFF.value)
-_MUCH_APART = 0.15  # minimum share of the time of all steps in excluded steps for the step rate to mention them
-_TAKEN = 0.5  # cores used by other processes, below which they hardly slow a training
+_SET_ASIDE = (Exclusion.SLOW.value, Exclusion.ONE_OFF.value)
+_MUCH_SET_ASIDE = 0.15  # minimum share of the time of all steps in excluded steps for the step rate to mention them
+_OTHER_CORES = 0.5  # cores used by other processes, below which they hardly slow a training
 _PS_PER_NS = 1000  # picoseconds per nanosecond
 # Speedup while profiling from which the steps before and during it compare different work, since
 # profiling does not speed steps up.
@@ -129,14 +131,14 @@ def render_headline(run: Run, mean_step: MeanStep) -> str:
         return f"No whole training step was captured: {why}."
     between = compute_step_rate(run, mean_step).outside_share
     apart = f"{between:.0%} of the time is spent between the steps. Within the steps: " if between >= _MOSTLY_BETWEEN else ""
-    groups, mine = comparable_groups(run)[0], main_program_hosts(run)
-    which = f"{len(groups)} different programs; the one shown is on {', '.join(mine[:3])}. " if len(groups) > 1 else ""
+    groups, hosts = comparable_groups(run)[0], main_program_hosts(run)
+    which = f"{len(groups)} different programs; the one shown is on {', '.join(hosts[:3])}. " if len(groups) > 1 else ""
     return which + apart + find_bottleneck(run, mean_step).sentence
 
 
 # Minimum number of steps to know how they vary, and maximum number of excluded or borderline steps
 # in the report.
-_FEW, _MOST_TOLD = 3, 4
+_FEW, _MOST_LINES = 3, 4
 _MOSTLY_BETWEEN = 0.5  # share of the time between the steps from which the headline names it
 _SMALL = 0.01  # share of the step below which a category needs no further reading
 _COMPUTE = ("kernel_stats.kernels", "hlo_stats.hlo_ops", "op_stats.ops")
@@ -192,35 +194,38 @@ def _speed(run: Run, breakdown: StepBreakdown, mean: MeanStep) -> tuple[Figure, 
     name = f"{format_step_name(run, mean, is_compiling=builds is not None)} time{' while compiling' * (builds is not None)}"
     figures = [
         Figure(name if calls == 1 else f"Steady call of {calls} steps", mean.mean_ps, Unit.PS, spread),
-        *_running(builds),
-        *_uneven(mean),
-        *_plain(run),
-        *_between(follows, mean),
+        *_iter_running_figure(builds),
+        *_iter_median_figure(mean),
+        *_iter_unprofiled_figure(run),
+        *_iter_gap_figure(follows, mean),
         Figure(
-            "Steps per second", _rounded(rate), Unit.TEXT, f"per host, time between steps included{_left_out(run, breakdown)}"
+            "Steps per second",
+            _format_rate(rate),
+            Unit.TEXT,
+            f"per host, time between steps included{_excluded_remark(run, breakdown)}",
         ),
     ]
-    mine = {sizes.get(host) for host in main_program_hosts(run)}
-    if len(mine) == 1 and (size := mine.pop()):
-        figures.append(Figure("Examples per second", _rounded(rate * size), Unit.TEXT, f"per host, in batches of {size:,}"))
+    batch_sizes = {sizes.get(host) for host in main_program_hosts(run)}
+    if len(batch_sizes) == 1 and (size := batch_sizes.pop()):
+        figures.append(Figure("Examples per second", _format_rate(rate * size), Unit.TEXT, f"per host, in batches of {size:,}"))
     return tuple(figures)
 
 
-def _left_out(run: Run, breakdown: StepBreakdown) -> str:
+def _excluded_remark(run: Run, breakdown: StepBreakdown) -> str:
     """Return a remark on the steps that a rate of steady steps leaves out (an evaluation, a
     checkpoint), where they take much of the time; else "".
     """
-    mine = breakdown.select_hosts(*main_program_hosts(run)).steps
-    apart, times = np.isin(mine["aside"], _APART), mine["duration_ps"].astype(np.float64)
-    held = float(times[apart].sum() / times.sum()) if len(times) else 0.0
+    steps = breakdown.select_hosts(*main_program_hosts(run)).steps
+    apart, times = np.isin(steps["aside"], _SET_ASIDE), steps["duration_ps"].astype(np.float64)
+    share = float(times[apart].sum() / times.sum()) if len(times) else 0.0
     return (
-        f", but not {format_count(int(apart.sum()), 'step')} set aside with {held:.0%} of the time"
-        if held >= _MUCH_APART
+        f", but not {format_count(int(apart.sum()), 'step')} set aside with {share:.0%} of the time"
+        if share >= _MUCH_SET_ASIDE
         else ""
     )
 
 
-def _running(builds: CompilingSteps | None) -> Iterator[Figure]:
+def _iter_running_figure(builds: CompilingSteps | None) -> Iterator[Figure]:
     """Yield the figure of the step without compilation, for a capture of mostly compilation with
     enough steps that only run.
     """
@@ -231,13 +236,13 @@ def _running(builds: CompilingSteps | None) -> Iterator[Figure]:
         )
 
 
-def _uneven(mean: MeanStep) -> Iterator[Figure]:
+def _iter_median_figure(mean: MeanStep) -> Iterator[Figure]:
     """Yield the figure of the median step, where few steps determine the mean."""
     if mean.is_uneven:
         yield Figure("Median step", mean.median_ps, Unit.PS, f"the mean is {mean.mean_ps / mean.median_ps:.2g} times as long")
 
 
-def _between(follows: StepRate, mean: MeanStep) -> Iterator[Figure]:
+def _iter_gap_figure(follows: StepRate, mean: MeanStep) -> Iterator[Figure]:
     """Yield the figure of the time between the steps, which together with the step time makes the
     cycle that the rate counts.
     """
@@ -245,7 +250,7 @@ def _between(follows: StepRate, mean: MeanStep) -> Iterator[Figure]:
         yield Figure("Between steps", follows.gap_ps, Unit.PS, "mean, from the end of a step to the start of the next one")
 
 
-def _plain(run: Run) -> Iterator[Figure]:
+def _iter_unprofiled_figure(run: Run) -> Iterator[Figure]:
     """Yield the figure of the step without the profiler, which savings are shares of; nothing where
     profiling did not change the step, or the capture did not measure it.
     """
@@ -254,11 +259,11 @@ def _plain(run: Run) -> Iterator[Figure]:
         slower = 1 / (1 - budget.profiling_share)
         cost = next(cost for timeline in run.hosts if (cost := profiling_cost(run, timeline)) is not None)
         as_long = f"the {cost.average} step took so many times as long as {cost.when} the capture"
-        said = f"estimated: the step time above by {slower:.3g}, as {as_long}"
-        yield Figure("Without the profiler", budget.step_ps, Unit.PS, said)
+        remark = f"estimated: the step time above by {slower:.3g}, as {as_long}"
+        yield Figure("Without the profiler", budget.step_ps, Unit.PS, remark)
 
 
-def _rounded(rate: float) -> str:
+def _format_rate(rate: float) -> str:
     """Return a rate with three significant digits, never in powers of ten."""
     return f"{float(f'{rate:.3g}'):,.{max(0, 2 - math.floor(math.log10(rate)))}f}" if rate > 0 else "0"
 
@@ -293,32 +298,32 @@ def _evidence(run: Run, breakdown: StepBreakdown, mean: MeanStep) -> list[str]:
     if (builds := find_compiling_steps(breakdown)) is not None:
         lines.append(builds.render_caveat(run))
     if mean.is_uneven:
-        lines.append(_widely(breakdown, mean))
+        lines.append(_format_spread(breakdown, mean))
     for timeline in run.hosts:
         cost = profiling_cost(run, timeline)
         if cost is not None:
-            lines.append(f"{_cost(cost)} ({timeline.host}){_measured(run, timeline, cost)}")
+            lines.append(f"{_cost(cost)} ({timeline.host}){_format_measurement(run, timeline, cost)}")
     if any(run.record(timeline.host).get("command_buffers") is False for timeline in run.hosts):
         lines.append("CUDA graphs were off (XLA_FLAGS): launches take longer than they do with them")
     if faults := sum(sum((run.record(timeline.host).get("faults") or {}).values()) for timeline in run.hosts):
         lines.append(
             f"the capture met {format_count(faults, 'fault')} of its own (the record's 'faults'), so that something may be missing"
         )
-    near = [f"{told} ({t.host})" if len(run.hosts) > 1 else told for t in run.hosts for told in t.steps.borderline]
-    for told, what in ((unsteady_steps.render_exclusions(breakdown), "set aside (table steps)"), (near, "near a limit")):
-        lines += told[:_MOST_TOLD]
-        if len(told) > _MOST_TOLD:
-            lines.append(f"and {format_count(len(told) - _MOST_TOLD, 'more was', 'more were')} {what}")
+    near = [f"{text} ({t.host})" if len(run.hosts) > 1 else text for t in run.hosts for text in t.steps.borderline]
+    for texts, what in ((unsteady_steps.render_exclusions(breakdown), "set aside (table steps)"), (near, "near a limit")):
+        lines += texts[:_MOST_LINES]
+        if len(texts) > _MOST_LINES:
+            lines.append(f"and {format_count(len(texts) - _MOST_LINES, 'more was', 'more were')} {what}")
     return lines
 
 
-def _widely(breakdown: StepBreakdown, mean: MeanStep) -> str:
+def _format_spread(breakdown: StepBreakdown, mean: MeanStep) -> str:
     times = breakdown.steady_steps["duration_ps"]
     ends, middle = (humanize(float(time), Unit.PS) for time in (times.min(), times.max())), humanize(mean.median_ps, Unit.PS)
     return f"steps differ widely, from {' to '.join(ends)} (median {middle}): their mean is no steady step"
 
 
-def _measured(run: Run, timeline: Timeline, cost: ProfilingCost) -> str:
+def _format_measurement(run: Run, timeline: Timeline, cost: ProfilingCost) -> str:
     """Return the two times behind a slowdown by profiling (a median is not the mean of the steady
     steps), and whether other programs may have caused it; "" where the slowdown is not noticeable
     or not plausible.
@@ -326,8 +331,8 @@ def _measured(run: Run, timeline: Timeline, cost: ProfilingCost) -> str:
     if cost.slowdown < _NOTICEABLE or not cost.is_plausible:
         return ""
     plain, profiled = (humanize(time, Unit.PS) for time in (cost.unprofiled_ps, cost.profiled_ps))
-    taken = other_processes_cores(run, timeline)
-    why = f"; other programs used {taken:.1f} of {run.core_count(timeline)} cores meanwhile" if taken >= _TAKEN else ""
+    cores = other_processes_cores(run, timeline)
+    why = f"; other programs used {cores:.1f} of {run.core_count(timeline)} cores meanwhile" if cores >= _OTHER_CORES else ""
     return f": a {cost.average} of {profiled} instead of {plain}{why}"
 
 
@@ -354,11 +359,11 @@ def _remark(run: Run) -> str:
     """Return how the steps were found. For hosts whose explanations differ only in the number,
     return one text with the lowest and the highest number.
     """
-    told = [_COUNTED.fullmatch(t.steps.explanation) for t in run.hosts]
-    if len(told) > 1 and all(told) and len({t["what"] for t in told if t}) == 1:
-        counts = sorted(int(t["count"].replace(",", "")) for t in told if t)
+    counted = [_STEP_COUNT.fullmatch(t.steps.explanation) for t in run.hosts]
+    if len(counted) > 1 and all(counted) and len({t["what"] for t in counted if t}) == 1:
+        counts = sorted(int(t["count"].replace(",", "")) for t in counted if t)
         many = f"{counts[0]}" if counts[0] == counts[-1] else f"{counts[0]} to {counts[-1]}"
-        return f"{many}{told[0]['what'] if told[0] else ''} of each of {len(told)} hosts"
+        return f"{many}{counted[0]['what'] if counted[0] else ''} of each of {len(counted)} hosts"
     return "; ".join(f"{t.host}: {t.steps.explanation}" if len(run.hosts) > 1 else t.steps.explanation for t in run.hosts)
 
 

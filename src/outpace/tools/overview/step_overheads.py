@@ -28,8 +28,10 @@ _MUCH_TRANSFER = Threshold("collectives, much of the step", 0.20, Unit.FRACTION,
 _INPUT_PYTHON = Threshold(
     "Python of the input, of the step", 0.15, Unit.FRACTION, "our choice: less holds calls up for less than that"
 )
-_LOCKED = "The input pipeline runs Python beside them, under the same interpreter lock (GIL): some of it is waiting for that."
-_APART = 0.1  # minimum time that others wait for the last worker, as a share of the transfer, for that worker to be named
+_SHARED_LOCK = (
+    "The input pipeline runs Python beside them, under the same interpreter lock (GIL): some of it is waiting for that."
+)
+_WAIT_RATIO = 0.1  # minimum time that others wait for the last worker, as a share of the transfer, for that worker to be named
 # Length of a short step, ps: a call costs a millisecond or two, so that the untraced time of a
 # shorter step most likely belongs to the call as well.
 _SHORT = 3e9
@@ -47,7 +49,7 @@ def iter_findings(run: Run, program: Workload) -> Iterator[Finding]:
             yield from _stops(run, timeline.host, program)
             yield from _waits_in_calls(run, timeline.host, program)
             yield from _copies_of_the_model(run, timeline.host)
-    yield from _exchanged(run)
+    yield from _collectives(run)
 
 
 def _per_call(run: Run, host: str, program: Workload) -> Iterator[Finding]:
@@ -68,17 +70,17 @@ def _per_call(run: Run, host: str, program: Workload) -> Iterator[Finding]:
         return
     locked = _input_python(run, timeline) >= _INPUT_PYTHON.value
     what = "Calls, the Python around them and the executor" if short else "Calls and the Python around them"
-    taken = (Category.HOST_COMPUTE, *(Category.ALL_OTHERS,) * short, *(Category.INPUT,) * (short and adapts))
+    categories = (Category.HOST_COMPUTE, *(Category.ALL_OTHERS,) * short, *(Category.INPUT,) * (short and adapts))
     yield Finding(
         id="per_call_cost",
         severity=Severity.HIGH if share >= _MUCH.value else Severity.MODERATE,
         sentence=f"{what} take {humanize(share * budget.step_ps, Unit.PS)} per "
         f"{'prediction' if program.is_inference else 'step'} ({share:.0%}), in which no op runs, whatever the size of a batch.",
-        action=_fewer(program, per_row),
+        action=_advise_fewer_calls(program, per_row),
         evidence=(Evidence("share of the step in them", share, Unit.FRACTION, "host_time"),),
         threshold=_MUCH if share >= _MUCH.value else _SOME,
-        saving=build_saving(share, *taken, assumes="if a call cost nothing besides the ops in it"),
-        counter_evidence=(_LOCKED,) * locked,
+        saving=build_saving(share, *categories, assumes="if a call cost nothing besides the ops in it"),
+        counter_evidence=(_SHARED_LOCK,) * locked,
         location=find_framework_line(run, host),
         host=host,
         certainty=Certainty.POSSIBLE if locked else Certainty.LIKELY,
@@ -91,47 +93,47 @@ def _input_python(run: Run, timeline: Timeline) -> float:
     """Return how long the input pipeline runs Python per step (generators, and Python functions of
     its stages), as a share of the step.
     """
-    mine = (pipeline for pipeline in pipelines(run) if pipeline.host == timeline.host)
+    host_pipelines = (pipeline for pipeline in pipelines(run) if pipeline.host == timeline.host)
     return sum(
         stage.work_ps / max(pipeline.steps_ps, 1)
-        for pipeline in mine
+        for pipeline in host_pipelines
         for stage in pipeline.stages
         if stage.runs_python or stage.type == "Generator"
     )
 
 
-def _exchanged(run: Run) -> Iterator[Finding]:
+def _collectives(run: Run) -> Iterator[Finding]:
     """Yield a finding for each program whose workers have no device and spend much of the step in
     collectives: waiting for each other, or the transfer itself.
     """
-    for found in collective_costs(run):
-        if found.share < _TRANSFER.value:
+    for cost in collective_costs(run):
+        if cost.share < _TRANSFER.value:
             continue
-        alone = found.wait_ps is None
+        alone = cost.wait_ps is None
         spends = (
-            f"{humanize(found.transfer_ps, Unit.PS)} per step ({found.share:.0%}) in collectives "
-            f"({found.count:.0f} {found.collective_type})"
+            f"{humanize(cost.transfer_ps, Unit.PS)} per step ({cost.share:.0%}) in collectives "
+            f"({cost.count:.0f} {cost.collective_type})"
         )
-        told = f"{found.last_worker} spends {spends}: waiting for other workers, or the transfer itself."
+        sentence = f"{cost.last_worker} spends {spends}: waiting for other workers, or the transfer itself."
         if not alone:
-            apart = (found.wait_ps or 0.0) >= _APART * found.transfer_ps
-            who = f"Even {found.last_worker}, which the others wait for," if apart else "Every worker"
-            more = f"; others wait {humanize(found.wait_ps or 0.0, Unit.PS)} more" * apart
-            told = f"{who} spends {spends}: that is the transfer itself, and no waiting{more}."
+            apart = (cost.wait_ps or 0.0) >= _WAIT_RATIO * cost.transfer_ps
+            who = f"Even {cost.last_worker}, which the others wait for," if apart else "Every worker"
+            more = f"; others wait {humanize(cost.wait_ps or 0.0, Unit.PS)} more" * apart
+            sentence = f"{who} spends {spends}: that is the transfer itself, and no waiting{more}."
         reduce = "Transfer less, or less often: a larger batch per worker, fewer and larger collectives, gradients in 16 bits."
         yield Finding(
             id="exchange_cost",
-            severity=Severity.HIGH if found.share >= _MUCH_TRANSFER.value else Severity.MODERATE,
-            sentence=told,
+            severity=Severity.HIGH if cost.share >= _MUCH_TRANSFER.value else Severity.MODERATE,
+            sentence=sentence,
             action=f"Capture all workers at once: the pod page then tells the two apart. {reduce}" if alone else reduce,
             evidence=(
-                Evidence(f"collectives of {found.last_worker}, of its step", found.share, Unit.FRACTION, "average_step"),
-                Evidence("the most that another worker spends beyond that", found.wait_ps or 0.0, Unit.PS, "pod.collectives"),
+                Evidence(f"collectives of {cost.last_worker}, of its step", cost.share, Unit.FRACTION, "average_step"),
+                Evidence("the most that another worker spends beyond that", cost.wait_ps or 0.0, Unit.PS, "pod.collectives"),
             ),
-            threshold=_MUCH_TRANSFER if found.share >= _MUCH_TRANSFER.value else _TRANSFER,
-            saving=build_saving(found.share, Category.HOST_COMPUTE, assumes="if collectives took no time"),
+            threshold=_MUCH_TRANSFER if cost.share >= _MUCH_TRANSFER.value else _TRANSFER,
+            saving=build_saving(cost.share, Category.HOST_COMPUTE, assumes="if collectives took no time"),
             certainty=Certainty.POSSIBLE if alone else Certainty.LIKELY,
-            host=found.last_worker if alone else "",
+            host=cost.last_worker if alone else "",
         )
 
 
@@ -157,7 +159,7 @@ def _copies_of_the_model(run: Run, host: str) -> Iterator[Finding]:
     )
 
 
-def _fewer(program: Workload, per_row: int) -> str:
+def _advise_fewer_calls(program: Workload, per_row: int) -> str:
     """Return the action that gets the same work done with fewer calls."""
     batch = "Use a larger batch (it changes the training: compare the time per example)"
     if program.is_inference:
@@ -181,21 +183,21 @@ def _stops(run: Run, host: str, program: Workload) -> Iterator[Finding]:
     """Yield the finding on a stop of the training thread that is about equally long in most
     steps.
     """
-    found = find_idle_gap(run, host)
+    gap = find_idle_gap(run, host)
     # Limited to untraced time, since nothing else runs during a stop.
-    share = min(found.share, budgets(run)[host].category_shares[Category.ALL_OTHERS.value]) if found else 0.0
-    if found is None or share < _STOP.value:
+    share = min(gap.share, budgets(run)[host].category_shares[Category.ALL_OTHERS.value]) if gap else 0.0
+    if gap is None or share < _STOP.value:
         return
     launching = (Category.HOST_COMPUTE, Category.KERNEL_LAUNCH) if run.has_device else ()
     # A host that no longer stops runs ahead of its device, which saves this time as well.
-    beside = _share_of(budgets(run)[host], *launching)
-    between = f" between {found.previous_event} and {found.next_event or 'the end of the step'}" if found.previous_event else ""
+    launch_share = _share_of(budgets(run)[host], *launching)
+    between = f" between {gap.previous_event} and {gap.next_event or 'the end of the step'}" if gap.previous_event else ""
     much = share >= _MUCH_STOP.value
     yield Finding(
         id="even_stops",
         severity=Severity.HIGH if much else Severity.MODERATE,
-        sentence=f"The training thread stops for {humanize(found.length_ps, Unit.PS)}{between}, almost equally long in {found.gap_steps} of "
-        f"{found.steps} steps: a sleep, a lock, a wait for something outside, or Python that does the same each time.",
+        sentence=f"The training thread stops for {humanize(gap.length_ps, Unit.PS)}{between}, almost equally long in {gap.gap_steps} of "
+        f"{gap.steps} steps: a sleep, a lock, a wait for something outside, or Python that does the same each time.",
         action=program.select_text(
             keras="Look for sleep(), locks, network calls and long Python in callbacks and metrics that run after each batch; 'outpace "
             "profile' names the line.",
@@ -203,11 +205,11 @@ def _stops(run: Run, host: str, program: Workload) -> Iterator[Finding]:
             jax="Look for sleep(), locks, network calls and long Python in the loop; 'outpace profile' names the line.",
         ),
         evidence=(
-            Evidence("its length at least", found.length_ps, Unit.PS, "average_step"),
+            Evidence("its length at least", gap.length_ps, Unit.PS, "average_step"),
             Evidence("share of the step", share, Unit.FRACTION, "average_step"),
         ),
         threshold=_MUCH_STOP if much else _STOP,
-        saving=build_saving(share + beside, Category.ALL_OTHERS, *launching, assumes="if the thread went on at once"),
+        saving=build_saving(share + launch_share, Category.ALL_OTHERS, *launching, assumes="if the thread went on at once"),
         host=host,
         effort=Effort.SMALL,
         explains=("python_overhead", "late_launches"),
@@ -228,10 +230,10 @@ def _waits_in_calls(run: Run, host: str, program: Workload) -> Iterator[Finding]
     if not len(waits.device_idle_ps):
         return
     time, steps = float(waits.device_idle_ps.mean()), format_count(len(timeline.steps.steady_rows), "step")
-    taken = (Category.ALL_OTHERS, Category.HOST_COMPUTE, Category.KERNEL_LAUNCH)
+    categories = (Category.ALL_OTHERS, Category.HOST_COMPUTE, Category.KERNEL_LAUNCH)
     share = min(
         float(waits.device_idle_ps.sum()) / float(timeline.steps.duration[timeline.steps.steady_rows].sum()),
-        _share_of(budget, *taken),
+        _share_of(budget, *categories),
     )
     if share < _STOP.value:
         return
@@ -255,7 +257,7 @@ def _waits_in_calls(run: Run, host: str, program: Workload) -> Iterator[Finding]
             Evidence("share of the step", share, Unit.FRACTION, "average_step"),
         ),
         threshold=_MUCH_STOP if much else _STOP,
-        saving=build_saving(share, *taken, assumes="if the host never waited, and its work ran while the device is busy"),
+        saving=build_saving(share, *categories, assumes="if the host never waited, and its work ran while the device is busy"),
         location=line,
         host=host,
         effort=Effort.MEDIUM,

@@ -44,7 +44,7 @@ _STALLS = {
     Category.INPUT: "Find what stalls the input (a buffer that is filled, a slow file)",
     Category.COMPILATION: "Keep shapes, dtypes and Python arguments constant: these steps compile",
 }
-_OTHERWISE_KNOWN = (Category.INPUT, Category.COMPILATION)  # other rules name what waits for input, and what is compiled
+_KNOWN_CAUSES = (Category.INPUT, Category.COMPILATION)  # other rules name what waits for input, and what is compiled
 
 
 @dataclass(frozen=True)
@@ -81,18 +81,18 @@ def iter_excluded_steps(breakdown: StepBreakdown) -> Iterator[ExcludedStep]:
     """Yield the excluded steps, in their order."""
     apart, whole = breakdown.steps.take(breakdown.steps["aside"] != ""), breakdown.steady_steps
     usual = {
-        host: _means(others) for host in dict.fromkeys(apart["host"].tolist()) if len(others := whole.filter_by("host", host))
+        host: _means(steps) for host in dict.fromkeys(apart["host"].tolist()) if len(steps := whole.filter_by("host", host))
     }
     times = np.stack([apart[name] for name in ("duration_ps", *CATEGORY_COLUMNS)], axis=1).astype(np.float64)
-    for host, step, why, mine in zip(
+    for host, step, why, durations in zip(
         *(apart[name].tolist() for name in ("host", "step", "aside")), times.tolist(), strict=True
     ):
-        longer, *extra = (time - mean for time, mean in zip(mine, usual[host], strict=True))
+        longer, *extra = (time - mean for time, mean in zip(durations, usual[host], strict=True))
         most = max(extra)
         cause = tuple(Category)[extra.index(most)] if most >= 0.5 * longer > 0 else None
         if why == Exclusion.FIRST_BUILD.value:
             cause = Category.COMPILATION
-        yield ExcludedStep(host, step, why, mine[0], usual[host][0], cause)
+        yield ExcludedStep(host, step, why, durations[0], usual[host][0], cause)
 
 
 def _means(steps: Table) -> list[float]:
@@ -104,39 +104,39 @@ def iter_findings(run: Run, breakdown: StepBreakdown, program: Workload) -> Iter
     """Yield the findings on unsteady steps of every host: one for each reason for which longer
     steps were excluded, and one each for slow steps, for periodic costs, and for steps that grow.
     """
-    known = [timeline for timeline in run.hosts if timeline.host in breakdown.steps_per_execution]
-    much = {t.host: list(_slow(run, t, breakdown.select_hosts(t.host), Exclusion.ONE_OFF)) for t in known}
-    for alike in _alike(iter_excluded_steps(breakdown)):
+    timelines = [timeline for timeline in run.hosts if timeline.host in breakdown.steps_per_execution]
+    much = {t.host: list(_slow_steps(run, t, breakdown.select_hosts(t.host), Exclusion.ONE_OFF)) for t in timelines}
+    for alike in _group_by_cause(iter_excluded_steps(breakdown)):
         reason, host = alike[0].reason, alike[0].host
         if reason not in (Exclusion.BUFFERED.value, Exclusion.SLOW.value) and not (
             reason == Exclusion.ONE_OFF.value and much[host]
         ):
-            yield _aside(alike, program)
+            yield _excluded_finding(alike, program)
     for timeline in run.hosts:
-        if timeline in known:
-            yield from _slow(run, timeline, breakdown.select_hosts(timeline.host), Exclusion.SLOW)
+        if timeline in timelines:
+            yield from _slow_steps(run, timeline, breakdown.select_hosts(timeline.host), Exclusion.SLOW)
             yield from much[timeline.host]
         yield from _growing(timeline, breakdown.steps.filter_by("host", timeline.host), program)
     whole = breakdown.steady_steps
     for timeline in run.hosts:
-        mine = whole.filter_by("host", timeline.host)
-        if len(mine):
-            yield from _periodic(run, timeline, mine, program)
+        steps = whole.filter_by("host", timeline.host)
+        if len(steps):
+            yield from _periodic(run, timeline, steps, program)
 
 
-def _alike(found: Iterable[ExcludedStep]) -> list[list[ExcludedStep]]:
+def _group_by_cause(excluded: Iterable[ExcludedStep]) -> list[list[ExcludedStep]]:
     """Group the excluded steps of a host by reason and cause, wherever they are: a warm-up may be
     as long as the capture.
     """
     groups: dict[tuple[str, str, Category | None], list[ExcludedStep]] = {}
-    for one in found:
-        groups.setdefault((one.host, one.reason, one.cause), []).append(one)
+    for step in excluded:
+        groups.setdefault((step.host, step.reason, step.cause), []).append(step)
     return list(groups.values())
 
 
 def render_exclusions(breakdown: StepBreakdown) -> list[str]:
     """Return a sentence for each group of excluded steps: what was excluded, and why."""
-    return [_sentence(alike) for alike in _alike(iter_excluded_steps(breakdown))]
+    return [_sentence(alike) for alike in _group_by_cause(iter_excluded_steps(breakdown))]
 
 
 def _sentence(alike: list[ExcludedStep]) -> str:
@@ -149,10 +149,10 @@ def _sentence(alike: list[ExcludedStep]) -> str:
     return f"{which}, up to {humanize(longest, Unit.PS)}, set aside{why}"
 
 
-def _aside(alike: list[ExcludedStep], program: Workload) -> Finding:
+def _excluded_finding(alike: list[ExcludedStep], program: Workload) -> Finding:
     """Return the finding that informs about excluded steps with one reason and cause."""
     one = max(alike, key=lambda step: step.duration)
-    said = _sentence(alike)
+    sentence = _sentence(alike)
     action = "Nothing, if it happens once. Capture more steps to see whether it recurs."
     if one.cause is Category.COMPILATION:
         action = program.select_text(
@@ -165,7 +165,7 @@ def _aside(alike: list[ExcludedStep], program: Workload) -> Finding:
     return Finding(
         id="set_aside",
         severity=Severity.INFO,
-        sentence=f"{said[:1].upper()}{said[1:]}. {'It took' if len(alike) == 1 else 'They took up to'} "
+        sentence=f"{sentence[:1].upper()}{sentence[1:]}. {'It took' if len(alike) == 1 else 'They took up to'} "
         f"{one.duration / one.steady_duration:.1f} times the steady step.",
         action=action,
         evidence=(
@@ -177,49 +177,49 @@ def _aside(alike: list[ExcludedStep], program: Workload) -> Finding:
     )
 
 
-def _slow(run: Run, timeline: Timeline, mine: StepBreakdown, aside: Exclusion) -> Iterator[Finding]:
+def _slow_steps(run: Run, timeline: Timeline, breakdown: StepBreakdown, exclusion: Exclusion) -> Iterator[Finding]:
     """Yield the findings on steps that take much longer than the others now and then, grouped by
     cause: waiting for input, compiling, anything else.
     """
-    slow = np.flatnonzero(mine.steps["aside"] == aside.value)
+    slow = np.flatnonzero(breakdown.steps["aside"] == exclusion.value)
     if not len(slow):
         return
-    usual = {c: mine.category_ps(c, mine.steady_steps).mean() for c in Category}
-    extra = np.stack([mine.category_ps(c, mine.steps.take(slow)) - usual[c] for c in Category])
-    alike: dict[Category | None, list[int]] = {None: []}
+    usual = {c: breakdown.category_ps(c, breakdown.steady_steps).mean() for c in Category}
+    extra = np.stack([breakdown.category_ps(c, breakdown.steps.take(slow)) - usual[c] for c in Category])
+    rows_by_cause: dict[Category | None, list[int]] = {None: []}
     for row, most in zip(slow.tolist(), extra.argmax(axis=0).tolist(), strict=True):
         cause = tuple(Category)[most]
-        alike.setdefault(cause if cause in _OTHERWISE_KNOWN else None, []).append(row)
-    for cause, rows in alike.items():
+        rows_by_cause.setdefault(cause if cause in _KNOWN_CAUSES else None, []).append(row)
+    for cause, rows in rows_by_cause.items():
         if rows:
-            yield from _slow_alike(run, timeline, mine, aside, np.array(rows), cause)
+            yield from _slow_steps_of_cause(run, timeline, breakdown, exclusion, np.array(rows), cause)
 
 
-def _slow_alike(
-    run: Run, timeline: Timeline, mine: StepBreakdown, aside: Exclusion, slow: Indices, known: Category | None
+def _slow_steps_of_cause(
+    run: Run, timeline: Timeline, breakdown: StepBreakdown, exclusion: Exclusion, slow: Indices, known_cause: Category | None
 ) -> Iterator[Finding]:
     """Yield the finding on slow steps with one cause.
 
-    `slow` are rows of the steps; `known` is the cause that other rules name, None for any other. A
-    single step that takes much of the capture is reported only where it is known what it does:
-    otherwise the machine may have stood still.
+    `slow` are rows of the steps; `known_cause` is the cause that other rules name, None for any
+    other. A single step that takes much of the capture is reported only where it is known what it
+    does: otherwise the machine may have stood still.
     """
-    every = mine.steps.take(mine.steps["aside"] == aside.value)["duration_ps"].astype(np.float64)
-    found, usual = mine.steps.take(slow), mine.steady_steps
-    times, steady = found["duration_ps"].astype(np.float64), float(usual["duration_ps"].mean())
-    held = float(times.sum()) / float(every.sum() + usual["duration_ps"].sum())
-    if len(times) < len(every) and held < _PERIODIC.value:
+    every = breakdown.steps.take(breakdown.steps["aside"] == exclusion.value)["duration_ps"].astype(np.float64)
+    slow_steps, usual = breakdown.steps.take(slow), breakdown.steady_steps
+    times, steady = slow_steps["duration_ps"].astype(np.float64), float(usual["duration_ps"].mean())
+    share = float(times.sum()) / float(every.sum() + usual["duration_ps"].sum())
+    if len(times) < len(every) and share < _PERIODIC.value:
         return
     part = float((times - steady).sum() / (every - steady).sum())
-    extra = {c: float(mine.category_ps(c, found).mean() - mine.category_ps(c, usual).mean()) for c in Category}
-    once = aside is Exclusion.ONE_OFF
-    cause = known or max((c for c in extra if c not in _OTHERWISE_KNOWN), key=lambda c: extra[c])
+    extra = {c: float(breakdown.category_ps(c, slow_steps).mean() - breakdown.category_ps(c, usual).mean()) for c in Category}
+    once = exclusion is Exclusion.ONE_OFF
+    cause = known_cause or max((c for c in extra if c not in _KNOWN_CAUSES), key=lambda c: extra[c])
     chosen = slow, timeline.steps.steady_rows
     lines = find_slow_step_lines(run, timeline, *chosen)
     place = format_source_line(*lines[0][:2]) if lines else ""
     where = f" at {place} in {lines[0][2]}()" if lines else ""
-    only = _only_there(timeline, *chosen)
-    if once and (held < _MUCH.value or not (lines or only)):
+    only = _find_own_event(timeline, *chosen)
+    if once and (share < _MUCH.value or not (lines or only)):
         return
     longer = not only and cause is Category.HOST_COMPUTE and _same_calls_longer(timeline, *chosen)
     action = _STALLS.get(cause, "Find what runs there and in no other step")
@@ -231,18 +231,18 @@ def _slow_alike(
         action = "Look at what else used the cores then, and at larger inputs: the same calls took longer"
     yield Finding(
         id="input_stalls" if cause is Category.INPUT else ("compile_stalls" if cause is Category.COMPILATION else "slow_steps"),
-        severity=Severity.HIGH if held >= _MUCH.value else Severity.MODERATE,
-        sentence=f"{'Once in this capture: ' if once else ''}{_holding(times, len(usual) + len(every), held)} instead of "
-        f"{humanize(steady, Unit.PS)}, {_spent(cause, extra)}{where}.",
+        severity=Severity.HIGH if share >= _MUCH.value else Severity.MODERATE,
+        sentence=f"{'Once in this capture: ' if once else ''}{_format_slow_steps(times, len(usual) + len(every), share)} instead of "
+        f"{humanize(steady, Unit.PS)}, {_format_cause(cause, extra)}{where}.",
         action=f"{action}: 'outpace explain' compares a slow step with the others. Capture more steps to see whether it recurs.",
         evidence=(
-            Evidence("their share of the time of all these steps", held, Unit.FRACTION, "steps"),
+            Evidence("their share of the time of all these steps", share, Unit.FRACTION, "steps"),
             Evidence("mean of the other steps", steady, Unit.PS, "steps"),
             Evidence(f"more {cause.label.lower()} in them", extra[cause], Unit.PS, "steps"),
         ),
         threshold=_MUCH,
         saving=build_saving(
-            part * excess_share(timeline, aside),
+            part * excess_share(timeline, exclusion),
             OUTSIDE_STEPS,
             assumes="if it comes as often as in this capture" if once else "if these steps took as long as the others",
         ),
@@ -257,31 +257,31 @@ def _slow_alike(
     )
 
 
-def _holding(times: Values, steps: int, held: float) -> str:
+def _format_slow_steps(times: Values, steps: int, share: float) -> str:
     """Return how many of the steps take which share of the time, and the lengths of the longest
     two.
     """
     longest = " and ".join(humanize(time, Unit.PS) for time in sorted(times.tolist(), reverse=True)[:2])
     more = " and more" if len(times) > _TWICE else ""
-    return f"{len(times)} of {format_count(steps, 'step')} {'holds' if len(times) == 1 else 'hold'} {held:.0%} of the time: {longest}{more}"
+    return f"{len(times)} of {format_count(steps, 'step')} {'holds' if len(times) == 1 else 'hold'} {share:.0%} of the time: {longest}{more}"
 
 
-def _growing(timeline: Timeline, mine: Table, program: Workload) -> Iterator[Finding]:
+def _growing(timeline: Timeline, steps: Table, program: Workload) -> Iterator[Finding]:
     """Yield the finding on steps that take longer and longer: something grows, and each step goes
     through it again.
     """
-    grown = timeline.steps.trend
-    if grown is None:
+    trend = timeline.steps.trend
+    if trend is None:
         return
-    known, (first, last) = mine.take(mine["complete"].astype(bool)), grown
+    complete, (first, last) = steps.take(steps["complete"].astype(bool)), trend
     share = 1 - first / last
-    quarter = len(known) // 4
-    extra = {c: float(known[c.column][-quarter:].mean() - known[c.column][:quarter].mean()) for c in Category}
+    quarter = len(complete) // 4
+    extra = {c: float(complete[c.column][-quarter:].mean() - complete[c.column][:quarter].mean()) for c in Category}
     yield Finding(
         id="growing_steps",
         severity=Severity.HIGH if share >= _MUCH.value else Severity.MODERATE,
         sentence=f"Steps take longer and longer: from {humanize(first, Unit.PS)} to {humanize(last, Unit.PS)} over "
-        f"{format_count(len(known), 'step')}, {_spent(max(extra, key=lambda c: extra[c]), extra)}.",
+        f"{format_count(len(complete), 'step')}, {_format_cause(max(extra, key=lambda c: extra[c]), extra)}.",
         action="Find what grows with the steps: a list of results that each step goes through, "
         + program.select_text(
             keras="metrics that are never reset, ops that are added to a graph, sequences of growing length.",
@@ -299,20 +299,20 @@ def _growing(timeline: Timeline, mine: Table, program: Workload) -> Iterator[Fin
     )
 
 
-def _periodic(run: Run, timeline: Timeline, mine: Table, program: Workload) -> Iterator[Finding]:
+def _periodic(run: Run, timeline: Timeline, steps: Table, program: Workload) -> Iterator[Finding]:
     """Yield the finding on what some steps do beyond the others, again and again: a checkpoint, a
     summary, an evaluation.
     """
-    times = mine["duration_ps"].astype(np.float64)
+    times = steps["duration_ps"].astype(np.float64)
     slow, every = find_period(times, np.ones(len(times), bool))
     usual = np.delete(np.arange(len(times)), slow)
     if len(slow) < _TWICE or every is None or (len(slow) == _TWICE and times[slow].min() < _PLAIN * median(times[usual])):
         return
-    extra = {c: _mean(mine, c, slow) - _mean(mine, c, usual) for c in Category}
+    extra = {c: _mean(steps, c, slow) - _mean(steps, c, usual) for c in Category}
     cause = max(extra, key=lambda c: extra[c])
     share = extra[cause] * len(slow) / float(times.sum())
-    more = {c: time for c, time in extra.items() if time > 0 and c not in _OTHERWISE_KNOWN}
-    if cause in _OTHERWISE_KNOWN or share < _PERIODIC.value:
+    more = {c: time for c, time in extra.items() if time > 0 and c not in _KNOWN_CAUSES}
+    if cause in _KNOWN_CAUSES or share < _PERIODIC.value:
         return
     chosen = timeline.steps.steady_rows[slow], timeline.steps.steady_rows[usual]
     if cause is Category.HOST_COMPUTE and _same_calls_longer(timeline, *chosen):
@@ -328,7 +328,7 @@ def _periodic(run: Run, timeline: Timeline, mine: Table, program: Workload) -> I
         id="periodic_cost",
         severity=Severity.HIGH if share >= _MUCH.value else Severity.MODERATE,
         sentence=f"One step in {every:.0f} takes {humanize(float(times[slow].mean()), Unit.PS)} instead of "
-        f"{humanize(float(times[usual].mean()), Unit.PS)}, {_spent(cause, extra)}{where}: {share:.0%} of the time of all steps.",
+        f"{humanize(float(times[usual].mean()), Unit.PS)}, {_format_cause(cause, extra)}{where}: {share:.0%} of the time of all steps.",
         action=program.select_text(
             keras="Do this periodic work less often, or off the training thread: a larger save_freq, validation_freq or update_freq, or "
             "asynchronous checkpoints (Orbax).",
@@ -361,8 +361,8 @@ def _same_calls_longer(timeline: Timeline, slow: Indices, usual: Indices) -> boo
     rows = function_call_rows(timeline)
     rows = rows[timeline.step_index[rows] >= 0]
     step = timeline.step_index[rows]
-    known = isin(trace.name[rows], trace.name[rows[isin(step, usual)]])
-    rows, step = rows[known], step[known]
+    is_usual = isin(trace.name[rows], trace.name[rows[isin(step, usual)]])
+    rows, step = rows[is_usual], step[is_usual]
     if not len(rows):
         return False
     count = np.bincount(step, minlength=len(steps)).astype(np.float64)
@@ -371,7 +371,7 @@ def _same_calls_longer(timeline: Timeline, slow: Indices, usual: Indices) -> boo
     return bool(count[slow].mean() < _MORE_CALLS * count[usual].mean() and took[slow].mean() - took[usual].mean() >= longer / 2)
 
 
-def _only_there(timeline: Timeline, slow: Indices, usual: Indices) -> str:
+def _find_own_event(timeline: Timeline, slow: Indices, usual: Indices) -> str:
     """Return the name of the event of the training thread that runs in each of the slow steps and
     in no usual one, and takes at least half of the slow steps' additional time. Of several it is
     the longest, of equally long ones the innermost. "" where there is none.
@@ -385,13 +385,13 @@ def _only_there(timeline: Timeline, slow: Indices, usual: Indices) -> str:
     code = trace.name[rows]
     elsewhere = np.zeros(len(trace.names), bool)
     elsewhere[code[isin(step, usual)]] = True
-    own = isin(step, slow) & ~elsewhere[code] & ~timeline.event_names.mask(EventFlag.PYTHON_FRAME)[code]
-    if not own.any():
+    mask = isin(step, slow) & ~elsewhere[code] & ~timeline.event_names.mask(EventFlag.PYTHON_FRAME)[code]
+    if not mask.any():
         return ""
-    took = np.bincount(code[own], weights=trace.duration[rows[own]].astype(np.float64))
+    took = np.bincount(code[mask], weights=trace.duration[rows[mask]].astype(np.float64))
     beyond = float(steps.duration[slow].sum()) - len(slow) * float(steps.duration[usual].mean())
     name = int(np.flatnonzero(took >= took.max())[-1])
-    everywhere = len(distinct(step[own & (code == name)])) == len(slow)
+    everywhere = len(distinct(step[mask & (code == name)])) == len(slow)
     return trace.names[name] if everywhere and took[name] >= beyond / 2 else ""
 
 
@@ -399,7 +399,7 @@ def _mean(table: Table, category: Category, rows: Indices) -> float:
     return float(table[category.column][rows].mean()) if len(rows) else 0.0
 
 
-def _spent(cause: Category, extra: Mapping[Category, float]) -> str:
+def _format_cause(cause: Category, extra: Mapping[Category, float]) -> str:
     """Return which category takes the largest part of the additional time, in words. `extra` is the
     additional time of each category, ps.
     """

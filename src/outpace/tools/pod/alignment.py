@@ -50,18 +50,18 @@ def align_steps(digests: Sequence[HostSummary]) -> Alignment:
     if len(hosts) > 1 and not shared and _common(matched := _by_overlap(hosts, zero)):
         numbers, shared = matched, _common(matched)
         how = f"the hosts count their steps differently; {len(shared)} of them are matched by when they ran, numbered as on {hosts[0].host}"
-    told = "".join(f". {sentence}" for sentence in format_clock_offsets(apart))
-    return Alignment(numbers, shared, how + told, _clocks(digests, numbers, shared, zero, apart), zero)
+    remarks = "".join(f". {sentence}" for sentence in format_clock_offsets(apart))
+    return Alignment(numbers, shared, how + remarks, _clocks(digests, numbers, shared, zero, apart), zero)
 
 
 def format_clock_offsets(host_offsets: Mapping[str, ClockOffset]) -> list[str]:
     """Return a sentence for each host whose clock is so wrong that its steps had to be shifted."""
     return [
-        f"The clock of {host} is {humanize(abs(each.offset_ps), Unit.PS)} {'ahead of' if each.offset_ps > 0 else 'behind'} "
+        f"The clock of {host} is {humanize(abs(offset.offset_ps), Unit.PS)} {'ahead of' if offset.offset_ps > 0 else 'behind'} "
         "that of the others, by the ends "
-        f"of their collectives in {each.step_count} steps (± {humanize(each.spread_ps, Unit.PS)}): its times are put right"
-        for host, each in host_offsets.items()
-        if each.is_wrong
+        f"of their collectives in {offset.step_count} steps (± {humanize(offset.spread_ps, Unit.PS)}): its times are put right"
+        for host, offset in host_offsets.items()
+        if offset.is_wrong
     ]
 
 
@@ -101,14 +101,14 @@ def _by_overlap(hosts: list[HostSummary], zero: dict[str, int]) -> dict[str, Num
     first = hosts[0]
     begin, finish = first.step_start + zero[first.host], first.step_end + zero[first.host]
     numbers = {first.host: first.step_number}
-    for t in hosts[1:]:
-        start, end = t.step_start + zero[t.host], t.step_end + zero[t.host]
+    for digest in hosts[1:]:
+        start, end = digest.step_start + zero[digest.host], digest.step_end + zero[digest.host]
         middle = (start + end) // 2
         at = np.clip(np.searchsorted(begin, middle, side="right") - 1, 0, len(begin) - 1)
         overlap = np.minimum(end, finish[at]) - np.maximum(start, begin[at])
         same = overlap >= _OVERLAP * np.minimum(end - start, finish[at] - begin[at])
         same[1:] &= at[1:] != at[:-1]  # where two steps overlap the same step of the first host, only the first is matched
-        numbers[t.host] = np.where(same, first.step_number[at], -1 - np.arange(len(at)))
+        numbers[digest.host] = np.where(same, first.step_number[at], -1 - np.arange(len(at)))
     return numbers
 
 
@@ -124,24 +124,24 @@ def _clocks(
     """
     ends: dict[str, dict[int, int]] = {}
     on_all = set(shared)
-    for d in every:
-        if d.host in numbers:
-            known = zip(numbers[d.host].tolist(), (d.step_end + zero[d.host]).tolist(), strict=True)
-            ends[d.host] = {number: end for number, end in known if number in on_all}
+    for digest in every:
+        if digest.host in numbers:
+            step_ends = zip(numbers[digest.host].tolist(), (digest.step_end + zero[digest.host]).tolist(), strict=True)
+            ends[digest.host] = {number: end for number, end in step_ends if number in on_all}
     base = next(iter(ends.values()), {})
     rows = []
-    for d in every:
-        mine = ends.get(d.host, {})
-        offset = median([mine[number] - base[number] for number in shared]) if mine and base else float("nan")
+    for digest in every:
+        host_ends = ends.get(digest.host, {})
+        offset = median([host_ends[number] - base[number] for number in shared]) if host_ends and base else float("nan")
         row = CLOCKS.row(
-            host=d.host,
-            start_ps=d.span_ps[0] + zero[d.host],
-            window_ps=d.span_ps[1] - d.span_ps[0],
-            first_step=int(d.step_number[0]) if len(d.step_number) else float("nan"),
-            last_step=int(d.step_number[-1]) if len(d.step_number) else float("nan"),
-            shared_steps=len(mine),
+            host=digest.host,
+            start_ps=digest.span_ps[0] + zero[digest.host],
+            window_ps=digest.span_ps[1] - digest.span_ps[0],
+            first_step=int(digest.step_number[0]) if len(digest.step_number) else float("nan"),
+            last_step=int(digest.step_number[-1]) if len(digest.step_number) else float("nan"),
+            shared_steps=len(host_ends),
             offset_ps=offset,
-            clock_ps=apart[d.host].offset_ps if d.host in apart else float("nan"),
+            clock_ps=apart[digest.host].offset_ps if digest.host in apart else float("nan"),
         )
         rows.append(row)
     return CLOCKS.build(rows)

@@ -54,7 +54,7 @@ def _steps_of(worker: Worker, aligned: Alignment) -> dict[str, Column]:
     """Return the columns of `WORKERS` for the steps of one worker, in their order."""
     count, number = len(worker.number), aligned.numbers[worker.host]
     names = zip(number.tolist(), worker.number.tolist(), strict=True)
-    view = [str(common) if common >= 0 else f"{known} of {worker.host}" for common, known in names]
+    view = [str(common) if common >= 0 else f"{own_number} of {worker.host}" for common, own_number in names]
     return {
         "view": np.array([*view, None], object)[:-1],
         "worker": np.full(count, worker.name, object),
@@ -80,75 +80,88 @@ def compute_summary(programs: tuple[tuple[Worker, ...], ...], alignment: Alignme
     program, without the time that it waits in collectives.
     """
     return SUMMARY.build(
-        {"program": number, **row} for number, program in enumerate(programs, 1) for row in _compared(program, alignment)
+        {"program": number, **row} for number, program in enumerate(programs, 1) for row in _summary_rows(program, alignment)
     )
 
 
-def _compared(found: tuple[Worker, ...], aligned: Alignment) -> Iterator[Row]:
+def _summary_rows(workers: tuple[Worker, ...], aligned: Alignment) -> Iterator[Row]:
     """Yield the rows of `SUMMARY`, without the number of the program, for the workers of one
     program.
     """
-    total, own, lead = (
-        np.array(column) for column in ([w.mean_step_ps for w in found], _own(found), [w.mean_lead_ps for w in found])
+    total, own_ps, lead = (
+        np.array(column)
+        for column in (
+            [worker.mean_step_ps for worker in workers],
+            _own_times(workers),
+            [worker.mean_lead_ps for worker in workers],
+        )
     )
     means_of = [
-        {"worker": w.name, "steps": len(w.steady_rows), "duration_ps": total[i], "own_ps": own[i], "before_ps": lead[i]}
-        for i, w in enumerate(found)
+        {
+            "worker": worker.name,
+            "steps": len(worker.steady_rows),
+            "duration_ps": total[i],
+            "own_ps": own_ps[i],
+            "before_ps": lead[i],
+        }
+        for i, worker in enumerate(workers)
     ]
-    if len(found) < 2:
+    if len(workers) < 2:
         numbers = dict.fromkeys(("excess_ps", "excess_fraction", "cause_ps", "repair_ps"), np.nan)
         yield from ({**row, **numbers, "cause": ""} for row in means_of)
         return
     leads = not np.isnan(lead).any()
-    base = leave_one_out_medians(lead if leads else own)
-    excess = (lead if leads else own) - base
-    means = np.array([w.mean_lead_category_ps if leads else w.mean_category_ps for w in found])
+    base = leave_one_out_medians(lead if leads else own_ps)
+    excess = (lead if leads else own_ps) - base
+    means = np.array([worker.mean_lead_category_ps if leads else worker.mean_category_ps for worker in workers])
     apart = means - leave_one_out_medians(means)
-    saved = compute_straggler_cost(found, excess, aligned) if leads else np.maximum(excess, 0.0)
-    for i, w in enumerate(found):
-        mine = np.where(
-            [name in (HOST_OWN_COLUMNS if w.is_device or leads else OWN_COLUMNS) for name in CATEGORY_COLUMNS],
+    saved = compute_straggler_cost(workers, excess, aligned) if leads else np.maximum(excess, 0.0)
+    for i, worker in enumerate(workers):
+        differences = np.where(
+            [name in (HOST_OWN_COLUMNS if worker.is_device or leads else OWN_COLUMNS) for name in CATEGORY_COLUMNS],
             apart[i],
             0.0,
         )
-        at = int(np.argmax(mine if excess[i] >= 0 else -mine))
-        explains = abs(mine[at]) >= _EXPLAINS * abs(excess[i]) > 0
+        top = int(np.argmax(differences if excess[i] >= 0 else -differences))
+        explains = abs(differences[top]) >= _EXPLAINS * abs(excess[i]) > 0
         yield {
             **means_of[i],
             "excess_ps": float(excess[i]),
             "excess_fraction": float(excess[i] / base[i]) if base[i] else 0.0,
-            "cause": tuple(Category)[at].label if explains else "",
-            "cause_ps": float(mine[at]) if explains else np.nan,
+            "cause": tuple(Category)[top].label if explains else "",
+            "cause_ps": float(differences[top]) if explains else np.nan,
             "repair_ps": float(saved[i]),
         }
 
 
-def _own(found: tuple[Worker, ...]) -> Values:
+def _own_times(workers: tuple[Worker, ...]) -> Values:
     """Return the mean own time of each worker, ps, of shape (workers,): for a host the mean step
     without waiting for others in collectives, for a device its work other than collectives.
 
     A host waits for the time that it spends in collectives beyond the host that spends least in
     them.
     """
-    spent = np.array([float(w.collective_ps[w.steady_rows].mean()) for w in found])
-    total = np.array([w.mean_step_ps for w in found])
-    busy = np.array([w.mean_category_ps for w in found])[:, [CATEGORY_COLUMNS.index(name) for name in OWN_COLUMNS]].sum(axis=1)
-    return np.asarray(np.where([w.is_device for w in found], busy, total - np.minimum(spent - spent.min(), total)))
+    spent = np.array([float(w.collective_ps[w.steady_rows].mean()) for w in workers])
+    total = np.array([w.mean_step_ps for w in workers])
+    busy = np.array([w.mean_category_ps for w in workers])[:, [CATEGORY_COLUMNS.index(name) for name in OWN_COLUMNS]].sum(
+        axis=1
+    )
+    return np.asarray(np.where([w.is_device for w in workers], busy, total - np.minimum(spent - spent.min(), total)))
 
 
 def compute_collectives(programs: tuple[tuple[Worker, ...], ...]) -> Table:
     """Return table `COLLECTIVES`: time of every type of collective operation on every worker,
     compared with the other workers of its program.
     """
-    return COLLECTIVES.build(row for program in programs for row in _collectives_of(program)).sort_by("total_ps")
+    return COLLECTIVES.build(row for program in programs for row in _collective_rows(program)).sort_by("total_ps")
 
 
-def _collectives_of(found: tuple[Worker, ...]) -> Iterator[Row]:
-    sums = {(w.name, name): known for w in found for name, known in w.collectives.items()}
-    used = {w.name: max(len(w.number), 1) for w in found}
+def _collective_rows(workers: tuple[Worker, ...]) -> Iterator[Row]:
+    sums = {(w.name, name): totals for w in workers for name, totals in w.collectives.items()}
+    used = {w.name: max(len(w.number), 1) for w in workers}
     least: dict[str, float] = {}
     for name in {collective for _, collective in sums}:
         least[name] = min(sums.get((w, name), (0, 0))[1] / used[w] for w in used)
     for (worker, name), (count, total) in sums.items():
-        known = {"worker": worker, "collective": name, "occurrences": count, "total_ps": total}
-        yield COLLECTIVES.row(known, per_step_ps=total / used[worker], imbalance_ps=total / used[worker] - least[name])
+        cells = {"worker": worker, "collective": name, "occurrences": count, "total_ps": total}
+        yield COLLECTIVES.row(cells, per_step_ps=total / used[worker], imbalance_ps=total / used[worker] - least[name])

@@ -125,8 +125,8 @@ def _noise(worker: Worker) -> tuple[float, float]:
     """Return the 95% CI of the mean time that workers are compared by, relative to that
     mean, ps.
     """
-    own = np.sum([worker.category_ps[name] for name in OWN_COLUMNS], axis=0) if worker.is_device else worker.duration
-    samples = worker.steady_lead_ps if len(worker.steady_collective_steps) else own[worker.steady_rows].astype(np.float64)
+    durations = np.sum([worker.category_ps[name] for name in OWN_COLUMNS], axis=0) if worker.is_device else worker.duration
+    samples = worker.steady_lead_ps if len(worker.steady_collective_steps) else durations[worker.steady_rows].astype(np.float64)
     interval, mean = bootstrap_mean(samples, Unit.PS, ""), float(samples.mean())
     return interval.low - mean, interval.high - mean
 
@@ -138,13 +138,13 @@ def _slow(row: dict[str, Any], worker: Worker, excess: Interval, slower: Sequenc
         if row["cause"]
         else ", spread over several categories"
     )
-    what, own = (
+    what, column = (
         ("before the first collective of a step", "before_ps")
         if len(worker.steady_collective_steps)
         else ("per step", "own_ps")
     )
     evidence = [
-        Evidence(f"its own time {what}", row[own], Unit.PS, "summary"),
+        Evidence(f"its own time {what}", row[column], Unit.PS, "summary"),
         Evidence("above the median of the others", row["excess_ps"], Unit.PS, "summary"),
     ]
     if row["cause"]:

@@ -32,8 +32,8 @@ from outpace.tools.pod.alignment import align_steps
 from outpace.tools.pod.compute import compute_collectives, compute_steps, compute_summary, group_workers
 from outpace.tools.pod.slow_groups import is_slow_group
 
-_SHOWN = ("worker", "steps", "duration_ps", "own_ps", "excess_ps", "excess_fraction", "cause", "repair_ps")
-_ALONE = Unavailable(
+_COLUMNS = ("worker", "steps", "duration_ps", "own_ps", "excess_ps", "excess_fraction", "cause", "repair_ps")
+_ONE_WORKER = Unavailable(
     "the profile holds one worker, so there is nothing to compare",
     "Capture all workers at once and keep their files in one run folder (tf.profiler.experimental.client.trace with all addresses).",
 )
@@ -42,20 +42,20 @@ _ALONE = Unavailable(
 def analyse(run: Run) -> Page:
     """Build the page of a run."""
     hosts = host_summaries(run)
-    found = tuple(worker for host in hosts for worker in host.workers)
-    if not found:
+    workers = tuple(worker for host in hosts for worker in host.workers)
+    if not workers:
         return TOOL.page(unavailable=explain_missing_steps(run))
     aligned = align_steps(hosts)
-    table = compute_steps(found, aligned)
-    if len(found) == 1:
-        return TOOL.page(unavailable=_ALONE, hidden_tables=(table, aligned.clocks))
+    table = compute_steps(workers, aligned)
+    if len(workers) == 1:
+        return TOOL.page(unavailable=_ONE_WORKER, hidden_tables=(table, aligned.clocks))
     same = group_hosts_by_program(hosts)
-    programs = group_workers(found, same)
+    programs = group_workers(workers, same)
     waits = compute_collectives(programs)
     compared = compute_summary(programs, aligned)
     sections: list[Section] = [
         Chart("Step time by worker", ChartKind.STACK_SERIES, table, "worker", CATEGORY_COLUMNS, CATEGORY_COLORS, select="view"),
-        TableView(compared, _SHOWN if len(programs) == 1 else ("program", *_SHOWN)),
+        TableView(compared, _COLUMNS if len(programs) == 1 else ("program", *_COLUMNS)),
     ]
     if same.reason:
         sections.append(Paragraph("Do these workers run the same program?", same.reason))
@@ -66,7 +66,7 @@ def analyse(run: Run) -> Page:
         sections.append(Paragraph("Steps of different hosts", f"{aligned.description[:1].upper()}{aligned.description[1:]}."))
         sections.append(TableView(aligned.clocks))
     hidden = (aligned.clocks,) if len(hosts) == 1 else ()
-    headline = _headline(found, compared) if len(programs) == 1 else _unrelated(programs, compared)
+    headline = _headline(workers, compared) if len(programs) == 1 else _unrelated_headline(programs, compared)
     return TOOL.page(headline, sections, _findings(programs, compared), hidden)
 
 
@@ -79,7 +79,7 @@ def _findings(programs: tuple[tuple[Worker, ...], ...], compared: Table) -> Iter
             yield from rules.iter_findings(program, compared.take(compared["program"] == number))
 
 
-def _unrelated(programs: tuple[tuple[Worker, ...], ...], compared: Table) -> str:
+def _unrelated_headline(programs: tuple[tuple[Worker, ...], ...], compared: Table) -> str:
     names = " | ".join(", ".join(w.name for w in program) for program in programs)
     text = f"{len(programs)} unrelated programs were captured ({names}): their steps are not compared."
     inside = [
@@ -90,18 +90,18 @@ def _unrelated(programs: tuple[tuple[Worker, ...], ...], compared: Table) -> str
     return " ".join((text, *inside))
 
 
-def _headline(found: tuple[Worker, ...], compared: Table) -> str:
+def _headline(workers: tuple[Worker, ...], compared: Table) -> str:
     """Return a headline on the workers of one program: workers without part in the steps, else slow
     workers, else the slowest one.
     """
     rows = list(compared.records())
     idle = [
         w.name
-        for w in found
+        for w in workers
         if not any(w.category_ps[name].any() for name in CATEGORY_COLUMNS if not name.startswith(Category.ALL_OTHERS.value))
     ]
     slowest = max(rows, key=lambda row: float(row["excess_ps"]))
-    if idle and len(idle) < len(found):
+    if idle and len(idle) < len(workers):
         verb = "take" if len(idle) > 1 else "takes"
         return f"{len(idle)} of {len(rows)} workers {verb} no part in the steps: {', '.join(idle)}."
     if not rules.is_slow_worker(slowest):

@@ -36,13 +36,13 @@ def compute_straggler_cost(workers: Sequence[Worker], excess: Values, alignment:
     return saved
 
 
-def _leads(found: Sequence[Worker], aligned: Alignment) -> Values:
+def _leads(workers: Sequence[Worker], aligned: Alignment) -> Values:
     """Return the time before the first collective, ps, of shape (workers, steps)."""
     rows = [
         dict(zip(aligned.numbers[w.host][w.steady_collective_steps].tolist(), w.steady_lead_ps.tolist(), strict=True))
-        for w in found
+        for w in workers
     ]
-    shared = sorted(set.intersection(*(set(known) for known in rows)))
+    shared = sorted(set.intersection(*(set(lead_by_step) for lead_by_step in rows)))
     if len(shared) < _FEWEST:
-        return np.array([[w.mean_lead_ps] for w in found])
-    return np.array([[known[number] for number in shared] for known in rows], np.float64)
+        return np.array([[w.mean_lead_ps] for w in workers])
+    return np.array([[lead_by_step[number] for number in shared] for lead_by_step in rows], np.float64)

@@ -39,16 +39,16 @@ def _taker(row: dict[str, Any], work: ThreadWork, cores: float, budget: Budget) 
     """Return the finding on one function of a background thread that takes cores from the model.
     `row` is the host's row of table `cpu_saturation`.
     """
-    taken = work.cores
-    share = min(1.0, taken / cores) * budget.category_shares[Category.HOST_COMPUTE.value]
+    cores_used = work.cores
+    share = min(1.0, cores_used / cores) * budget.category_shares[Category.HOST_COMPUTE.value]
     return Finding(
         id="background_threads",
-        severity=Severity.HIGH if taken >= _MUCH * cores else Severity.MODERATE,
-        sentence=f"{work.function}() at {work.source} runs in another thread and takes {taken:.1f} of {cores:.0f} cores, which are "
+        severity=Severity.HIGH if cores_used >= _MUCH * cores else Severity.MODERATE,
+        sentence=f"{work.function}() at {work.source} runs in another thread and takes {cores_used:.1f} of {cores:.0f} cores, which are "
         f"{min(row['saturation'], 1.0):.0%} busy: the model's ops wait for cores.",
         action=f"Do less at {work.source} while the program trains, move it to another process or machine, or run it before or after.",
         evidence=(
-            Evidence("processor time per second of that function", taken, Unit.CORES, "thread_lines"),
+            Evidence("processor time per second of that function", cores_used, Unit.CORES, "thread_lines"),
             Evidence("cores that the process may use", cores, Unit.CORES, "overview.hosts"),
         ),
         threshold=_TAKES,
@@ -66,23 +66,23 @@ def iter_lock_findings(run: Run, program: Workload, budgets: Mapping[str, Budget
     """
     for timeline in run.hosts:
         works = thread_work(run, timeline.host, native=None)
-        held = sum(work.cores for work in works)
-        if held < _HOLDS.value or timeline.host not in budgets:
+        cores = sum(work.cores for work in works)
+        if cores < _HOLDS.value or timeline.host not in budgets:
             continue
         idle = call_overhead_bound(run, timeline.host)
         if idle >= _IDLE:
-            yield _holder(timeline.host, works[0], held, idle, program)
+            yield _holder(timeline.host, works[0], cores, idle, program)
 
 
-def _holder(host: str, work: ThreadWork, held: float, idle: float, program: Workload) -> Finding:
-    """Return the finding on Python threads that hold the interpreter lock. `held` is the cores with
-    which they compute; `idle` is the share of the step in which no op runs.
+def _holder(host: str, work: ThreadWork, cores: float, idle: float, program: Workload) -> Finding:
+    """Return the finding on Python threads that hold the interpreter lock. `cores` is the number of
+    cores with which they compute; `idle` is the share of the step in which no op runs.
     """
     cheaper = f"Make {work.source} cheaper (the whole batch at once, or once and kept)"
     return Finding(
         id="interpreter_lock",
         severity=Severity.HIGH,
-        sentence=f"Other threads compute in Python functions, with {held:.1f} cores, first of all in {work.function}() at {work.source}; the "
+        sentence=f"Other threads compute in Python functions, with {cores:.1f} cores, first of all in {work.function}() at {work.source}; the "
         f"training thread needs the same interpreter lock for each call: no op runs in {idle:.0%} of the step.",
         action=program.select_text(
             keras=f"{cheaper}, or do it in other processes (PyDataset with use_multiprocessing=True), or once, into files.",
@@ -90,12 +90,12 @@ def _holder(host: str, work: ThreadWork, held: float, idle: float, program: Work
             jax=f"{cheaper}, or do it in other processes (a loader with worker processes).",
         ),
         evidence=(
-            Evidence("processor time per second of other threads' Python", held, Unit.CORES, "thread_lines"),
+            Evidence("processor time per second of other threads' Python", cores, Unit.CORES, "thread_lines"),
             Evidence("share of the step in which no op runs", idle, Unit.FRACTION, "overview.average_step"),
         ),
         threshold=_HOLDS,
         saving=build_saving(
-            min(1.0, held, idle), Category.HOST_COMPUTE, Category.ALL_OTHERS, assumes="if no other thread ran Python meanwhile"
+            min(1.0, cores, idle), Category.HOST_COMPUTE, Category.ALL_OTHERS, assumes="if no other thread ran Python meanwhile"
         ),
         location=work.source,
         host=host,

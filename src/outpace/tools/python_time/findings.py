@@ -141,9 +141,9 @@ class _Function:
             return self.place
         much = sorted({line.line for line in self.lines[:3]})
         numbers = " and ".join(part for part in (", ".join(map(str, much[:-1])), str(much[-1])) if part)
-        others = len({line.line for line in self.lines} - set(much))
+        further_count = len({line.line for line in self.lines} - set(much))
         return shorten_source_path(f"{self.top.file}:{numbers}") + (
-            f" and {format_count(others, 'more line')}" if others else ""
+            f" and {format_count(further_count, 'more line')}" if further_count else ""
         )
 
 
@@ -172,9 +172,9 @@ def iter_findings(run: Run, program: Workload) -> Iterator[Finding]:
                 functions.setdefault((line.file, line.function.partition(".<locals>")[0]), []).append(line)
         samples = sum(row["samples"] for row in python_lines(run).filter_by("host", timeline.host).records())
         step = _step(run, timeline.host)
-        ordered = (sorted(mine, key=line_cost, reverse=True) for mine in functions.values())
-        found = sorted((_Function(tuple(mine), step) for mine in ordered), key=lambda f: -f.share)
-        for function in found[:_MOST]:
+        ordered = (sorted(function_lines, key=line_cost, reverse=True) for function_lines in functions.values())
+        longest = sorted((_Function(tuple(function_lines), step) for function_lines in ordered), key=lambda f: -f.share)
+        for function in longest[:_MOST]:
             if function.share >= _SOME.value:
                 yield _line(run, timeline.host, function, samples, program)
         yield from _framework(run, timeline.host, program)
@@ -190,7 +190,7 @@ def _line(run: Run, host: str, function: _Function, samples: int, program: Workl
     top, share = function.top, function.share
     low, high = wilson_interval(share, samples)
     below = f", {format_largest_part(f'in {top.below}', function.below, 1.0)}" if top.library else ""
-    beside = "it runs beside the step's own function" if function.traced else "nothing else of the step runs meanwhile"
+    context = "it runs beside the step's own function" if function.traced else "nothing else of the step runs meanwhile"
     recorded = function.traced or (python_records(run)[host].get("python_samples") or {}).get("method") == TRACER_METHOD
     takes = (Category.ALL_OTHERS, Category.HOST_COMPUTE, Category.OUTPUT) if recorded else (Category.ALL_OTHERS,)
     worker = next((work for work in thread_work(run, host) if work.cores >= _WORKS), None) if function.waits else None
@@ -201,11 +201,11 @@ def _line(run: Run, host: str, function: _Function, samples: int, program: Workl
         id="python_line",
         severity=Severity.HIGH if much else Severity.MODERATE,
         sentence=f"Python in {name}{f' ({where})' if where else ''} takes {humanize(function.time, Unit.PS)} per step ({share:.0%}){below}; "
-        f"{beside}."
+        f"{context}."
         if worker is None
         else f"{name}{f' ({where})' if where else ''} waits {humanize(function.time, Unit.PS)} per step ({share:.0%}) for another "
         f"thread of the program: the busiest compute in {worker.function}() at {worker.source} (with {worker.cores:.1f} cores).",
-        action=_feeding(worker) if worker is not None else _action(function, program),
+        action=_advise_feeding(worker) if worker is not None else _action(function, program),
         evidence=(
             Evidence("its share of the step, of the samples", share, Unit.FRACTION, "python_lines"),
             Evidence("lower end of the 95% CI", low, Unit.FRACTION, "python_lines"),
@@ -225,7 +225,7 @@ def _line(run: Run, host: str, function: _Function, samples: int, program: Workl
     )
 
 
-def _feeding(worker: ThreadWork) -> str:
+def _advise_feeding(worker: ThreadWork) -> str:
     """Return the action on threads that the training thread waits for."""
     return f"Make {worker.source} cheaper (the whole batch at once, or once and kept), or do it in other processes: threads share one lock."
 
@@ -283,7 +283,7 @@ def _framework(run: Run, host: str, program: Workload) -> Iterator[Finding]:
     time = sum(r["untraced_ps"] for r in rows) * share / whole if whole else 0.0
     if share < _PER_CALL.value:
         return
-    beside = call_overhead_bound(run, host) - user_python_share(run, host)
+    op_free_share = call_overhead_bound(run, host) - user_python_share(run, host)
     longest = max(rows, key=lambda row: row["python_share"])
     whose = program.framework.value if longest["library"] in FRAMEWORKS else longest["library"]
     yield Finding(
@@ -298,11 +298,11 @@ def _framework(run: Run, host: str, program: Workload) -> Iterator[Finding]:
         ),
         evidence=(
             Evidence("untraced time in the framework's own functions, of the samples", share, Unit.FRACTION, "python_lines"),
-            Evidence("share of the step in which no op runs", max(0.0, beside), Unit.FRACTION, "overview.average_step"),
+            Evidence("share of the step in which no op runs", max(0.0, op_free_share), Unit.FRACTION, "overview.average_step"),
         ),
         threshold=_PER_CALL,
         saving=build_saving(
-            max(share, beside),
+            max(share, op_free_share),
             Category.ALL_OTHERS,
             Category.HOST_COMPUTE,
             assumes="if a call cost nothing besides the ops in it",
@@ -324,8 +324,8 @@ def _words(name: str) -> frozenset[str]:
     """Return the words of a name: `_ZipWriteFile.write_all` has zip, write, file, write, all. In a
     name such as `array_equal`, which converts nothing, `array` and `device` do not count.
     """
-    found = frozenset(word.lower() for word in re.findall(r"[A-Z]?[a-z]+|[A-Z]+(?![a-z])", name))
-    return found - {"array", "device"} if found & _COMPARES else found
+    words = frozenset(word.lower() for word in re.findall(r"[A-Z]?[a-z]+|[A-Z]+(?![a-z])", name))
+    return words - {"array", "device"} if words & _COMPARES else words
 
 
 def _action(function: _Function, program: Workload) -> str:

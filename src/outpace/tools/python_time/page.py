@@ -38,11 +38,11 @@ _COLUMNS = (
 def analyse(run: Run) -> Page:
     """Build the page of a run."""
     lines = python_lines(run)
-    kind, known = find_workload(run), budgets(run)
-    found = (
+    kind, budget_by_host = find_workload(run), budgets(run)
+    findings = (
         *rules.iter_findings(run, kind),
-        *background_threads.iter_findings(run, known, cpu_saturation(run)),
-        *background_threads.iter_lock_findings(run, kind, known),
+        *background_threads.iter_findings(run, budget_by_host, cpu_saturation(run)),
+        *background_threads.iter_lock_findings(run, kind, budget_by_host),
     )
     threads, tree = thread_lines(run), python_stacks(run)
     remark = "A line's time includes the libraries that it calls; From and To are the 95% CI of its share."
@@ -51,7 +51,7 @@ def analyse(run: Run) -> Page:
         TableView(lines, _COLUMNS, limit=15, remark=remark, pick=("host",), by=_BY),
         *select_nonempty(TableView(threads, ("thread", "source", "function", "cores", "looks"))),
     )
-    return TOOL.page(_headline(lines), sections, found)
+    return TOOL.page(_headline(lines), sections, findings)
 
 
 _LITTLE = 0.01  # minimum share of the step in untraced Python for the headline to name it
@@ -64,14 +64,14 @@ def _headline(lines: Table) -> str:
     rows = [row for row in lines.records() if row["who"] == YOURS]
     if not rows:
         return "No line of your own code was seen on the training thread: a library's loop runs it."
-    own = sum(row["untraced_share"] for row in lines.records() if row["who"] != OUTPACE)
-    counts = "untraced_ps" if own >= _LITTLE else "self_ps"
+    untraced_share = sum(row["untraced_share"] for row in lines.records() if row["who"] != OUTPACE)
+    counts = "untraced_ps" if untraced_share >= _LITTLE else "self_ps"
     top = max(rows, key=lambda row: row[counts])
     where = f"{format_source_line(top['file'], top['line'])} ({top['function']})"
-    if own < _LITTLE or not top["untraced_ps"]:
+    if untraced_share < _LITTLE or not top["untraced_ps"]:
         compiles = ", which traces and compiles" if top["building_ps"] > top["self_ps"] / 2 else ""
-        at = format_largest_part(f"at {where}", top[counts], sum(row[counts] for row in rows), total_name="its time")
-        return f"Hardly any of the step is untraced Python. Your own code spends {at}{compiles}."
+        place = format_largest_part(f"at {where}", top[counts], sum(row[counts] for row in rows), total_name="its time")
+        return f"Hardly any of the step is untraced Python. Your own code spends {place}{compiles}."
     time = humanize(top["untraced_ps"], Unit.PS)
-    at = format_largest_part(f"at {where}", top[counts], sum(row[counts] for row in rows))
-    return f"{own:.0%} of the step is untraced Python; your own code spends {at}: {time} per step."
+    place = format_largest_part(f"at {where}", top[counts], sum(row[counts] for row in rows))
+    return f"{untraced_share:.0%} of the step is untraced Python; your own code spends {place}: {time} per step."

@@ -52,7 +52,7 @@ def build_scope_tree(run: Run, max_depth: int = MAX_DEPTH) -> ScopeTree:
     """Return every scope by (side, path), including all levels above each; ops deeper than
     `max_depth` count for the scope at that depth.
     """
-    found: ScopeTree = defaultdict(ScopeTotals)
+    tree: ScopeTree = defaultdict(ScopeTotals)
     memory = sum_allocated_bytes(run)
     for row in op_metrics(run).records():
         if row["idle"] or row["type"] == "Dataset":  # tf.data iterators have a tool of their own
@@ -60,29 +60,29 @@ def build_scope_tree(run: Run, max_depth: int = MAX_DEPTH) -> ScopeTree:
         path = parse_scopes(row["name"])[:max_depth]
         size = memory.pop(row["name"], 0) if row["side"] == "Host" else 0
         for depth in range(len(path) + 1):
-            node = found[row["side"], path[:depth]]
+            node = tree[row["side"], path[:depth]]
             node.total_ps += row["self_ps"]
             node.occurrences += row["count"]
             node.ops += 1
             node.allocated_bytes += size
-        node = found[row["side"], path]
+        node = tree[row["side"], path]
         node.self_ps += row["self_ps"]
-        count, own, nbytes = node.op_types.get(row["type"], (0, 0, 0))
-        node.op_types[row["type"]] = count + row["count"], own + row["self_ps"], nbytes + size
-    return found
+        count, self_ps, nbytes = node.op_types.get(row["type"], (0, 0, 0))
+        node.op_types[row["type"]] = count + row["count"], self_ps + row["self_ps"], nbytes + size
+    return tree
 
 
 def sum_allocated_bytes(run: Run) -> Counter[str]:
     """Return the bytes allocated in the capture, by the op that requested them; empty when the
     profile has no memory events.
     """
-    found: Counter[str] = Counter()
+    totals: Counter[str] = Counter()
     for timeline in run.hosts:
-        found.update(_allocated(timeline))
-    return found
+        totals.update(_allocated_bytes(timeline))
+    return totals
 
 
-def _allocated(timeline: Timeline) -> dict[str, int]:
+def _allocated_bytes(timeline: Timeline) -> dict[str, int]:
     """Return the bytes allocated on one host by op name, freed ones included."""
     trace = timeline.trace
     rows = timeline.event_names.rows(EventFlag.ALLOCATION)
@@ -109,12 +109,12 @@ def compute_scopes(tree: ScopeTree, places: Collection[OpLocator] = ()) -> Table
     whole = {side: node.total_ps for (side, path), node in tree.items() if not path}
     remembered = any(node.allocated_bytes for node in tree.values())
     rows = []
-    for side, path in _by_branch(tree):
+    for side, path in _iter_by_branch(tree):
         node = tree[side, path]
         parent = _id(side, path[:-1]) if len(path) > 1 else ""
         share = node.total_ps / whole[side] if whole[side] else 0.0
         memory = float(node.allocated_bytes) if remembered else float("nan")
-        keras, source = next((known for each in places if any(known := each.find_owner("/".join(path)))), ("", ""))
+        keras, source = next((owner for locator in places if any(owner := locator.find_owner("/".join(path)))), ("", ""))
         row = SCOPES.row(
             node,
             id=_id(side, path),
@@ -131,20 +131,20 @@ def compute_scopes(tree: ScopeTree, places: Collection[OpLocator] = ()) -> Table
     return SCOPES.build(rows)
 
 
-def _by_branch(found: ScopeTree) -> Iterator[ScopeKey]:
+def _iter_by_branch(tree: ScopeTree) -> Iterator[ScopeKey]:
     """Yield the keys of all scopes, each before the scopes inside it, and the larger siblings
     first.
     """
     inside: dict[ScopeKey, list[ScopeKey]] = defaultdict(list)
-    for side, path in found:
+    for side, path in tree:
         if path:
             inside[side, path[:-1]].append((side, path))
-    waiting = sorted((key for key in found if not key[1]), reverse=True)
+    waiting = sorted((key for key in tree if not key[1]), reverse=True)
     while waiting:
         key = waiting.pop()
         if key[1]:
             yield key
-        waiting += sorted(inside.pop(key, ()), key=lambda inner: (-found[inner].total_ps, inner[1]), reverse=True)
+        waiting += sorted(inside.pop(key, ()), key=lambda inner: (-tree[inner].total_ps, inner[1]), reverse=True)
 
 
 def _id(side: str, path: tuple[str, ...]) -> str:
@@ -156,8 +156,8 @@ def compute_scope_ops(tree: ScopeTree) -> Table:
     remembered = any(node.allocated_bytes for node in tree.values())
     rows = []
     for (side, path), node in tree.items():
-        for name, (count, own, memory) in node.op_types.items():
+        for name, (count, self_ps, memory) in node.op_types.items():
             named = {"scope": "/".join(path), "side": side, "type": name}
             allocated = float(memory) if remembered else float("nan")
-            rows.append(OPS.row(named, occurrences=count, self_ps=own, allocated_bytes=allocated))
+            rows.append(OPS.row(named, occurrences=count, self_ps=self_ps, allocated_bytes=allocated))
     return OPS.build(rows).sort_by("self_ps")

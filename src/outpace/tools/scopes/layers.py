@@ -82,13 +82,13 @@ def compute_layers(model: Any, run: Run | None, max_depth: int = MAX_DEPTH) -> T
         raise UsageError(
             f"The model '{model.name}' has no weights yet: call it once, or give it an Input, before asking for its layers."
         )
-    found = [Layer((model.name,), model), *_walk(model, (model.name,), max_depth)]
-    times = _times(run, {layer.path[-1] for layer in found}) if run is not None else {}
+    layers = [Layer((model.name,), model), *_walk(model, (model.name,), max_depth)]
+    times = _times(run, {layer.path[-1] for layer in layers}) if run is not None else {}
     inner = sum(
-        sum(times.get(layer.path[-1], (0, 0))) for layer in found if len(layer.path) > 1 and not _children(layer.keras_layer)
+        sum(times.get(layer.path[-1], (0, 0))) for layer in layers if len(layer.path) > 1 and not _children(layer.keras_layer)
     )
     rows = []
-    for item in found:
+    for item in layers:
         forward, backward = times.get(item.path[-1], (0, 0)) if run is not None else (_NAN, _NAN)
         share = (forward + backward) / inner if inner else _NAN
         row = LAYERS.row(
@@ -153,8 +153,8 @@ def estimate_flops(layer: Any) -> float:
     """
     children = _children(layer)
     if children:
-        known = [estimate_flops(child) for child in children]
-        return sum(n for n in known if n == n)
+        child_flops = [estimate_flops(child) for child in children]
+        return sum(n for n in child_flops if n == n)
     kind, shape = type(layer).__name__, _shape(layer)
     if kind in _NO_FLOPS:
         return 0.0
@@ -179,6 +179,6 @@ def _times(run: Run, names: set[str]) -> dict[str, tuple[int, int]]:
         path = parse_scopes(row["name"])
         backward = path[0] == _GRADIENT
         for name in names.intersection(path):
-            known = times.get(name, (0, 0))
-            times[name] = (known[0], known[1] + row["self_ps"]) if backward else (known[0] + row["self_ps"], known[1])
+            pair = times.get(name, (0, 0))
+            times[name] = (pair[0], pair[1] + row["self_ps"]) if backward else (pair[0] + row["self_ps"], pair[1])
     return times

@@ -40,32 +40,32 @@ def analyse(run: Run, *, model: Any = None, max_depth: int = MAX_DEPTH, show_tra
     """
     if max_depth < 1:
         raise UsageError(f"max_depth must be at least 1, not {max_depth}.")
-    found = build_scope_tree(run, max_depth)
-    table, code = compute_scopes(found, op_locators(run).values()), compute_source_lines(run)
+    tree = build_scope_tree(run, max_depth)
+    table, code = compute_scopes(tree, op_locators(run).values()), compute_source_lines(run)
     sections: list[Section] = (
         list(keras.build_sections(keras.compute_layers(model, run, max_depth), show_trainable)) if model is not None else []
     )
     for side in ("Device", "Host"):
-        mine = table.take(table["side"] == side)
-        if len(mine):
-            named = Table(f"{side.lower()}_scopes", f"Scopes on the {side.lower()}", mine.fields, mine.columns)
+        side_scopes = table.take(table["side"] == side)
+        if len(side_scopes):
+            named = Table(f"{side.lower()}_scopes", f"Scopes on the {side.lower()}", side_scopes.fields, side_scopes.columns)
             title = f"Self time by scope on the {side.lower()}"
             sections.append(Chart(title, ChartKind.ICICLE, named, "id", ("parent", "scope", "total_ps")))
             sections.append(
-                TableView(named, _SCOPES if any(named["keras"].tolist()) else _UNNAMED, limit=10, remark=_numbered(named))
+                TableView(
+                    named, _SCOPES if any(named["keras"].tolist()) else _UNNAMED, limit=10, remark=_numbering_remark(named)
+                )
             )
     sections += select_nonempty(TableView(code, ("source", "what", "occurrences", "total_ps", "self_ps"), limit=15))
     if not sections:
         return TOOL.page(unavailable=_NONE)
     sections.append(
-        TableView(
-            compute_scope_ops(found), _OF_TYPES, limit=10, pick=("side",), by=("scope", "type", "side"), sums=("self_ps",)
-        )
+        TableView(compute_scope_ops(tree), _OF_TYPES, limit=10, pick=("side",), by=("scope", "type", "side"), sums=("self_ps",))
     )
-    return TOOL.page(_headline(found, table, code), sections)
+    return TOOL.page(_headline(tree, table, code), sections)
 
 
-def _numbered(table: Table) -> str:
+def _numbering_remark(table: Table) -> str:
     """Return the remark on how Keras numbers the scopes of layers, where the capture did not record
     which layer opened them; else "".
     """
@@ -73,7 +73,7 @@ def _numbered(table: Table) -> str:
     return _NUMBERS if unknown else ""
 
 
-def _headline(found: ScopeTree, table: Table, code: Table) -> str:
+def _headline(tree: ScopeTree, table: Table, code: Table) -> str:
     """Return a headline: the largest scope, or the inner one that takes most of its time; without
     scopes, the largest source line.
     """
@@ -87,8 +87,8 @@ def _headline(found: ScopeTree, table: Table, code: Table) -> str:
     )
     node = _longest(table.take((table["side"] == side) & (table["depth"] == 0)))
     if node["scope"] == NO_SCOPE:
-        kind, (_, own, _) = max(found[side, (NO_SCOPE,)].op_types.items(), key=lambda each: each[1][1])
-        most = f", {format_largest_part(kind, own, node['total_ps'])}"
+        kind, (_, self_ps, _) = max(tree[side, (NO_SCOPE,)].op_types.items(), key=lambda item: item[1][1])
+        most = f", {format_largest_part(kind, self_ps, node['total_ps'])}"
         return f"Ops outside of any scope take {node['fraction']:.0%} {where}{most}."
     while len(below := table.take((table["parent"] == node["id"]) & (table["total_ps"] >= _MOST_OF * node["total_ps"]))):
         node = _longest(below)

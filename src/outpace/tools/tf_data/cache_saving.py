@@ -116,25 +116,28 @@ def has_stable_input(wait: InputWait, stage: StageWork) -> bool:
     capture shows, the stages that feed it draw no random numbers, and none of them combines
     shuffled elements.
     """
-    below = find_upstream_stages(wait.pipeline, stage)
+    stages = find_upstream_stages(wait.pipeline, stage)
     record = wait.record
-    if any(is_random_stage(each.type) or repeatable_share(each, record) < 1 or has_python_op(each, record) for each in below):
+    if any(
+        is_random_stage(upstream.type) or repeatable_share(upstream, record) < 1 or has_python_op(upstream, record)
+        for upstream in stages
+    ):
         return False
-    return not any(is_grouping_stage(each.type) and is_shuffled(wait.pipeline, each) for each in below)
+    return not any(is_grouping_stage(upstream.type) and is_shuffled(wait.pipeline, upstream) for upstream in stages)
 
 
 def find_upstream_stages(pipeline: Pipeline, stage: StageWork) -> list[StageWork]:
     """Return the stages whose elements reach a stage."""
     stages = pipeline.stages
-    at = next(i for i, each in enumerate(stages) if each is stage)
-    return [each for i, each in enumerate(stages) if is_upstream(stages, i, at)]
+    at = next(i for i, other in enumerate(stages) if other is stage)
+    return [other for i, other in enumerate(stages) if is_upstream(stages, i, at)]
 
 
 def is_shuffled(pipeline: Pipeline, stage: StageWork) -> bool:
     """Whether a stage gets its elements in another order in every epoch. A cache behind it would
     repeat one of these orders in all epochs.
     """
-    return any(is_shuffling_stage(each.type) for each in find_upstream_stages(pipeline, stage))
+    return any(is_shuffling_stage(upstream.type) for upstream in find_upstream_stages(pipeline, stage))
 
 
 def has_python_op(stage: StageWork, record: Record) -> bool:
@@ -153,15 +156,15 @@ def compute_cached_shares(wait: InputWait, stage: StageWork) -> dict[int, float]
     """
     stages, record = wait.pipeline.stages, wait.record
     top = stages.index(stage)
-    own = repeatable_share(stage, record)
+    own_share = repeatable_share(stage, record)
     before = is_shuffled(wait.pipeline, stage)
-    while own == 1 and stages[top].parent >= 0 and not before:
+    while own_share == 1 and stages[top].parent >= 0 and not before:
         parent = stages[stages[top].parent]
         if not parent.type.startswith(_KEEPABLE) or repeatable_share(parent, record) < 1:
             break
         top = stages[top].parent
     below = (at for at in range(len(stages)) if is_upstream(stages, at, top) and not is_shuffling_stage(stages[at].type))
-    return {**dict.fromkeys(below, 1.0), top: own}
+    return {**dict.fromkeys(below, 1.0), top: own_share}
 
 
 def is_upstream(stages: tuple[StageWork, ...], index: int, downstream: int) -> bool:
@@ -177,14 +180,16 @@ def compute_busy_without(pipeline: Pipeline, removed_shares: Mapping[int, float]
     """Return the busy time per batch of the slowest segment if the given shares of stages' work
     cost nothing, ps. `removed_shares` is by index of the stage.
     """
-    left = []
+    busy_ps = []
     for segment in pipeline.segments:
-        mine = 0.0
+        removed_ps = 0.0
         for at in removed_shares.keys() & segment.stages:
             stage = pipeline.stages[at]
-            mine += removed_shares[at] * (stage.self_ps + stage.handoff_ps if segment.kind == CHAIN else stage.function_ps)
-        left.append((segment.work_ps - mine) / segment.threads / max(pipeline.root_calls, 1))
-    return max(left, default=0.0)
+            removed_ps += removed_shares[at] * (
+                stage.self_ps + stage.handoff_ps if segment.kind == CHAIN else stage.function_ps
+            )
+        busy_ps.append((segment.work_ps - removed_ps) / segment.threads / max(pipeline.root_calls, 1))
+    return max(busy_ps, default=0.0)
 
 
 def compute_cache_saving(wait: InputWait, stage: StageWork) -> Saving | None:
@@ -198,8 +203,8 @@ def compute_cache_saving(wait: InputWait, stage: StageWork) -> Saving | None:
     if not wait.mean_step_ps:  # no step has a length
         return None
     gone = compute_cached_shares(wait, stage)
-    each = wait.batches_per_step / max(wait.pipeline.root_calls, 1)
-    freed = sum(share * wait.pipeline.stages[at].work_ps for at, share in gone.items()) * each
+    per_step = wait.batches_per_step / max(wait.pipeline.root_calls, 1)
+    freed = sum(share * wait.pipeline.stages[at].work_ps for at, share in gone.items()) * per_step
     remaining = compute_busy_without(wait.pipeline, gone) * wait.batches_per_step
     back = contention_saving(wait.run, wait.timeline, freed, float(wait.wait_durations.mean()))
     slower = min(profiling_slowdown_ps(wait.run, wait.timeline), float(wait.step_durations.min()) / 2)
@@ -209,12 +214,12 @@ def compute_cache_saving(wait: InputWait, stage: StageWork) -> Saving | None:
         else np.minimum(wait.wait_durations, freed)
     )
     waits = waits * (wait.explained_share > 0)  # the model does not wait for a pipeline that keeps up
-    steps, own = wait.step_durations - slower, wait.step_durations - waits
+    steps, work_durations = wait.step_durations - slower, wait.step_durations - waits
     ends = []
     # The length of a step without these stages, and that of the slowest of the others.
     for after, rest in (
-        (own * (1 - back[0]), remaining),
-        (np.maximum(own - slower, 0.0) * (1 - back[1]), max(remaining - slower, 0.0) * (1 - back[1])),
+        (work_durations * (1 - back[0]), remaining),
+        (np.maximum(work_durations - slower, 0.0) * (1 - back[1]), max(remaining - slower, 0.0) * (1 - back[1])),
     ):
         ends.append(bootstrap_saving(np.maximum(steps - np.maximum(after, rest), 0.0), steps, "")[1])
     # One second of a freed core ends at most one second of waiting for cores.
@@ -223,5 +228,5 @@ def compute_cache_saving(wait: InputWait, stage: StageWork) -> Saving | None:
     if high <= 0:
         return None
     takes = (Category.INPUT.value, Category.HOST_COMPUTE.value)
-    known = len(steps) >= _FEWEST and high - low <= (low + high) / 2
-    return Saving(low if known else 0.0, high, takes, _ASSUMES)
+    is_predicted = len(steps) >= _FEWEST and high - low <= (low + high) / 2
+    return Saving(low if is_predicted else 0.0, high, takes, _ASSUMES)

@@ -50,7 +50,7 @@ def compute_tables(run: Run) -> PipelineTables:
     guides = {host: find_guide_bottlenecks(graph) for host, graph in graphs.items()}
     for (host, name), pipeline in named.items():
         graph = graphs[host]
-        slowest = _ranked(graph, pipeline.root)
+        slowest = _rank_calls(graph, pipeline.root)
         verdicts = guides[host][slowest]
         guide = int(verdicts[0])
         rows["pipelines"].append(_pipeline_row(name, pipeline, graph, slowest, guide))
@@ -60,7 +60,7 @@ def compute_tables(run: Run) -> PipelineTables:
         ranked[host, name] = (len(slowest), select_calls(pipeline, graph, slowest, verdicts))
     for host, graph in graphs.items():
         for i, root in enumerate(_device_roots(graph)):
-            slowest = _ranked(graph, root)
+            slowest = _rank_calls(graph, root)
             latency = _latency(host, f"Device:{i}", graph, root, slowest, len(slowest))
             rows["pipelines"].append({**latency, "guide_bottleneck": "", "bottleneck": ""})
             executions.append(_executions(host, f"Device:{i}", graph, slowest, guides[host][slowest]))
@@ -86,11 +86,11 @@ def _names(run: Run) -> dict[tuple[str, str], Pipeline]:
     return names
 
 
-def _ranked(graph: IteratorGraph, root: int) -> Indices:
+def _rank_calls(graph: IteratorGraph, root: int) -> Indices:
     """Return the root calls of one pipeline as indices into `graph.roots`, slowest first."""
-    mine = np.flatnonzero(graph.iterator[graph.roots] == root)
-    duration = graph.trace.duration[graph.rows[graph.roots[mine]]]
-    return mine[np.argsort(-duration, kind="stable")]
+    calls = np.flatnonzero(graph.iterator[graph.roots] == root)
+    duration = graph.trace.duration[graph.rows[graph.roots[calls]]]
+    return calls[np.argsort(-duration, kind="stable")]
 
 
 def find_guide_bottlenecks(graph: IteratorGraph) -> Codes:
@@ -98,12 +98,12 @@ def find_guide_bottlenecks(graph: IteratorGraph) -> Codes:
     self time on the critical path, of shape (root calls,); -1 where there is none.
     """
     calls = graph.calls
-    found = np.full(len(graph.roots), -1, np.int64)
+    bottlenecks = np.full(len(graph.roots), -1, np.int64)
     critical = np.flatnonzero(calls.blocking)
     # Of iterators with equal self time, the first one is sorted last and wins.
     shortest_first = critical[np.lexsort((-critical, calls.self_ps[critical]))]
-    found[calls.call[shortest_first]] = calls.iterator[shortest_first]
-    return found
+    bottlenecks[calls.call[shortest_first]] = calls.iterator[shortest_first]
+    return bottlenecks
 
 
 def _pipeline_row(name: str, pipeline: Pipeline, graph: IteratorGraph, ranked: Indices, guide: int) -> Row:
@@ -145,22 +145,22 @@ def _stage_rows(name: str, pipeline: Pipeline, graph: IteratorGraph, run: Run, g
     every = graph.executions
     record = run.record(pipeline.host)
     for at, stage in enumerate(pipeline.stages):
-        mine = list(stage.iterators)
-        critical = bool(graph.is_critical[mine].any())
+        iterators = list(stage.iterators)
+        critical = bool(graph.is_critical[iterators].any())
         segment, busy, threads = _busy(pipeline, at)
         is_bottleneck = pipeline.bottleneck is stage
         yield STAGES.row(
             stage=stage.type,
             source=stage_source(stage.label, record),
             depth=_depth(pipeline, at),
-            calls=int(every.count[mine].sum()),
+            calls=int(every.count[iterators].sum()),
             busy_per_batch_ps=busy,
             work_ps=stage.work_ps,
             work_per_batch_ps=stage.work_ps / max(pipeline.root_calls, 1),
             threads=threads,
-            total_ps=int(every.total_ps[mine].sum()),
-            self_ps=int(every.self_ps[mine].sum()),
-            start_ps=int(every.start[mine].min()),
+            total_ps=int(every.total_ps[iterators].sum()),
+            self_ps=int(every.self_ps[iterators].sum()),
+            start_ps=int(every.start[iterators].min()),
             asynchronous=stage.is_async,
             critical=critical,
             segment=segment,
@@ -184,8 +184,10 @@ def _busy(pipeline: Pipeline, at: int) -> tuple[int, float, int]:
     for rank, segment in enumerate(pipeline.segments):
         if at not in segment.stages:
             continue
-        mine = stage.function_ps if segment.kind == FUNCTION else stage.handoff_ps if segment.boundary == at else stage.self_ps
-        busy = mine / segment.threads / max(pipeline.root_calls, 1)
+        stage_ps = (
+            stage.function_ps if segment.kind == FUNCTION else stage.handoff_ps if segment.boundary == at else stage.self_ps
+        )
+        busy = stage_ps / segment.threads / max(pipeline.root_calls, 1)
         if busy >= best[1]:
             best = (rank, busy, segment.threads)
     return best

@@ -73,23 +73,25 @@ class PipelineContext(InputWait):
 
     def cache_saving(self, stage: StageWork) -> Saving | None:
         """Return what caching a stage's results saves; None where that is not worth the work."""
-        found = compute_cache_saving(self, stage)
+        saving = compute_cache_saving(self, stage)
         if self.outside_share > self.wait_share:
             part = min(1.0, stage.work_ps / max(self.pipeline.segments[0].work_ps, 1)) if self.pipeline.segments else 1.0
             waits = build_saving(part * self.outside_share, OUTSIDE_STEPS, assumes="if no time between the steps waited for it")
-            if found is None or (waits is not None and waits.high > found.high):
+            if saving is None or (waits is not None and waits.high > saving.high):
                 return waits
         # Only the wait for batches and slices can go.
-        if found is not None and not stage.function_ps and stage.type != "Generator":
-            found = replace(found, low=min(found.low, self.wait_share), high=min(found.high, self.wait_share))
-        return found if found is not None and found.high >= MODERATELY_BOUND.value else None
+        if saving is not None and not stage.function_ps and stage.type != "Generator":
+            saving = replace(saving, low=min(saving.low, self.wait_share), high=min(saving.high, self.wait_share))
+        return saving if saving is not None and saving.high >= MODERATELY_BOUND.value else None
 
     def removal_saving(self, stage: StageWork) -> Saving | None:
         """Return the upper bound of what a step saves if a stage, and what feeds it, took less
         time: all that it would save if they took none.
         """
-        found = self.cache_saving(stage)
-        return found and replace(found, low=0.0, assumes=found.assumes if found.takes_from == (OUTSIDE_STEPS,) else _NOTHING)
+        saving = self.cache_saving(stage)
+        return saving and replace(
+            saving, low=0.0, assumes=saving.assumes if saving.takes_from == (OUTSIDE_STEPS,) else _NOTHING
+        )
 
     def parallel_saving(self, stage: StageWork) -> Saving | None:
         """Return the upper bound of what a step saves if a stage ran on all cores instead of on
@@ -97,13 +99,13 @@ class PipelineContext(InputWait):
         """
         if self.outside_share > self.wait_share:
             return self.removal_saving(stage)
-        each = self.batches_per_step / self.mean_step_ps
+        batches_per_ps = self.batches_per_step / self.mean_step_ps
         at = self.pipeline.stages.index(stage)
-        work, others = (
-            stage.work_ps / max(self.pipeline.root_calls, 1) * each,
-            compute_busy_without(self.pipeline, {at: 1.0}) * each,
+        work, other_work = (
+            stage.work_ps / max(self.pipeline.root_calls, 1) * batches_per_ps,
+            compute_busy_without(self.pipeline, {at: 1.0}) * batches_per_ps,
         )
-        share = background_bound(self.run, self.host, self.explained_share, work, others)
+        share = background_bound(self.run, self.host, self.explained_share, work, other_work)
         return Saving(0.0, share if share >= MODERATELY_BOUND.value else 0.0, (Category.INPUT.value,), _PARALLEL)
 
     def format_stage(self, stage: StageWork) -> str:

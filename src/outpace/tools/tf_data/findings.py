@@ -41,15 +41,15 @@ def iter_findings(run: Run, tables: PipelineTables, breakdown: StepBreakdown) ->
     alike: dict[tuple[str, ...], tuple[str, Pipeline]] = {}
     for (host, _), pipeline in tables.pipelines_by_name.items():
         busiest[host] = max(busiest.get(host, 0.0), _busy(pipeline))
-        made = (host, *(stage.position for stage in pipeline.stages))
-        if made not in alike or alike[made][1].root_calls < pipeline.root_calls:
-            alike[made] = host, pipeline
+        key = (host, *(stage.position for stage in pipeline.stages))
+        if key not in alike or alike[key][1].root_calls < pipeline.root_calls:
+            alike[key] = host, pipeline
     for host, pipeline in alike.values():
-        mine = breakdown.steady_steps.filter_by("host", host)
+        host_steps = breakdown.steady_steps.filter_by("host", host)
         idles = _busy(pipeline) < _IDLES * busiest[host]  # the step waits for another pipeline
-        if not mine["duration_ps"].sum() or not pipeline.segments or idles:
+        if not host_steps["duration_ps"].sum() or not pipeline.segments or idles:
             continue
-        steps, waits = (mine[name].astype(np.float64) for name in ("duration_ps", "input_ps"))
+        steps, waits = (host_steps[name].astype(np.float64) for name in ("duration_ps", "input_ps"))
         context = PipelineContext(run, run.by_host[host], pipeline, steps, waits)
         yield from iter_slow_stage_findings(context)
         if context.severity is Severity.INFO:
@@ -154,8 +154,8 @@ def _late_shuffle(context: PipelineContext) -> Iterator[Finding]:
     for at, stage in enumerate(stages):
         if not stage.type.startswith("Shuffle"):
             continue
-        batches = any(BATCHING_STAGES.match(s.type) and _whole(stages, i, at) for i, s in enumerate(stages))
-        megabytes = _buffered(context, stage)
+        batches = any(BATCHING_STAGES.match(s.type) and _reaches_unchanged(stages, i, at) for i, s in enumerate(stages))
+        megabytes = _buffered_megabytes(context, stage)
         if not batches and megabytes < _BUFFER.value:
             continue
         what = (
@@ -175,7 +175,7 @@ def _late_shuffle(context: PipelineContext) -> Iterator[Finding]:
         )
 
 
-def _whole(stages: Sequence[StageWork], at: int, above: int) -> bool:
+def _reaches_unchanged(stages: Sequence[StageWork], at: int, above: int) -> bool:
     """Whether the elements of a stage reach a later stage unchanged, with no stage between that
     splits or regroups them.
     """
@@ -187,12 +187,12 @@ def _whole(stages: Sequence[StageWork], at: int, above: int) -> bool:
     return False
 
 
-def _buffered(context: PipelineContext, stage: StageWork) -> float:
+def _buffered_megabytes(context: PipelineContext, stage: StageWork) -> float:
     trace = context.timeline.trace
     stat = trace.stat(dialect.BUFFERED_MB)
     name = trace.name[stat.rows]
-    mine = [at for at in distinct(name).tolist() if trace.names[at].endswith(f"::{stage.type}")]
-    values = stat.floats()[isin(name, mine)]
+    codes = [at for at in distinct(name).tolist() if trace.names[at].endswith(f"::{stage.type}")]
+    values = stat.floats()[isin(name, codes)]
     return float(values.max()) if len(values) else 0.0
 
 

@@ -40,28 +40,30 @@ def select_calls(
         (
             f"rank {place + 1}, {names[place]}: {humanize(int(duration[place]), Unit.PS)}",
             place + 1,
-            _of_call(pipeline, graph, int(ranked_calls[place]), int(guide_bottlenecks[place])),
+            _call_rows(pipeline, graph, int(ranked_calls[place]), int(guide_bottlenecks[place])),
         )
         for place in sorted(names)
     ]
 
 
-def _of_call(pipeline: Pipeline, graph: IteratorGraph, call: int, guide: int) -> list[Row | None]:
+def _call_rows(pipeline: Pipeline, graph: IteratorGraph, call: int, guide: int) -> list[Row | None]:
     """Return (start, total, self time, executions, role) of every stage in one call; None for a
     stage that the call did not execute.
     """
     calls = graph.calls
-    mine = slice(*np.searchsorted(calls.call, [call, call + 1]).tolist())
-    found: list[Row | None] = []
+    call_slice = slice(*np.searchsorted(calls.call, [call, call + 1]).tolist())
+    rows: list[Row | None] = []
     for stage in pipeline.stages:
-        at = np.flatnonzero(isin(calls.iterator[mine], stage.iterators)) + mine.start
+        at = np.flatnonzero(isin(calls.iterator[call_slice], stage.iterators)) + call_slice.start
         if not len(at):
-            found.append(None)
+            rows.append(None)
             continue
         role = "bottleneck" if guide in stage.iterators else "critical" if calls.blocking[at].any() else "other"
-        total, own, count = (int(those.sum()) for those in (calls.total_ps[at], calls.self_ps[at], calls.count[at]))
-        found.append({"start_ps": int(calls.start[at].min()), "total_ps": total, "self_ps": own, "calls": count, "role": role})
-    return found
+        total, self_ps, count = (int(values.sum()) for values in (calls.total_ps[at], calls.self_ps[at], calls.count[at]))
+        rows.append(
+            {"start_ps": int(calls.start[at].min()), "total_ps": total, "self_ps": self_ps, "calls": count, "role": role}
+        )
+    return rows
 
 
 def compute_graph(stages: Table, segments: Table, ranked_calls: CallsByPipeline) -> Table:
@@ -75,10 +77,10 @@ def compute_graph(stages: Table, segments: Table, ranked_calls: CallsByPipeline)
         by_pipeline.setdefault((stage["host"], stage["pipeline"]), []).append(stage)
     for key in sorted(ranked_calls, key=lambda key: busy.get(key, 0.0)):
         count, calls = ranked_calls[key]
-        mine = by_pipeline.get(key, [])
-        rows += _rows(mine, f"all {count:,} calls: mean", None, _means(mine, count))
+        stage_rows = by_pipeline.get(key, [])
+        rows += _rows(stage_rows, f"all {count:,} calls: mean", None, _means(stage_rows, count))
         for name, rank, numbers in calls:
-            rows += _rows(mine, name, rank, numbers)
+            rows += _rows(stage_rows, name, rank, numbers)
     return GRAPH.build(rows)
 
 
@@ -89,5 +91,5 @@ def _means(stages: Iterable[Row], count: int) -> Iterator[Row]:
 
 
 def _rows(stages: Iterable[Row], name: str, rank: int | None, numbers: Iterable[Row | None]) -> Iterator[Row]:
-    for stage, known in zip(stages, numbers, strict=True):
-        yield GRAPH.row(stage, **{"busy_per_batch_ps": None, **(known or _NOT_CALLED)}, call=name, rank=rank)
+    for stage, values in zip(stages, numbers, strict=True):
+        yield GRAPH.row(stage, **{"busy_per_batch_ps": None, **(values or _NOT_CALLED)}, call=name, rank=rank)

@@ -24,7 +24,7 @@ def analyse(run: Run) -> Page:
     analysis = compute_tables(run)
     if len(analysis.pipelines) == 0:
         return TOOL.page(unavailable=_NONE)
-    shown = (
+    columns = (
         "stage",
         "source",
         "calls",
@@ -41,7 +41,7 @@ def analyse(run: Run) -> Page:
         *select_nonempty(
             Chart("Graph", ChartKind.GRAPH, analysis.graph, "node", _NODE, remark=_GRAPH, select="host", then=_CHOICES)
         ),
-        TableView(analysis.stages, shown, limit=20, folded=True, pick=_PLACES),
+        TableView(analysis.stages, columns, limit=20, folded=True, pick=_PLACES),
         TableView(
             analysis.segments,
             ("segment", "kind", "busy_per_batch_ps", "threads", "dominant", "stages"),

@@ -54,8 +54,8 @@ def iter_slow_stage_findings(context: PipelineContext) -> Iterator[Finding]:
     waits = max(context.wait_share, context.outside_share) >= MODERATELY_BOUND.value
     does = "limits the input pipeline" if waits else "competes with the model for cores"
     slows = format_contention(context.run, context.host)
-    beside = f", and beside it {slows}" if slows else ""
-    sentence = f"{name} {does}: {_why(stage, context)}{beside}{_not_parallel(stage, context)}; {waiting}."
+    slowdown = f", and beside it {slows}" if slows else ""
+    sentence = f"{name} {does}: {_why(stage, context)}{slowdown}{_not_parallel(stage, context)}; {waiting}."
     if context.severity is Severity.INFO:
         sentence = f"The input pipeline keeps up ({waiting}); its slowest stage is {name}."
     yield Finding(
@@ -69,7 +69,7 @@ def iter_slow_stage_findings(context: PipelineContext) -> Iterator[Finding]:
             Evidence("this stage's share of that segment's work", min(share, 1.0), Unit.FRACTION, "stages"),
         ),
         threshold=HIGHLY_BOUND if context.severity is Severity.HIGH else MODERATELY_BOUND,
-        counter_evidence=_against(context, stage, saving),
+        counter_evidence=_counter_evidence(context, stage, saving),
         location=find_location(context, stage),
         host=context.host,
         saving=None if context.severity is Severity.INFO else saving,
@@ -111,22 +111,22 @@ def _certainty(context: PipelineContext, saving: Saving | None) -> Certainty:
 
 def _why(stage: StageWork, context: PipelineContext) -> str:
     """Return why a stage takes its time, as part of a sentence."""
-    each = humanize(stage.work_ps / max(stage.calls, 1), Unit.PS)
+    duration = humanize(stage.work_ps / max(stage.calls, 1), Unit.PS)
     one = "batch" if "Batch" in stage.type else "element"
-    told = _python_line(context, stage)[1]
-    most = f", {told}" * bool(told)
+    python_line = _python_line(context, stage)[1]
+    most = f", {python_line}" * bool(python_line)
     if stage.type == "Generator":
-        return f"a Python generator takes {each} per element, sequentially{most}"
+        return f"a Python generator takes {duration} per element, sequentially{most}"
     if stage.runs_python:
-        return f"it runs Python for every element ({each} per {one}), serialised by the interpreter lock (GIL){most}"
+        return f"it runs Python for every element ({duration} per {one}), serialised by the interpreter lock (GIL){most}"
     if _sequential(stage):
-        return f"its function runs sequentially ({each} per {one}{_spent(stage)})"
+        return f"its function runs sequentially ({duration} per {one}{_format_top_op(stage)})"
     if stage.is_async and stage.function_ps:
-        return f"its function takes {each} per {one} on {stage.function_threads} threads{_spent(stage)}"
-    return f"it takes {each} per call on one thread"
+        return f"its function takes {duration} per {one} on {stage.function_threads} threads{_format_top_op(stage)}"
+    return f"it takes {duration} per call on one thread"
 
 
-def _spent(stage: StageWork) -> str:
+def _format_top_op(stage: StageWork) -> str:
     """Return what most of a function's time goes to, as the end of a sentence; "" where nothing
     takes most of it.
     """
@@ -175,7 +175,7 @@ def _advice(stage: StageWork, context: PipelineContext) -> tuple[str, Saving | N
     the sentence that advises the cache.
     """
     if context.is_from_arrays:
-        return _for_arrays(context), context.removal_saving(stage)
+        return _advise_for_arrays(context), context.removal_saving(stage)
     library = find_stage_record(stage.label, context.record).get("library")
     if library and (stage.runs_python or stage.type == "Generator"):
         workers, less = context.parallel_saving(stage), context.removal_saving(stage)
@@ -186,12 +186,16 @@ def _advice(stage: StageWork, context: PipelineContext) -> tuple[str, Saving | N
     share = repeatable_share(stage, context.record)
     if has_cache(context.pipeline) or not has_stable_input(context, stage) or share < MIN_SHARE.value:
         return action, saving
-    kept = context.cache_saving(stage)
+    cache_saving = context.cache_saving(stage)
     # With busy cores, work that is moved to them takes its time there, so that the cache comes
     # first.
-    if kept is not None and not (saving and saving.high):
-        return f"{_cache(context, stage, share)} Or: {action[:1].lower()}{action[1:]}", kept
-    ends = dict.fromkeys(f"{end:.0%}" for end in (kept.low, kept.high)) if kept and kept.is_predicted else ()
+    if cache_saving is not None and not (saving and saving.high):
+        return f"{_cache(context, stage, share)} Or: {action[:1].lower()}{action[1:]}", cache_saving
+    ends = (
+        dict.fromkeys(f"{end:.0%}" for end in (cache_saving.low, cache_saving.high))
+        if cache_saving and cache_saving.is_predicted
+        else ()
+    )
     much = f" That saves {' to '.join(ends)} of the step." if ends else ""
     return f"{action} {_cache(context, stage, share)}{much}", saving
 
@@ -233,7 +237,7 @@ def _change(stage: StageWork, context: PipelineContext) -> tuple[str, Saving | N
     ), context.removal_saving(stage)
 
 
-def _for_arrays(context: PipelineContext) -> str:
+def _advise_for_arrays(context: PipelineContext) -> str:
     if find_workload(context.run).is_inference:
         return f"Use a larger batch, which calls it less often: predict(..., batch_size=1024). {_ADAPTER}"
     return (
@@ -267,7 +271,7 @@ def render_cache_advice(context: PipelineContext, stage: StageWork) -> str:
     )
 
 
-def _against(context: PipelineContext, stage: StageWork, saving: Saving | None) -> tuple[str, ...]:
+def _counter_evidence(context: PipelineContext, stage: StageWork, saving: Saving | None) -> tuple[str, ...]:
     notes = []
     remaining = compute_busy_without(context.pipeline, compute_cached_shares(context, stage))
     if remaining > 0.5 * context.pipeline.segments[0].busy_ps:
