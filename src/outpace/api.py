@@ -95,12 +95,12 @@ class Profile(ToolMethods):
 
         `options` are passed to the tool's `analyse` function; `help` of it lists them.
         """
-        found = require_tool(tool)
+        registered = require_tool(tool)
         if options:
-            return found.analyse(self.run, **options)
-        if found.id not in self._pages:
-            self._pages[found.id] = found.analyse(self.run)
-        return self._pages[found.id]
+            return registered.analyse(self.run, **options)
+        if registered.id not in self._pages:
+            self._pages[registered.id] = registered.analyse(self.run)
+        return self._pages[registered.id]
 
     def part(self, *, hosts: Sequence[str] = (), devices: Sequence[str] = (), steps: StepRange | None = None) -> Profile:
         """Return a profile of some hosts, some devices (names of planes) and some steps.
@@ -140,17 +140,17 @@ class Profile(ToolMethods):
         All tools are run in every case, because each can change the saving and the severity of a
         finding: a report of one tool and a report of all tools state the same.
         """
-        wanted = [require_tool(tool).id for tool in tools or ()]
+        ids = [require_tool(tool).id for tool in tools or ()]
         ranking = self._rank(self.pages())
         pages, findings, struck = ranking.pages(), ranking.findings, ranking.struck
         commands = suggest_commands(self.run, pages, findings)
-        if wanted:
-            stated = {f.key for page in ranking.stated if page.id in wanted for f in page.findings}
+        if ids:
+            stated = {f.key for page in ranking.stated if page.id in ids for f in page.findings}
             struck = tuple(f for f in struck if f.key in stated)
-            pages = tuple(page for tool in wanted for page in pages if page.id == tool)
-            own = {f.key: f for page in pages for f in page.findings}
+            pages = tuple(page for tool in ids for page in pages if page.id == tool)
+            by_key = {f.key: f for page in pages for f in page.findings}
             # Findings that the ranking left out as symptoms of others follow the ranked ones
-            findings = tuple(({f.key: f for f in findings if f.key in own} | own).values())
+            findings = tuple(({f.key: f for f in findings if f.key in by_key} | by_key).values())
         return Report(
             self.run.source, build_headline(self.run, pages, findings), self.warnings, findings, pages, struck, commands
         )
@@ -180,17 +180,17 @@ class Profile(ToolMethods):
         return html.write(self.report(tools), Path(path))
 
     def _rank(self, pages: Sequence[Page]) -> Ranking:
-        known = budgets(self.run)
-        return rank_findings(drop_unsupported_findings(pages, known), known)
+        step_budgets = budgets(self.run)
+        return rank_findings(drop_unsupported_findings(pages, step_budgets), step_budgets)
 
     def _page_or_failure(self, tool: Tool) -> Page:
         try:
             return self.page(tool.id)
         except (Exception, SystemExit) as error:
-            said, trace = f"{type(error).__name__}: {error}", "".join(traceback.format_exception(error))
+            message, trace = f"{type(error).__name__}: {error}", "".join(traceback.format_exception(error))
             if self._redaction is not None:  # messages and tracebacks name files of this machine
-                said, trace = map(self._redaction.redact_text, (said, trace))
-            return tool.page(failure=ToolFailure(clean(said, _LONGEST), trace))
+                message, trace = map(self._redaction.redact_text, (message, trace))
+            return tool.page(failure=ToolFailure(clean(message, _LONGEST), trace))
 
 
 def open(
@@ -226,15 +226,20 @@ def open(
 
     >>> profile = outpace.open("logs/run", window="1.2s:1.5s")
     """
-    found = find_profiles(source)
+    profiles = find_profiles(source)
     redaction = _new_redaction() if redact is True else redact or None
     part = parse_window(window, "window") if isinstance(window, str) else window
-    given = parse_size(memory, "memory") if isinstance(memory, str) else memory
-    limits = ReadLimits(part, MemoryLimit(given, min(len(found.files), MAX_FULL_HOSTS)))
-    run, found = open_run(
-        found, use_marks=use_marks, redaction=redaction, mapper=on, limits=limits, is_reopenable=_opens_again(found.files[0])
+    max_bytes = parse_size(memory, "memory") if isinstance(memory, str) else memory
+    limits = ReadLimits(part, MemoryLimit(max_bytes, min(len(profiles.files), MAX_FULL_HOSTS)))
+    run, profiles = open_run(
+        profiles,
+        use_marks=use_marks,
+        redaction=redaction,
+        mapper=on,
+        limits=limits,
+        is_reopenable=_opens_again(profiles.files[0]),
     )
-    return Profile(run, found.older, redaction)
+    return Profile(run, profiles.older, redaction)
 
 
 def _new_redaction() -> Redaction:
@@ -262,12 +267,12 @@ def stored(path: str | os.PathLike[str], tools: Sequence[str] | None = None) -> 
     from outpace.report.json_reader import read_report
 
     report = read_report(Path(path))
-    known = {page.id for page in report.pages}
-    wanted = [tool if tool in known else require_tool(tool).id for tool in tools or ()]
-    missing = [tool for tool in wanted if tool not in known]
+    ids = {page.id for page in report.pages}
+    chosen = [tool if tool in ids else require_tool(tool).id for tool in tools or ()]
+    missing = [tool for tool in chosen if tool not in ids]
     if missing:
         raise UsageError(f"{path} holds no page of {', '.join(missing)}. There are: {', '.join(p.id for p in report.pages)}.")
-    return replace(report, pages=tuple(map(report.page, wanted))) if wanted else report
+    return replace(report, pages=tuple(map(report.page, chosen))) if chosen else report
 
 
 def load(tools: Sequence[str] | None, renderer: str) -> None:
@@ -278,8 +283,8 @@ def load(tools: Sequence[str] | None, renderer: str) -> None:
     for tool in tools or ():
         require_tool(tool)  # an unknown tool must be an error before any work is done
     importlib.import_module(f"outpace.report.{renderer}")
-    for each in discover_tools():
-        each.load_first()
+    for registered in discover_tools():
+        registered.load_first()
 
 
 def tools() -> tuple[Tool, ...]:
@@ -294,8 +299,8 @@ def _on_all_cores(page: Callable[[Tool], Page], tools: Sequence[Tool]) -> tuple[
     Threads take tools alternately from both ends of the list, because neighbouring tools often wait
     for the same derived table.
     """
-    queue = [tools[at // 2] if at % 2 == 0 else tools[-1 - at // 2] for at in range(len(tools))][::-1]
-    made: dict[str, Page] = {}
+    queue = [tools[place // 2] if place % 2 == 0 else tools[-1 - place // 2] for place in range(len(tools))][::-1]
+    pages: dict[str, Page] = {}
 
     def work() -> None:
         while True:
@@ -303,7 +308,7 @@ def _on_all_cores(page: Callable[[Tool], Page], tools: Sequence[Tool]) -> tuple[
                 tool = queue.pop()
             except IndexError:  # another thread has taken the last one
                 return
-            made[tool.id] = page(tool)
+            pages[tool.id] = page(tool)
 
     threads = [threading.Thread(target=copy_context().run, args=(work,)) for _ in range(min(available_cpus(), len(tools)) - 1)]
     for thread in threads:
@@ -311,4 +316,4 @@ def _on_all_cores(page: Callable[[Tool], Page], tools: Sequence[Tool]) -> tuple[
     work()
     for thread in threads:
         thread.join()
-    return tuple(made[tool.id] for tool in tools)
+    return tuple(pages[tool.id] for tool in tools)

@@ -46,12 +46,12 @@ def tasks(function: Callable[[_T], _R], items: Sequence[_T]) -> list[_R | Outpac
     there is no cluster.
     """
     with connect_ray() as ray:
-        asked = ray.remote(_packed)
-        found = [asked.remote(function, item) for item in items]
-        return [_unpacked(ray, each) for each in found]
+        task = ray.remote(_call_pickled)
+        references = [task.remote(function, item) for item in items]
+        return [_fetch_result(ray, reference) for reference in references]
 
 
-def _packed(function: Callable[[_T], _R], item: _T) -> bytes:
+def _call_pickled(function: Callable[[_T], _R], item: _T) -> bytes:
     """Return the pickled result of `function(item)`, or the pickled error.
 
     Without pickling, arrays would be views of Ray's memory, which is freed with the connection.
@@ -59,7 +59,7 @@ def _packed(function: Callable[[_T], _R], item: _T) -> bytes:
     return pickle.dumps(call_or_error(function, item))
 
 
-def _unpacked(ray: Any, reference: Any) -> Any:
+def _fetch_result(ray: Any, reference: Any) -> Any:
     try:
         return pickle.loads(ray.get(reference))
     except ray.exceptions.RayTaskError as error:  # `function` raised something that is no OutpaceError: a defect of Outpace

@@ -127,21 +127,21 @@ def export(
     >>> outpace.export("logs", parquet="tables", tables=["overview.steps"])
     """
     parquet_.require_pyarrow()
-    wanted = [_wanted(name) for name in tables]
+    requests = [_parse_request(name) for name in tables]
     with write_folder_atomically(parquet, "The tables", parquet_.is_export) as folder:
-        made = _exported(paths, folder, wanted, progress, redact)
-    return replace(made, files=tuple(Path(parquet) / path.name for path in made.files))
+        exported = _export_runs(paths, folder, requests, progress, redact)
+    return replace(exported, files=tuple(Path(parquet) / path.name for path in exported.files))
 
 
-def _exported(
+def _export_runs(
     paths: Sequence[str | os.PathLike[str]],
     folder: Path,
-    wanted: Sequence[tuple[str, str]],
+    requests: Sequence[tuple[str, str]],
     progress: ProgressCallback,
     redact: bool,
 ) -> Exported:
-    found = [place for path in paths for place in _places(path)]
-    places = list({place if is_url(place) else os.path.realpath(place): place for place in found}.values())
+    sources = [place for path in paths for place in _places(path)]
+    places = list({place if is_url(place) else os.path.realpath(place): place for place in sources}.values())
     parts: _Parts = defaultdict(list)
     runs: list[str] = []
     remarks: list[str] = []
@@ -150,22 +150,22 @@ def _exported(
     names = (
         unique_run_names(places)
         if redaction is None
-        else [f"run{at:0{len(str(len(places)))}}" for at in range(1, len(places) + 1)]
+        else [f"run{number:0{len(str(len(places)))}}" for number in range(1, len(places) + 1)]
     )
-    for at, (place, name) in enumerate(zip(places, names, strict=True), 1):
-        progress(name, at, len(places))
+    for number, (place, name) in enumerate(zip(places, names, strict=True), 1):
+        progress(name, number, len(places))
         try:
             profile = api.open(place, redact=redaction or False)
         except (ProfileError, NotFoundError) as error:
-            if at == len(places) and not runs:
+            if number == len(places) and not runs:
                 raise
             remarks.append(f"{name} is left out: {error}" if redaction is None else f"{name} is left out.")
             continue
         with profile:
             remarks += [f"{name}: {warning}" for warning in profile.warnings]
-            failed += _add(profile, name, wanted, parts)
+            failed += _add(profile, name, requests, parts)
         runs.append(name)
-    _all_there(wanted, parts)
+    _require_tables(requests, parts)
     return Exported(tuple(parquet_.write(parts, folder)), tuple(runs), tuple(remarks), tuple(failed))
 
 
@@ -191,7 +191,7 @@ def _places(path: str | os.PathLike[str]) -> Iterator[str]:
         yield os.fspath(path)
 
 
-def _wanted(name: str) -> tuple[str, str]:
+def _parse_request(name: str) -> tuple[str, str]:
     """Return (tool id, table name) for a name of `export(tables=...)`. The table name is empty
     where all tables of a tool are wanted, the tool id where it is a table of `RUN_TABLES`. Raises
     UsageError for an unknown tool.
@@ -202,34 +202,37 @@ def _wanted(name: str) -> tuple[str, str]:
     return require_tool(tool).id, table
 
 
-def _add(profile: api.Profile, name: str, wanted: Sequence[tuple[str, str]], parts: _Parts) -> list[Page]:
+def _add(profile: api.Profile, name: str, requests: Sequence[tuple[str, str]], parts: _Parts) -> list[Page]:
     """Append the tables of a run to `parts`; return the pages of tools that raised."""
     hosts = profile.run.hosts
     host = hosts[0].host if len(hosts) == 1 else None
-    tools = list(dict.fromkeys(tool for tool, _ in wanted if tool))
-    pages = profile.pages(tools) if tools or not wanted else ()
+    tools = list(dict.fromkeys(tool for tool, _ in requests if tool))
+    pages = profile.pages(tools) if tools or not requests else ()
     for page in pages:
         for table in page.tables():
-            if not wanted or {(page.id, ""), (page.id, table.name)} & set(wanted):
+            if not requests or {(page.id, ""), (page.id, table.name)} & set(requests):
                 parts[page.id, table.name].append(parquet_.add_run_columns(table, name, host))
-    if not wanted or any(not tool for tool, _ in wanted):
+    if not requests or any(not tool for tool, _ in requests):
         report = profile.report()
         pages = pages or report.pages
-        made = {"runs": _of_run(profile, name, report), "findings": parquet_.add_run_columns(_findings(report), name, host)}
-        for table_name, table in made.items():
-            if not wanted or ("", table_name) in wanted:
+        run_tables = {
+            "runs": _run_table(profile, name, report),
+            "findings": parquet_.add_run_columns(_findings(report), name, host),
+        }
+        for table_name, table in run_tables.items():
+            if not requests or ("", table_name) in requests:
                 parts["", table_name].append(table)
     return [page for page in pages if page.failure is not None]
 
 
-def _of_run(profile: api.Profile, name: str, report: Report) -> Table:
+def _run_table(profile: api.Profile, name: str, report: Report) -> Table:
     """Return the table `runs` with one row, which describes this run."""
     run = profile.run
     facts, screen = compute_facts(run), build_first_screen(report)
-    record = next((found for found in run.records.values() if found), {})
+    record = next((details for details in run.records.values() if details), {})
     first = screen.changes[0] if screen.changes else None
     saving = first.saving if first is not None else None
-    stepping = next((each for each in run.hosts if len(each.steps)), None)
+    stepping = next((timeline for timeline in run.hosts if len(timeline.steps)), None)
     row: dict[str, Any] = {
         "run": name,
         "source": run.source,
@@ -262,21 +265,21 @@ def _findings(report: Report) -> Table:
     """Return the table `findings` of a report, one row per finding in the report's order."""
     rows = [
         _FINDINGS.row(
-            place=at,
-            rule=found.id,
-            severity=found.severity.value,
-            certainty=found.certainty.value,
-            effort=found.effort.value,
-            says=found.sentence,
-            asks=found.action,
-            location=found.location or None,
-            host=found.host or None,
-            saving_low=found.saving.low if found.saving is not None else None,
-            saving_high=found.saving.high if found.saving is not None else None,
-            assumes=found.saving.assumes if found.saving is not None else None,
-            caveats="; ".join(found.counter_evidence) or None,
+            place=place,
+            rule=finding.id,
+            severity=finding.severity.value,
+            certainty=finding.certainty.value,
+            effort=finding.effort.value,
+            says=finding.sentence,
+            asks=finding.action,
+            location=finding.location or None,
+            host=finding.host or None,
+            saving_low=finding.saving.low if finding.saving is not None else None,
+            saving_high=finding.saving.high if finding.saving is not None else None,
+            assumes=finding.saving.assumes if finding.saving is not None else None,
+            caveats="; ".join(finding.counter_evidence) or None,
         )
-        for at, found in enumerate(report.findings, start=1)
+        for place, finding in enumerate(report.findings, start=1)
     ]
     return _FINDINGS.build(rows)
 
@@ -289,17 +292,17 @@ def _time_of(source: str) -> str:
     """Return the time in the name of a run's folder (in the format of TensorFlow and Outpace) as
     ISO 8601; empty where there is none.
     """
-    found = re.findall(r"(?<!\d)(\d{4}_\d\d_\d\d_\d\d_\d\d_\d\d)(?!\d)", source)
+    times = re.findall(r"(?<!\d)(\d{4}_\d\d_\d\d_\d\d_\d\d_\d\d)(?!\d)", source)
     try:
-        return datetime.datetime.strptime(found[-1], "%Y_%m_%d_%H_%M_%S").isoformat() if found else ""
+        return datetime.datetime.strptime(times[-1], "%Y_%m_%d_%H_%M_%S").isoformat() if times else ""
     except ValueError:  # the digits are no valid date
         return ""
 
 
-def _all_there(wanted: Sequence[tuple[str, str]], parts: _Parts) -> None:
+def _require_tables(requests: Sequence[tuple[str, str]], parts: _Parts) -> None:
     """Raise UsageError where a requested table exists in no run."""
-    known = {*parts, *((tool, "") for tool, _ in parts)}
-    missing = next((each for each in wanted if each not in known), None)
+    names = {*parts, *((tool, "") for tool, _ in parts)}
+    missing = next((request for request in requests if request not in names), None)
     if missing is not None:
         raise UsageError(
             f"No run here has a table {'.'.join(filter(None, missing))}. Leave --table out to see which there are, or give a tool alone."

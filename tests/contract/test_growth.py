@@ -61,7 +61,7 @@ def counted(work: Callable[[], object]) -> np.ndarray:
             calls += 1
         code, caller = frame.f_code, frame.f_back
         if caller is not None and caller.f_code.co_filename in HAND_ON:
-            if (event, code.co_name) == ("call", "_unpacked") and frame.f_locals["rows"] is None:
+            if (event, code.co_name) == ("call", "_unpack") and frame.f_locals["rows"] is None:
                 elements += frame.f_locals["count"]  # of a slice
             return
         if event == "return" and code.co_filename.startswith(SOURCE) and isinstance(argument, np.ndarray) and is_new(argument):

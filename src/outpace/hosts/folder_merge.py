@@ -22,7 +22,7 @@ from outpace.store.host_folders import disambiguate_hosts, has_distinct_hosts, h
 from outpace.store.profiles import ProfileSet
 
 _TRIED = 3  # number of files tried in each folder, smallest first, because one may be damaged
-_NAMED = 3
+_MOST_NAMES = 3
 _ANOTHER_TIME = "they were captured at another time"
 
 
@@ -32,9 +32,9 @@ def merge_folders(profiles: ProfileSet) -> tuple[ProfileSet, tuple[str, ...]]:
     """
     if not profiles.siblings:
         return profiles, ()
-    base, *others = map_hosts(_one_of, [profiles, *profiles.siblings])
+    base, *summaries = map_hosts(_read_sample, [profiles, *profiles.siblings])
     files, joined, alone = list(profiles.files), [profiles.run], list[str]()
-    for session, glimpse in zip(profiles.siblings, others, strict=True):
+    for session, glimpse in zip(profiles.siblings, summaries, strict=True):
         if not (isinstance(base, HostSummary) and isinstance(glimpse, HostSummary)):
             continue
         why = "a host is in both"
@@ -45,37 +45,37 @@ def merge_folders(profiles: ProfileSet) -> tuple[ProfileSet, tuple[str, ...]]:
             joined.append(session.run)
         elif why is not _ANOTHER_TIME and _overlap(base.capture_span_ns, glimpse.capture_span_ns):
             alone.append(
-                f"{_shown(session)} was captured at the same time as {_shown(profiles)} and is not read with it: {why}."
+                f"{_folder_label(session)} was captured at the same time as {_folder_label(profiles)} and is not read with it: {why}."
             )
-    alone = alone[:_NAMED] + [f"{format_count(len(alone) - _NAMED, 'more folder')} of that time likewise."] * (
-        len(alone) > _NAMED
+    alone = alone[:_MOST_NAMES] + [f"{format_count(len(alone) - _MOST_NAMES, 'more folder')} of that time likewise."] * (
+        len(alone) > _MOST_NAMES
     )
     if len(joined) == 1:
         return profiles, tuple(alone)
     whole = replace(
         profiles, folder=profiles.source, files=disambiguate_hosts(files), older=profiles.older - len(joined) + 1, siblings=()
     )
-    return whole, (_told(len(whole.files), joined), *alone)
+    return whole, (_merge_remark(len(whole.files), joined), *alone)
 
 
-def _shown(session: ProfileSet) -> str:
+def _folder_label(session: ProfileSet) -> str:
     """Return a folder's label that distinguishes it from its siblings: its rank,
     or its own name.
     """
     return rank_of(session.files[0].path) or session.run
 
 
-def _told(hosts: int, runs: list[str]) -> str:
+def _merge_remark(hosts: int, runs: list[str]) -> str:
     names = sorted(set(runs))
-    more = f" and {format_count(len(names) - _NAMED, 'other')}" if len(names) > _NAMED else ""
+    more = f" and {format_count(len(names) - _MOST_NAMES, 'other')}" if len(names) > _MOST_NAMES else ""
     return (
         f"{format_count(len(runs), 'folder')} are read as one run of {format_count(hosts, 'host')}, "
         "because no host is in two of them and they were "
-        f"captured at the same time ({', '.join(names[:_NAMED])}{more}). Give one of the folders to read it alone."
+        f"captured at the same time ({', '.join(names[:_MOST_NAMES])}{more}). Give one of the folders to read it alone."
     )
 
 
-def _one_of(session: ProfileSet) -> HostSummary:
+def _read_sample(session: ProfileSet) -> HostSummary:
     """Return one host of a folder, which represents all of them, since they were captured together:
     the first of the smallest profiles that has steps, or else the first that can be read.
 
@@ -87,10 +87,10 @@ def _one_of(session: ProfileSet) -> HostSummary:
         tried += map_serially(read_host_summary, [HostRequest(file)])
         if isinstance(tried[-1], HostSummary) and len(tried[-1].step_number):
             return tried[-1]
-    read = [each for each in tried if isinstance(each, HostSummary)]
+    read = [result for result in tried if isinstance(result, HostSummary)]
     if read:
         return read[0]
-    raise next(each for each in tried if isinstance(each, OutpaceError))
+    raise next(result for result in tried if isinstance(result, OutpaceError))
 
 
 def is_same_run(first: HostSummary, second: HostSummary, *, same_job: bool = True) -> bool:
@@ -119,7 +119,7 @@ def different_run_reason(first: HostSummary, second: HostSummary, *, same_job: b
     if first.origin.is_wall_clock != second.origin.is_wall_clock or not _overlap(first.capture_span_ns, second.capture_span_ns):
         return _ANOTHER_TIME
     if not (first.has_step_numbers and second.has_step_numbers):
-        return "" if _of_one_length(first, second) else f"{none}, and their steps are not of one length"
+        return "" if _have_equal_steps(first, second) else f"{none}, and their steps are not of one length"
     zero = host_zeros_ps((first, second))
     one, two = (d.signature.with_clock_zero(zero[d.host]).step_spans for d in (first, second))
     both = one.keys() & two.keys()
@@ -127,7 +127,7 @@ def different_run_reason(first: HostSummary, second: HostSummary, *, same_job: b
     return "" if at_once > len(both) / 2 else f"{none}, and steps of one number did not run at the same time"
 
 
-def _of_one_length(first: HostSummary, second: HostSummary) -> bool:
+def _have_equal_steps(first: HostSummary, second: HostSummary) -> bool:
     """Whether the steps of both hosts differ in length by no more than those of hosts that train
     together; true where a host has no steps.
     """
@@ -139,14 +139,14 @@ def _wait_for_each_other(first: HostSummary, second: HostSummary) -> bool | None
     """Whether the collectives of both hosts end together up to a constant offset; None where there
     are too few common collectives to decide.
     """
-    ends, others = last_collective_ends(second), last_collective_ends(first)
+    ends, first_ends = last_collective_ends(second), last_collective_ends(first)
     shared = (
         first.signature.collectives & second.signature.collectives and first.origin.is_wall_clock == second.origin.is_wall_clock
     )
-    if not shared or len(ends.keys() & others.keys()) < MIN_OFFSET_STEPS:
+    if not shared or len(ends.keys() & first_ends.keys()) < MIN_OFFSET_STEPS:
         return None
     apart = 1000 * (second.origin.origin_ns - first.origin.origin_ns)
-    usual = {number: float(end - apart) for number, end in others.items()}
+    usual = {number: float(end - apart) for number, end in first_ends.items()}
     return estimate_offset(ends, usual, median(second.step_end - second.step_start)) is not None
 
 

@@ -38,8 +38,8 @@ def read_host_trace(file: ProfileFile, limits: ReadLimits) -> Trace:
 def read_host_summary(request: HostRequest) -> HostSummary:
     """Return the summary of a host; its events are freed."""
     trace = read_host_trace(request.file, ReadLimits(request.window))
-    found = host_summaries(Run.from_traces([trace], use_marks=request.use_marks))[0]
-    return replace(found, warnings=format_trace_warnings(trace))
+    summary = host_summaries(Run.from_traces([trace], use_marks=request.use_marks))[0]
+    return replace(summary, warnings=format_trace_warnings(trace))
 
 
 def intern_op_names(summary: HostSummary) -> HostSummary:

@@ -58,16 +58,16 @@ def map_in_processes(function: Callable[[_T], _R], items: Sequence[_T]) -> list[
         return map_serially(function, items)
     from outpace.hosts.worker_process import WorkerProcess  # loads multiprocessing, which a run of one host needs not
 
-    found: dict[int, _R | OutpaceError] = {}
+    results: dict[int, _R | OutpaceError] = {}
     broken = list[Exception]()
     todo = SimpleQueue[tuple[int, _T] | None]()
-    for each in (*enumerate(items), *[None] * count):  # one end marker for each thread
-        todo.put(each)
+    for task in (*enumerate(items), *[None] * count):  # one end marker for each thread
+        todo.put(task)
 
     def work(worker: WorkerProcess) -> None:
         try:
             for at, item in iter(todo.get, None):
-                found[at] = call_or_error(partial(worker.call, _LONGEST, function), item)
+                results[at] = call_or_error(partial(worker.call, _LONGEST, function), item)
         except Exception as error:  # a defect of Outpace
             broken.append(error)
 
@@ -83,7 +83,7 @@ def map_in_processes(function: Callable[[_T], _R], items: Sequence[_T]) -> list[
             worker.close()
     if broken:
         raise broken[0]
-    return [found[at] for at in range(len(items))]
+    return [results[at] for at in range(len(items))]
 
 
 def call_or_error(function: Callable[[_T], _R], item: _T) -> _R | OutpaceError:

@@ -16,7 +16,7 @@ _FEWEST = 3  # minimum number of hosts whose names count as a numbering
 # maximum share of a range that may be missing: names with larger gaps (ports, addresses) do not
 # number hosts
 _MOST_MISSING = 0.25
-_NAMED = 5
+_MOST_NAMES = 5
 _NUMBER = compile_lazily(r"\d+")
 
 
@@ -33,20 +33,20 @@ def find_missing_hosts(hosts: Sequence[str]) -> tuple[str, ...]:
     numbers = [_NUMBER.findall(host) for host in hosts]
     if any(parts != split[0] for parts in split) or not numbers[0]:
         return ()
-    varying = [at for at in range(len(numbers[0])) if len({int(each[at]) for each in numbers}) > 1]
+    varying = [at for at in range(len(numbers[0])) if len({int(host_numbers[at]) for host_numbers in numbers}) > 1]
     if len(varying) != 1:
         return ()
-    at, text = varying[0], [each[varying[0]] for each in numbers]
-    known = {int(number) for number in text}
-    count = max(known) - min(known) + 1
-    if count - len(known) > _MOST_MISSING * count:
+    at, text = varying[0], [host_numbers[varying[0]] for host_numbers in numbers]
+    present = {int(number) for number in text}
+    count = max(present) - min(present) + 1
+    if count - len(present) > _MOST_MISSING * count:
         return ()
     width = max(map(len, text)) if any(number.startswith("0") and len(number) > 1 for number in text) else 1
-    gone = (number for number in range(min(known), max(known)) if number not in known)
-    return tuple(_named(split[0], numbers[0], at, f"{number:0{width}d}") for number in gone)
+    gone = (number for number in range(min(present), max(present)) if number not in present)
+    return tuple(_format_name(split[0], numbers[0], at, f"{number:0{width}d}") for number in gone)
 
 
-def _named(parts: Sequence[str], numbers: Sequence[str], at: int, number: str) -> str:
+def _format_name(parts: Sequence[str], numbers: Sequence[str], at: int, number: str) -> str:
     texts = [*numbers[:at], number, *numbers[at + 1 :], ""]
     return "".join(part + text for part, text in zip(parts, texts, strict=True))
 
@@ -56,10 +56,10 @@ def missing_host_warnings(hosts: Sequence[str]) -> tuple[str, ...]:
     gone = find_missing_hosts(hosts)
     if not gone:
         return ()
-    more = f" and {format_count(len(gone) - _NAMED, 'other')}" if len(gone) > _NAMED else ""
+    more = f" and {format_count(len(gone) - _MOST_NAMES, 'other')}" if len(gone) > _MOST_NAMES else ""
     verb = "is" if len(gone) == 1 else "are"
     return (
-        f"{', '.join(gone[:_NAMED])}{more} {verb} missing: the others are numbered, and no profile of that number is here. "
+        f"{', '.join(gone[:_MOST_NAMES])}{more} {verb} missing: the others are numbered, and no profile of that number is here. "
         "Look whether the capture reached that host.",
     )
 
@@ -73,8 +73,8 @@ def missing_device_warnings(run: Run) -> tuple[str, ...]:
     """
     counts = device_counts(run)
     recorded, assigned = (
-        sum(each.recorded_devices for each in counts),
-        max((each.assigned_devices for each in counts), default=0),
+        sum(count.recorded_devices for count in counts),
+        max((count.assigned_devices for count in counts), default=0),
     )
     if not recorded or assigned <= recorded:
         return ()

@@ -72,7 +72,7 @@ def open_run(
             )
         every = _digests([HostRequest(file, use_marks, limits.window) for file in files], remarks, mapper)
         files = _whole(files, every, remarks)
-    traces = _of_each(partial(read_host_trace, limits=limits), files, files, remarks, map_serially)
+    traces = _read_each(partial(read_host_trace, limits=limits), files, files, remarks, map_serially)
     remarks += _windows(traces)
     records = _records(files, remarks)
     title = format_title(profiles, traces)
@@ -107,7 +107,7 @@ def format_title(profiles: ProfileSet, traces: Sequence[Trace]) -> str:
     return only.path if len(profiles.files) == 1 and only.path == profiles.source else profiles.folder
 
 
-def _of_each(
+def _read_each(
     function: Callable[[_Item], _Read],
     items: Sequence[_Item],
     files: Sequence[ProfileFile],
@@ -133,21 +133,24 @@ def _of_each(
 
 
 def _records(files: Sequence[ProfileFile], remarks: list[str]) -> dict[str, Mapping[str, Any]]:
-    found = dict[str, Mapping[str, Any]]()
+    records = dict[str, Mapping[str, Any]]()
     for file in files:
         record, warning = find_record(file)
         if record is not None:
-            found[file.host] = record.as_dict()
+            records[file.host] = record.as_dict()
         if warning:
             remarks.append(warning)
-    return found
+    return records
 
 
 def _digests(hosts: Sequence[HostRequest], remarks: list[str], on: Mapper | None) -> tuple[HostSummary, ...]:
     """Return a summary of each host that can be read, and append its warnings to the remarks."""
     warnings = list[str]()
-    read = [intern_op_names(each) for each in _of_each(read_host_summary, hosts, [each.file for each in hosts], warnings, on)]
-    warnings += [warning for each in read for warning in each.warnings]
+    read = [
+        intern_op_names(summary)
+        for summary in _read_each(read_host_summary, hosts, [request.file for request in hosts], warnings, on)
+    ]
+    warnings += [warning for summary in read for warning in summary.warnings]
     remarks += warnings[:_MOST_WARNINGS]
     if len(warnings) > _MOST_WARNINGS:
         remarks.append(
@@ -160,15 +163,15 @@ def _whole(files: Sequence[ProfileFile], every: Sequence[HostSummary], remarks: 
     """Return the profiles of the hosts whose events are kept: some of median speed, which represent
     the program, and the slowest.
     """
-    known = sorted((time, d.host) for d in every if not np.isnan(time := _time(d))) or [(0.0, d.host) for d in every]
-    middle = max((len(known) - _TYPICAL) // 2, 0)
-    typical, slowest = ([host for _, host in part] for part in (known[middle : middle + _TYPICAL], known[-_SLOWEST:]))
-    kept = {*typical, *slowest}
+    by_time = sorted((time, d.host) for d in every if not np.isnan(time := _time(d))) or [(0.0, d.host) for d in every]
+    middle = max((len(by_time) - _TYPICAL) // 2, 0)
+    typical, slowest = ([host for _, host in part] for part in (by_time[middle : middle + _TYPICAL], by_time[-_SLOWEST:]))
+    hosts = {*typical, *slowest}
     remarks.append(
-        f"Of {format_count(len(every), 'host')} the events of {len(kept)} are in this report: of {', '.join(slowest)}, the slowest, and of "
+        f"Of {format_count(len(every), 'host')} the events of {len(hosts)} are in this report: of {', '.join(slowest)}, the slowest, and of "
         f"{', '.join(host for host in typical if host not in slowest)}, which are like most. The pod viewer is about all of them."
     )
-    return tuple(file for file in files if file.host in kept)
+    return tuple(file for file in files if file.host in hosts)
 
 
 def _time(host: HostSummary) -> float:

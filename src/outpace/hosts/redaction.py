@@ -23,7 +23,7 @@ def redact_parts(
     """
     for trace in traces:
         learn_names(trace, redaction)
-    hosts = {trace.host: f"host{at:0{len(str(len(traces)))}}" for at, trace in enumerate(traces, 1)}
+    hosts = {trace.host: f"host{number:0{len(str(len(traces)))}}" for number, trace in enumerate(traces, 1)}
     return (
         redaction.redact_path(title),
         [redact_trace(trace, redaction, hosts[trace.host]) for trace in traces],

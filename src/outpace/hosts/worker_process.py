@@ -48,7 +48,7 @@ class WorkerProcess:
         than `timeout_s`.
         """
         with self._turn:
-            _, connection = self._started()
+            _, connection = self._start_process()
             try:
                 connection.send((function, arguments, allowed_folders()))
                 if not connection.poll(timeout_s):
@@ -78,24 +78,24 @@ class WorkerProcess:
             process.wait()
             connection.close()
 
-    def _started(self) -> tuple[subprocess.Popen[bytes], Connection]:
+    def _start_process(self) -> tuple[subprocess.Popen[bytes], Connection]:
         if sys.platform == "win32":
             raise OutpaceError("A process that analyses inherits a pipe's end, as Linux and macOS have it.")
         with self._changing:
             if self._closed:
                 raise OutpaceError("The process that analyses is being closed.")
             if self._running is None:
-                own, its = Pipe()
-                with its:
-                    command = [sys.executable, "-c", self._start, str(its.fileno()), str(int(self._idle))]
+                connection, inherited = Pipe()
+                with inherited:
+                    command = [sys.executable, "-c", self._start, str(inherited.fileno()), str(int(self._idle))]
                     process = subprocess.Popen(
                         command,
                         stdin=subprocess.DEVNULL,
                         stdout=subprocess.DEVNULL,
-                        pass_fds=[its.fileno()],
+                        pass_fds=[inherited.fileno()],
                         env=_environment(),
                     )
-                self._running = process, own
+                self._running = process, connection
             return self._running
 
 

@@ -26,7 +26,7 @@ def build_arrow_stream(table: Table, requested_schema: object | None) -> object:
 
     children = [_array(column, spec.unit) for spec, column in zip(table.fields, table.columns, strict=True)]
     fields = {
-        repair_unicode(spec.name): na.Schema(child.schema, nullable=True, metadata=_described(spec))
+        repair_unicode(spec.name): na.Schema(child.schema, nullable=True, metadata=_field_metadata(spec))
         for spec, child in zip(table.fields, children, strict=True)
     }
     batch = na.c_array_from_buffers(
@@ -35,7 +35,7 @@ def build_arrow_stream(table: Table, requested_schema: object | None) -> object:
     return na.ArrayStream(na.Array(batch)).__arrow_c_stream__(requested_schema)
 
 
-def _described(spec: Field) -> dict[str, str]:
+def _field_metadata(spec: Field) -> dict[str, str]:
     flags = {name: str(getattr(spec, name)).lower() for name in ("key", "additive")}
     return {"unit": spec.unit.value, "meaning": repair_unicode(spec.meaning), **flags}
 

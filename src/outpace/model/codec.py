@@ -25,9 +25,9 @@ def encode(value: Any, encode_leaf: Callable[[Any], Any] = lambda value: value, 
     encode_leaf: applied to every other value and to the keys of mappings.
     converters: functions for types with a form of their own.
     """
-    own = (converters or {}).get(type(value))
-    if own is not None:
-        return own(value)
+    converter = (converters or {}).get(type(value))
+    if converter is not None:
+        return converter(value)
     if dataclasses.is_dataclass(value) and not isinstance(value, type):
         return {field.name: encode(getattr(value, field.name), encode_leaf, converters) for field in dataclasses.fields(value)}
     if isinstance(value, Enum):
@@ -46,9 +46,9 @@ def decode(expected_type: Any, value: Any, converters: Converters | None = None)
     TypeError or ValueError where a value is of another type or a number is beyond `_LARGEST`, and
     TypeError where a field without a default is missing.
     """
-    own = (converters or {}).get(expected_type)
-    if own is not None:
-        return own(value)
+    converter = (converters or {}).get(expected_type)
+    if converter is not None:
+        return converter(value)
     if expected_type is Any or expected_type is object:
         return value
     if get_origin(expected_type) is not None:
@@ -70,12 +70,12 @@ def _generic(kind: Any, value: Any, special: Converters | None) -> Any:
     """Return a value of a generic type: a tuple, a mapping, or an optional type."""
     origin, inner = get_origin(kind), get_args(kind)
     if origin in (Union, types.UnionType):
-        wanted = next(part for part in inner if part is not types.NoneType)
-        return None if value is None else decode(wanted, value, special)
+        inner_type = next(part for part in inner if part is not types.NoneType)
+        return None if value is None else decode(inner_type, value, special)
     if origin is not tuple:
-        items = _of(value, Mapping, "object").items()
+        items = _require_type(value, Mapping, "object").items()
         return {decode(inner[0], key, special): decode(inner[1], item, special) for key, item in items}
-    items = _of(value, (list, tuple), "list")
+    items = _require_type(value, (list, tuple), "list")
     if inner[-1] is Ellipsis:
         return tuple([decode(inner[0], item, special) for item in items])
     return tuple([decode(part, item, special) for part, item in zip(inner, items, strict=True)])
@@ -86,11 +86,15 @@ def _record(kind: Any, value: Any, special: Converters | None) -> Any:
         return value
     hints = _hints(kind)
     return kind(
-        **{name: decode(hints[name], item, special) for name, item in _of(value, Mapping, "object").items() if name in hints}
+        **{
+            name: decode(hints[name], item, special)
+            for name, item in _require_type(value, Mapping, "object").items()
+            if name in hints
+        }
     )
 
 
-def _of(value: Any, kind: Any, name: str) -> Any:
+def _require_type(value: Any, kind: Any, name: str) -> Any:
     if not isinstance(value, kind):
         raise TypeError(f"{value!r:.60} is no {name}")
     return value

@@ -76,7 +76,7 @@ def identify_format(name: str, head: bytes) -> ForeignFormat | None:
     """Return the format of a file by its name and its first `HEAD_BYTES` bytes (uncompressed); None
     where it is not recognised.
     """
-    return _by_content(head) or identify_by_name(name)
+    return _identify_content(head) or identify_by_name(name)
 
 
 def identify_file(path: str, *, local: bool) -> ForeignFormat | None:
@@ -108,7 +108,7 @@ def identify_by_name(name: str) -> ForeignFormat | None:
     return _EVENTS if ".tfevents." in base else None
 
 
-def _by_content(head: bytes) -> ForeignFormat | None:
+def _identify_content(head: bytes) -> ForeignFormat | None:
     packed = next((kind for magic, kind in _PACKED if head.startswith(magic)), None)
     if packed:
         return ForeignFormat(f"a packed archive ({packed})", _TAR.advice)

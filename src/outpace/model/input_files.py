@@ -63,11 +63,11 @@ def open_file(path: str | os.PathLike[str], kind: FileKind) -> BufferedReader:
     _require_file(os.stat(path))
     file = open(path, "rb", opener=lambda name, flags: os.open(name, flags | _AT_ONCE))  # noqa: SIM115  # the caller closes it
     try:
-        found = os.fstat(file.fileno())
-        _require_file(found)
-        if found.st_size > kind.max_bytes:
+        status = os.fstat(file.fileno())
+        _require_file(status)
+        if status.st_size > kind.max_bytes:
             raise OSError(
-                errno.EFBIG, f"it has {found.st_size:,} bytes, more than the {kind.max_bytes:,} that a {kind.name} may have"
+                errno.EFBIG, f"it has {status.st_size:,} bytes, more than the {kind.max_bytes:,} that a {kind.name} may have"
             )
         if _folders.get() is not None and not is_inside(_place_of(file.fileno(), path), _folders.get() or ()):
             raise OSError(errno.EACCES, "a link leads to it, out of the folders that were named")
@@ -89,7 +89,7 @@ def allocated_size(descriptor: int) -> int:
     """Return how many bytes of an open file are allocated, not part of a hole (holes take no space
     on the disk); the whole size where the file system does not report holes.
     """
-    size, found, end = os.fstat(descriptor).st_size, 0, 0
+    size, allocated, end = os.fstat(descriptor).st_size, 0, 0
     if sys.platform == "win32":
         return size
     position = os.lseek(descriptor, 0, os.SEEK_CUR)
@@ -97,12 +97,12 @@ def allocated_size(descriptor: int) -> int:
         while end < size:
             begin = os.lseek(descriptor, end, os.SEEK_DATA)
             end = os.lseek(descriptor, begin, os.SEEK_HOLE)
-            found += end - begin
+            allocated += end - begin
     except OSError as error:
-        return found if error.errno == errno.ENXIO else size  # ENXIO: the file ends in a hole
+        return allocated if error.errno == errno.ENXIO else size  # ENXIO: the file ends in a hole
     finally:
         os.lseek(descriptor, position, os.SEEK_SET)
-    return found
+    return allocated
 
 
 def format_error(error: Exception) -> str:
@@ -144,9 +144,9 @@ def is_inside(path: str, folders: Sequence[str]) -> bool:
     return any(path == folder or path.startswith(folder.rstrip(os.sep) + os.sep) for folder in folders)
 
 
-def _require_file(found: os.stat_result) -> None:
-    if not stat.S_ISREG(found.st_mode):
-        raise OSError(errno.EINVAL, f"it is {_KINDS.get(stat.S_IFMT(found.st_mode), 'something else')}, not a file")
+def _require_file(status: os.stat_result) -> None:
+    if not stat.S_ISREG(status.st_mode):
+        raise OSError(errno.EINVAL, f"it is {_KINDS.get(stat.S_IFMT(status.st_mode), 'something else')}, not a file")
 
 
 def _place_of(file: int, path: str | os.PathLike[str]) -> str:

@@ -155,7 +155,7 @@ class Chart:
         names = self.choice_columns()
         values = list(zip(*(self.table[name].tolist() for name in names), strict=True)) if names else [()]
         for chosen in dict.fromkeys(values):
-            rows = [i for i, own in enumerate(values) if own == chosen]
+            rows = [i for i, value in enumerate(values) if value == chosen]
             yield chosen, replace(self, table=self.table.take(rows), select="", then=()) if names else self
 
     def initial_table(self) -> Table:
@@ -193,11 +193,11 @@ class TableView:
     sums: tuple[str, ...] = ()
 
     @staticmethod
-    def _complete(given: Mapping[str, Any]) -> dict[str, Any]:
-        if not given["by"]:
+    def _complete(values: Mapping[str, Any]) -> dict[str, Any]:
+        if not values["by"]:
             return {}
-        shown = (*map(given["table"].field, given["columns"]), *given["table"].fields)
-        return {"sums": tuple(dict.fromkeys((*given["sums"], *(f.name for f in shown if f.additive))))}
+        fields = (*map(values["table"].field, values["columns"]), *values["table"].fields)
+        return {"sums": tuple(dict.fromkeys((*values["sums"], *(f.name for f in fields if f.additive))))}
 
 
 Section = Figures | Links | Paragraph | Chart | TableView
@@ -260,17 +260,17 @@ class Page:
     key_figures: tuple[Figure, ...] = ()
 
     @staticmethod
-    def _complete(given: Mapping[str, Any]) -> dict[str, Any]:
-        own: dict[str, Table] = {}
-        for table in _all_tables(given["glance"], given["sections"], given["hidden_tables"]):
-            if own.setdefault(table.name, table) is not table:
-                raise ValueError(f"page {given['id']} has two tables called {table.name!r}")
+    def _complete(values: Mapping[str, Any]) -> dict[str, Any]:
+        by_name: dict[str, Table] = {}
+        for table in _all_tables(values["glance"], values["sections"], values["hidden_tables"]):
+            if by_name.setdefault(table.name, table) is not table:
+                raise ValueError(f"page {values['id']} has two tables called {table.name!r}")
 
         def full(reference: str) -> str:
-            return reference if reference not in own and "." in reference else f"{given['id']}.{reference}"
+            return reference if reference not in by_name and "." in reference else f"{values['id']}.{reference}"
 
         def cited(finding: Finding) -> Finding:
-            evidence = tuple(replace(each, table=full(each.table)) for each in finding.evidence)
+            evidence = tuple(replace(value, table=full(value.table)) for value in finding.evidence)
             return finding if evidence == finding.evidence else replace(finding, evidence=evidence)
 
         def led(section: Section) -> Section:
@@ -278,11 +278,11 @@ class Page:
                 return section
             return replace(section, items=tuple(replace(item, tables=tuple(map(full, item.tables))) for item in section.items))
 
-        return {"findings": tuple(map(cited, given["findings"])), "sections": tuple(map(led, given["sections"]))}
+        return {"findings": tuple(map(cited, values["findings"])), "sections": tuple(map(led, values["sections"]))}
 
     def __repr__(self) -> str:
-        said = self.headline or (self.unavailable.reason if self.unavailable else "")
-        return f"<outpace page {self.id!r}: {said} Tables: {', '.join(t.name for t in self.tables())}>"
+        headline = self.headline or (self.unavailable.reason if self.unavailable else "")
+        return f"<outpace page {self.id!r}: {headline} Tables: {', '.join(t.name for t in self.tables())}>"
 
     def tables(self) -> Iterator[Table]:
         """Yield every table of the page once: those shown as rows, those behind charts, and those

@@ -19,7 +19,7 @@ from outpace.model.sensitive_patterns import FILE_EXTENSION, PATH_ONLY, SENSITIV
 
 # Beginning of a path up to Python's own folders; it belongs to the user and is redacted, while the
 # rest of the path stays
-_KEPT = compile_lazily(r".*[/\\](?=(?:site-packages|dist-packages|lib[/\\]python3\.\d+)[/\\](?!.*\.\.[/\\]))")
+_LIBRARY = compile_lazily(r".*[/\\](?=(?:site-packages|dist-packages|lib[/\\]python3\.\d+)[/\\](?!.*\.\.[/\\]))")
 _HOME = compile_lazily(r"(?:^|[/\\])(?:home|[Uu]sers)[/\\]([^/\\]+)")
 _LITERAL = compile_lazily(r"([\"'])((?:\\.|(?!\1).)+)(\1|$)|(#)(.+)")  # string literal or comment in a line of source
 _SCHEME = compile_lazily(r"[A-Za-z][\w+.-]*:(?:\\?/){2,}")
@@ -45,21 +45,21 @@ class Redaction:
     def __init__(self) -> None:
         self._terms = {"localhost", "root"}
         self._stand_ins: dict[str, str] = {}
-        self._made: set[str] = set()
+        self._used_stand_ins: set[str] = set()
         self._count: Counter[int] = Counter()
         self._names: set[str] = set()
         self._pattern: re.Pattern[str] | None = None
 
     def redact_word(self, text: str) -> str:
         """Return the stand-in of a name or of an argument."""
-        if not text or text in self._made:
+        if not text or text in self._used_stand_ins:
             return text
         if text not in self._stand_ins:
             size = len(text.encode("utf-8", "replace"))
             self._count[size] += 1
             number = str(self._count[size]).zfill(size - 1)
-            self._made.add(made := f"x{number[len(number) - size + 1 :]}")
-            self._stand_ins[text] = made
+            self._used_stand_ins.add(stand_in := f"x{number[len(number) - size + 1 :]}")
+            self._stand_ins[text] = stand_in
         return self._stand_ins[text]
 
     def keep_words(self, words: Collection[str]) -> None:
@@ -75,7 +75,7 @@ class Redaction:
         texts.
         """
         forms = {text, re.sub(r"\W", "_", text)}  # labels of tf.data stages have the second form
-        if len(text) >= _SHORTEST and text not in self._made and not forms <= self._names | self._terms:
+        if len(text) >= _SHORTEST and text not in self._used_stand_ins and not forms <= self._names | self._terms:
             self._names |= forms - self._terms
             self._pattern = None
         return self._file(text)
@@ -86,7 +86,7 @@ class Redaction:
         """
         first = text.partition(".")[0]
         for form in (text.lower(), text.upper(), *((first, first.lower()) if re.search("[A-Za-z]", first) else ())):
-            if _telling(form):
+            if _is_specific(form):
                 self.redact_name(form)
         return self.redact_name(text)
 
@@ -94,30 +94,30 @@ class Redaction:
         """Return a path or an address with stand-ins for its folders and its file, whose ending
         stays.
         """
-        kept = _KEPT.match(text)
-        own = kept[0] if kept else text
-        for user in _HOME.findall(own):
+        library = _LIBRARY.match(text)
+        private = library[0] if library else text
+        for user in _HOME.findall(private):
             self.redact_name(user)
-        head = _SCHEME.match(own)
+        head = _SCHEME.match(private)
         mark = head[0] if head else ""
-        parts = re.split(r"([/\\]+)", own[len(mark) :])
-        if kept is None and FILE_EXTENSION.search(parts[-1]):
+        parts = re.split(r"([/\\]+)", private[len(mark) :])
+        if library is None and FILE_EXTENSION.search(parts[-1]):
             self.redact_name(parts[-1])
-        if mark and _telling(host := re.sub(r".*@|:\d*$", "", parts[0])):
+        if mark and _is_specific(host := re.sub(r".*@|:\d*$", "", parts[0])):
             self.redact_host(host)
-        return mark + "".join(map(self._segment, parts)) + text[len(own) :]
+        return mark + "".join(map(self._segment, parts)) + text[len(private) :]
 
     def redact_text(self, text: str) -> str:
         """Return a text with stand-ins for its sensitive parts and for all names learned before."""
         if PATH_ONLY.fullmatch(text):
-            return self._placed(text)
-        text = SENSITIVE.sub(self._found, text)
+            return self._redact_place(text)
+        text = SENSITIVE.sub(self._redact_match, text)
         if not self._names:
             return text
         if self._pattern is None:
             longest = sorted(self._names, key=lambda name: (-len(name), name))
             self._pattern = re.compile(rf"(?<![A-Za-z0-9])(?:{'|'.join(map(re.escape, longest))})(?![A-Za-z0-9])")
-        return self._pattern.sub(lambda found: self._file(found[0]), text)
+        return self._pattern.sub(lambda match: self._file(match[0]), text)
 
     def redact_message(self, data: bytes) -> bytes:
         """Return a protobuf message, of any type, with stand-ins in its texts."""
@@ -132,25 +132,25 @@ class Redaction:
         for argument in map(str, record.get("argv", ())):
             value = argument.rpartition("=")[2]
             self.redact_text(value)
-            if _telling(value) and not value.startswith("-"):
+            if _is_specific(value) and not value.startswith("-"):
                 self.redact_name(value)
         script = {"script": self.redact_path(str(record.get("script") or ""))}
         return {**self._plain(record), **script, "argv": tuple(map(self.redact_word, map(str, record.get("argv", ()))))}
 
     def _plain(self, value: Any) -> Any:
         if isinstance(value, str):
-            return self.redact_text(_LITERAL.sub(self._literal, value))
+            return self.redact_text(_LITERAL.sub(self._redact_literal, value))
         if isinstance(value, Mapping):
-            return {self.redact_text(str(key)): self._plain(each) for key, each in value.items()}
+            return {self.redact_text(str(key)): self._plain(item) for key, item in value.items()}
         return type(value)(map(self._plain, value)) if isinstance(value, (list, tuple)) else value
 
-    def _literal(self, found: re.Match[str]) -> str:
-        before, text, behind, comment, said = found.groups("")
-        return f"{before}{self.redact_word(text)}{behind}{comment}{self.redact_word(said)}"
+    def _redact_literal(self, match: re.Match[str]) -> str:
+        before, text, behind, comment, remark = match.groups("")
+        return f"{before}{self.redact_word(text)}{behind}{comment}{self.redact_word(remark)}"
 
-    def _found(self, found: re.Match[str]) -> str:
+    def _redact_match(self, match: re.Match[str]) -> str:
         """Return the stand-in of a match of `SENSITIVE`."""
-        part, kind = found[0], str(found.lastgroup)
+        part, kind = match[0], str(match.lastgroup)
         if kind == "value":
             name, _, value = part.partition("=")
             self.redact_text(value.strip("\"'"))  # learns names in the value, which may occur elsewhere too
@@ -160,9 +160,9 @@ class Redaction:
             return f"{self.redact_name(user)}@{self.redact_host(host)}"
         if kind == "host":
             return self.redact_host(part) if is_host(part) else part
-        return self._placed(part)
+        return self._redact_place(part)
 
-    def _placed(self, text: str) -> str:
+    def _redact_place(self, text: str) -> str:
         """Return a redacted path, followed by its line number and column, which stay."""
         place = _PLACES.sub("", text)
         return self.redact_path(place) + text[len(place) :]
@@ -177,7 +177,7 @@ class Redaction:
 
     def _file(self, name: str) -> str:
         """Return the stand-in of a name; the ending of a file is not replaced."""
-        if name in self._made or (ending := FILE_EXTENSION.search(name)) is None:
+        if name in self._used_stand_ins or (ending := FILE_EXTENSION.search(name)) is None:
             return self.redact_word(name)
         return self.redact_word(name[: ending.start()]) + ending[0]
 
@@ -206,7 +206,7 @@ class Redaction:
         return self.redact_text(content.decode("utf-8", "surrogateescape")).encode("utf-8", "surrogateescape")
 
 
-def _telling(text: str) -> bool:
+def _is_specific(text: str) -> bool:
     """Whether a word is specific enough to be searched for in all texts: `train` occurs in names of
     ops, `moonshot-v3` does not.
     """

@@ -24,7 +24,7 @@ _ALWAYS = ("secret", "password", "passwd", "passphrase", "pwd", "credential")
 _BUT_NUMBERS = ("key", "token")  # names of secrets unless the value is a number: `--max-tokens 512` is a size
 _BEHIND = ("id", "value")  # words that may follow the name of a secret: AWS_ACCESS_KEY_ID
 _NUMBER = compile_lazily(r"[-+]?[\d.,_]{1,9}")
-_NAMED = compile_lazily(r"(?P<name>[-+~]*[A-Za-z][\w./-]*)=(?P<value>.*)", re.DOTALL)
+_ASSIGNMENT = compile_lazily(r"(?P<name>[-+~]*[A-Za-z][\w./-]*)=(?P<value>.*)", re.DOTALL)
 _OPTION = compile_lazily(r"-[A-Za-z]|--[a-z][\w-]*(?:=.*)?", re.DOTALL)
 _INSIDE = compile_lazily(r"""(?P<name>[A-Za-z][\w.-]*)(?P<between>["']?\s*[=:]\s*)(?P<value>"[^"]*"|'[^']*'|[^\s"',;&}\])]+)""")
 _LOGIN = compile_lazily(r"(?<=://)([^/\s:@]*:)[^/\s@]+(?=@)")  # user:password@host
@@ -44,7 +44,7 @@ def mask_secrets(arguments: Sequence[str]) -> tuple[str, ...]:
         if name and not _OPTION.fullmatch(argument) and _is_secret(name, argument):
             masked.append(MASK_TEXT)
         else:
-            masked.append(_masked(argument))
+            masked.append(_mask_argument(argument))
         name = argument if argument.startswith("-") and "=" not in argument else ""
     return tuple(masked)
 
@@ -66,20 +66,20 @@ def find_masked_names(command_line: str) -> tuple[str, ...]:
     )
 
 
-def _masked(argument: str) -> str:
-    named = _NAMED.fullmatch(argument)
+def _mask_argument(argument: str) -> str:
+    named = _ASSIGNMENT.fullmatch(argument)
     if named is None:
-        return _LOGIN.sub(rf"\1{MASK_TEXT}", _INSIDE.sub(_dotted, argument))
+        return _LOGIN.sub(rf"\1{MASK_TEXT}", _INSIDE.sub(_mask_nested, argument))
     name, value = named.group("name", "value")
-    return f"{name}={MASK_TEXT if _is_secret(name, value) else _masked(value)}"
+    return f"{name}={MASK_TEXT if _is_secret(name, value) else _mask_argument(value)}"
 
 
-def _dotted(found: re.Match[str]) -> str:
-    name, between, value = found.group("name", "between", "value")
+def _mask_nested(match: re.Match[str]) -> str:
+    name, between, value = match.group("name", "between", "value")
     quote = value[0] if value[0] in "\"'" else ""
     if _is_secret(name, value.strip("\"'")):
         return f"{name}{between}{quote}{MASK_TEXT}{quote}"
-    return name + between + _INSIDE.sub(_dotted, value)
+    return name + between + _INSIDE.sub(_mask_nested, value)
 
 
 def _is_secret(name: str, value: str) -> bool:

@@ -41,7 +41,7 @@ _START = rf"(?:~[\w.-]{{0,99}}|[A-Za-z]:|\.\.?|{_VARIABLE})(?=[/\\])"
 _DEVICE = r"(?!/\w+:)"  # `/job:worker/device:GPU:0` is a device
 _HOST = r"[A-Za-z0-9][\w-]{0,62}(?:\.[\w-]{1,63}){0,9}"
 
-_FOUND = {
+_PATTERNS = {
     "value": r"(?<![\w-])(?:[A-Z][A-Z0-9_]{2,99}|--[A-Za-z][\w-]{0,99})=(?:\"[^\"\n]+\"|'[^'\n]+'|[^\s,;\"']+)",
     "address": rf"(?<![\w+.-])[A-Za-z][\w+.-]*:(?:\\?/){{2,3}}[^{_NO}][^\s\"'`<>|]*(?<![,;:.)\]}}])|file:/+[^\s\"'`<>|]+",
     "path": "|".join(
@@ -65,7 +65,7 @@ _FOUND = {
     ),
 }
 
-SENSITIVE = compile_lazily("|".join(f"(?P<{kind}>{pattern})" for kind, pattern in _FOUND.items()))
+SENSITIVE = compile_lazily("|".join(f"(?P<{kind}>{pattern})" for kind, pattern in _PATTERNS.items()))
 """Pattern of the sensitive parts of a text; the name of the matched group is the kind of part."""
 
 PATH_ONLY = compile_lazily(r"(?:~?/|[A-Za-z]:[/\\])[^\n\":]*\.\w+(?::\d+)*|[^\n\"':]*\.(?:pyw?|ipynb)")

@@ -62,7 +62,7 @@ def parse_schema(text: str, *shared: Field) -> tuple[Field, ...]:
     >>> parse_schema("* op | text | name of the op")[0].key
     True
     """
-    known = {spec.name: spec for spec in shared}
+    by_name = {spec.name: spec for spec in shared}
     fields: list[Field] = []
     for line in text.strip().splitlines():
         marked, *rest = [" ".join(cell.split()) for cell in line.split("|")]
@@ -70,7 +70,7 @@ def parse_schema(text: str, *shared: Field) -> tuple[Field, ...]:
         if rest:
             fields.append(Field(name, Unit(rest[0]), *rest[1:], key=mark == "*", additive=mark == "+", apart=mark == "-"))
             continue
-        for spec in shared if name == "..." else (known[name],):
+        for spec in shared if name == "..." else (by_name[name],):
             is_marked = {
                 "key": spec.key or mark == "*",
                 "additive": spec.additive or mark == "+",
@@ -157,9 +157,9 @@ class Table:
         """
         if column not in self._places:
             places: dict[Any, list[int]] = {}
-            for row, held in enumerate(self[column].tolist()):
-                places.setdefault(held, []).append(row)
-            self._places[column] = {held: np.array(rows, np.int64) for held, rows in places.items()}
+            for row, cell in enumerate(self[column].tolist()):
+                places.setdefault(cell, []).append(row)
+            self._places[column] = {cell: np.array(rows, np.int64) for cell, rows in places.items()}
         rows = [self._places[column][value] for value in dict.fromkeys(values) if value in self._places[column]]
         if sum(map(len, rows)) == len(self):
             return self
@@ -264,9 +264,9 @@ class TableType:
         key = self.key
         sums: dict[tuple[Any, ...], Row] = {}
         for row in rows:
-            own = tuple(row[name] for name in key)
-            if (known := sums.setdefault(own, row)) is not row:
-                known.update({name: known[name] + row[name] for name in known if name not in key})
+            row_key = tuple(row[name] for name in key)
+            if (total := sums.setdefault(row_key, row)) is not row:
+                total.update({name: total[name] + row[name] for name in total if name not in key})
         return list(sums.values())
 
 
@@ -284,8 +284,8 @@ def _order(column: Column, descending: bool) -> Indices:
     """
     if column.dtype.kind == "O":
         values = column.tolist()
-        known = sorted((i for i, v in enumerate(values) if v is not None), key=values.__getitem__, reverse=descending)
-        return np.array([*known, *(i for i, v in enumerate(values) if v is None)], np.int64)
+        indices = sorted((i for i, v in enumerate(values) if v is not None), key=values.__getitem__, reverse=descending)
+        return np.array([*indices, *(i for i, v in enumerate(values) if v is None)], np.int64)
     if column.dtype.kind == "f":
         return np.argsort(-column if descending else column, kind="stable")
     if not descending:

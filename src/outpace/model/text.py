@@ -38,7 +38,7 @@ def clean(name: object, limit: int = MAX_TEXT_LENGTH) -> str:
     text = shorten(str(name), limit)
     if _PLAIN.fullmatch(text):
         return text
-    return "".join(_visible(c) for c in text)
+    return "".join(_spell_out(c) for c in text)
 
 
 def clean_prose(body: str) -> str:
@@ -106,21 +106,25 @@ def elide(names: Sequence[str], width: int, *, cut: bool = True) -> list[str]:
         return list(names)
     parts = {name: _PARTS.findall(name) or [name] for name in dict.fromkeys(names)}
     follows: dict[tuple[str, str, str], set[str]] = {}
-    for own in parts.values():
-        for key, part in zip(_beginnings(own), (*own, ""), strict=True):
+    for name_parts in parts.values():
+        for key, part in zip(_beginnings(name_parts), (*name_parts, ""), strict=True):
             follows.setdefault(key, set()).add(part)
     whole = {name: name for name in parts}
-    elided = _unless_alike(
-        {name: name if len(name) <= width else _elided(own, follows, width) for name, own in parts.items()}, whole
+    elided = _keep_unique(
+        {
+            name: name if len(name) <= width else _leave_out_parts(name_parts, follows, width)
+            for name, name_parts in parts.items()
+        },
+        whole,
     )
     if not cut:
         return [elided[name] for name in names]
-    pinched = _unless_alike({name: _pinched(text, width) for name, text in elided.items()}, elided)
-    short = _unless_alike({name: shorten(text, width) for name, text in pinched.items()}, pinched)
+    pinched = _keep_unique({name: _pinch_words(text, width) for name, text in elided.items()}, elided)
+    short = _keep_unique({name: shorten(text, width) for name, text in pinched.items()}, pinched)
     return [short[name] for name in names]
 
 
-def _pinched(text: str, width: int) -> str:
+def _pinch_words(text: str, width: int) -> str:
     """Return a name with long words shortened to their first four letters, longest first, until it
     fits. The last word and words with a number stay.
     """
@@ -133,7 +137,7 @@ def _pinched(text: str, width: int) -> str:
     return "".join(parts)
 
 
-def _unless_alike(shorter: Mapping[str, str], before: Mapping[str, str]) -> dict[str, str]:
+def _keep_unique(shorter: Mapping[str, str], before: Mapping[str, str]) -> dict[str, str]:
     """Return the shorter text of each name where it is unique, else the text from before."""
     met = Counter(shorter.values()) + Counter(text for name, text in before.items() if text != shorter[name])
     return {name: text if met[text] == 1 else before[name] for name, text in shorter.items()}
@@ -149,20 +153,20 @@ def _beginnings(parts: Sequence[str]) -> Iterator[tuple[str, str, str]]:
         before += part
 
 
-def _elided(parts: Sequence[str], follows: Mapping[tuple[str, str, str], set[str]], width: int) -> str:
+def _leave_out_parts(parts: Sequence[str], follows: Mapping[tuple[str, str, str], set[str]], width: int) -> str:
     """Return a name without the parts that are no information, removed in order until it fits. Its
     first and last part stay.
     """
     spare = [i for i, key in enumerate(_beginnings(parts)) if 0 < i < len(parts) - 1 and len(follows[key]) == 1]
     text = "".join(parts)
     for count in range(1, len(spare) + 1):
-        text = _without(parts, frozenset(spare[:count]))
+        text = _join_parts(parts, frozenset(spare[:count]))
         if len(text) <= width:
             break
     return text
 
 
-def _without(parts: Sequence[str], gone: frozenset[int]) -> str:
+def _join_parts(parts: Sequence[str], gone: frozenset[int]) -> str:
     """Return the joined parts without those in `gone`; one ellipsis stands for adjacent ones."""
     text, left_out = "", ""
     for i, part in enumerate(parts):
@@ -203,7 +207,7 @@ def format_cell(value: object, unit: Unit) -> str:
     return clean(humanize(plain, unit))
 
 
-def _visible(character: str) -> str:
+def _spell_out(character: str) -> str:
     if unicodedata.category(character) not in _HOSTILE:
         return character
     code = ord(character)

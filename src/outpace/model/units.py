@@ -58,31 +58,31 @@ def format_count(number: int, noun: str, plural: str = "") -> str:
 
 def _humanize_number(value: float, unit: Unit) -> str:
     if unit is Unit.PS:
-        return _scaled(value, _TIME_STEPS)
+        return _format_scaled(value, _TIME_STEPS)
     if unit is Unit.BYTES:
-        return _scaled(value, _BYTE_STEPS)
+        return _format_scaled(value, _BYTE_STEPS)
     if unit is Unit.BYTES_PER_S:
-        return _scaled(value, _BYTE_STEPS) + "/s"
+        return _format_scaled(value, _BYTE_STEPS) + "/s"
     if unit is Unit.FRACTION:
         return f"{value * 100:.1f}%"
     if unit is Unit.COUNT:
         return f"{round(value):,}"
     if unit is Unit.CORES:
         return f"{value:.2f} cores"
-    return _general(value)
+    return _format_general(value)
 
 
-def _general(value: float) -> str:
+def _format_general(value: float) -> str:
     """Return three significant digits, without an exponent where a person would not write one."""
-    shown = float(f"{value:.3g}")
-    factor, name = next((step for step in _LARGE_STEPS if abs(shown) >= step[0]), (1.0, ""))
-    scaled = shown / factor
+    rounded = float(f"{value:.3g}")
+    factor, name = next((step for step in _LARGE_STEPS if abs(rounded) >= step[0]), (1.0, ""))
+    scaled = rounded / factor
     if not 1000 <= abs(scaled) < 1e6:
         return f"{scaled:.3g}{name}"
     return f"{scaled:,.0f}{name}"
 
 
-def _scaled(value: float, steps: tuple[tuple[float, str], ...]) -> str:
+def _format_scaled(value: float, steps: tuple[tuple[float, str], ...]) -> str:
     if value == 0:
         return f"0 {steps[-3][1] if steps is _TIME_STEPS else steps[-1][1]}"
     at = next((i for i, (factor, _) in enumerate(steps) if abs(value) >= factor), len(steps) - 1)

@@ -24,24 +24,26 @@ def first_use(statements: Sequence[ast.stmt], name: str) -> FirstUse:
     """Of statements one after the other; READ where it may be read unset, SET where it is set
     whatever happens.
     """
-    uses = (_of_statement(each, name) for each in statements)
-    return next((each for each in uses if each is not FirstUse.NONE), FirstUse.NONE)
+    uses = (_statement_use(statement, name) for statement in statements)
+    return next((use for use in uses if use is not FirstUse.NONE), FirstUse.NONE)
 
 
-def _of_statement(statement: ast.stmt, name: str) -> FirstUse:
+def _statement_use(statement: ast.stmt, name: str) -> FirstUse:
     if not mentions(statement, name):
         return FirstUse.NONE
     if isinstance(statement, ast.Assign):
-        return _set_of(statement.targets, [statement.value], name)
+        return _assignment_use(statement.targets, [statement.value], name)
     if isinstance(statement, ast.AnnAssign) and statement.value is not None:
-        return _set_of([statement.target], [statement.value], name)
+        return _assignment_use([statement.target], [statement.value], name)
     if isinstance(statement, ast.With):
-        given = _set_of([each.optional_vars for each in statement.items], [each.context_expr for each in statement.items], name)
-        return first_use(statement.body, name) if given is FirstUse.NONE else given
+        header = _assignment_use(
+            [item.optional_vars for item in statement.items], [item.context_expr for item in statement.items], name
+        )
+        return first_use(statement.body, name) if header is FirstUse.NONE else header
     if isinstance(statement, ast.For):
-        given = _set_of([statement.target], [statement.iter], name)
-        inside = FirstUse.NONE if given is FirstUse.SET else first_use(statement.body, name)
-        uses = {given, inside, first_use(statement.orelse, name)}
+        header = _assignment_use([statement.target], [statement.iter], name)
+        inside = FirstUse.NONE if header is FirstUse.SET else first_use(statement.body, name)
+        uses = {header, inside, first_use(statement.orelse, name)}
         return FirstUse.READ if FirstUse.READ in uses else FirstUse.NONE  # it may have no item
     if isinstance(statement, ast.If) and not mentions(statement.test, name):
         both = {first_use(statement.body, name), first_use(statement.orelse, name)}
@@ -49,16 +51,16 @@ def _of_statement(statement: ast.stmt, name: str) -> FirstUse:
     return FirstUse.READ
 
 
-def _set_of(targets: Sequence[ast.AST | None], values: Sequence[ast.expr], name: str) -> FirstUse:
-    if any(mentions(each, name) for each in values):
+def _assignment_use(targets: Sequence[ast.AST | None], values: Sequence[ast.expr], name: str) -> FirstUse:
+    if any(mentions(node, name) for node in values):
         return FirstUse.READ
-    if any(_plain(each, name) for each in targets):
+    if any(_plain(node, name) for node in targets):
         return FirstUse.SET
-    return FirstUse.READ if any(each is not None and mentions(each, name) for each in targets) else FirstUse.NONE
+    return FirstUse.READ if any(node is not None and mentions(node, name) for node in targets) else FirstUse.NONE
 
 
 def _plain(target: ast.AST | None, name: str) -> bool:
     """Whether a target sets the name itself."""
     if isinstance(target, (ast.Tuple, ast.List)):
-        return any(_plain(each, name) for each in target.elts)
+        return any(_plain(element, name) for element in target.elts)
     return isinstance(target, ast.Name) and target.id == name

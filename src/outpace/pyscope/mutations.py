@@ -45,14 +45,14 @@ def iter_mutations(node: ast.AST, function: ast.AST | None) -> Iterator[Mutation
     that it stands in.
     """
     if isinstance(node, ast.Call):
-        yield from _by_call(node)
+        yield from _call_mutations(node)
         return
     for target in assignment_targets(node):
         inside = list(ast.walk(function)) if function is not None else []
         outer = outer_names(inside) - outer_names(inside, (ast.Nonlocal,))
         for part in ast.walk(target):
             if not is_read(part):
-                yield from _of_target(part, getattr(node, "lineno", 0), function is not None, outer)
+                yield from _target_mutations(part, getattr(node, "lineno", 0), function is not None, outer)
 
 
 def assignment_targets(node: ast.AST) -> Sequence[ast.expr]:
@@ -83,7 +83,7 @@ def last_name(node: ast.AST) -> str:
     return node.id if isinstance(node, ast.Name) else ""
 
 
-def _of_target(target: ast.AST, line: int, in_function: bool, outer: set[str]) -> Iterator[Mutation]:
+def _target_mutations(target: ast.AST, line: int, in_function: bool, outer: set[str]) -> Iterator[Mutation]:
     """`outer`: global names of the function."""
     if isinstance(target, ast.Name):
         yield Mutation(target.id, line, is_variable=True, is_local=in_function and target.id not in outer)
@@ -95,7 +95,7 @@ def _of_target(target: ast.AST, line: int, in_function: bool, outer: set[str]) -
         yield Mutation(last_name(target.value), line, within="[")
 
 
-def _by_call(call: ast.Call) -> Iterator[Mutation]:
+def _call_mutations(call: ast.Call) -> Iterator[Mutation]:
     changed = mutated_object(call)
     if isinstance(call.func, ast.Name) and call.func.id == "setattr" and len(call.args) == 3:
         name = call.args[1]

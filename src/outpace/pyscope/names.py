@@ -80,9 +80,9 @@ def read_names_outside(node: ast.AST, first: int, last: int) -> Iterator[str]:
     if isinstance(node, ast.Name) and is_read(node) and not first <= node.lineno <= last:
         yield node.id
     around = first <= getattr(node, "end_lineno", 0) and getattr(node, "lineno", 0) <= first
-    own = _inner_names(node) if isinstance(node, FUNCTIONS) and not around else set()
+    inner = _inner_names(node) if isinstance(node, FUNCTIONS) and not around else set()
     for child in ast.iter_child_nodes(node):
-        yield from (name for name in read_names_outside(child, first, last) if name not in own)
+        yield from (name for name in read_names_outside(child, first, last) if name not in inner)
 
 
 def unused_name(wanted: str, used: Collection[str]) -> str:
@@ -109,10 +109,10 @@ def _iter_uses(body: Iterable[ast.AST]) -> Iterator[tuple[str, bool]]:
         else:
             if isinstance(node, ast.AugAssign) and isinstance(node.target, ast.Name):
                 yield node.target.id, False
-            yield from _iter_uses(_in_order(node))
+            yield from _iter_uses(_ordered_parts(node))
 
 
-def _in_order(node: ast.AST) -> Sequence[ast.AST]:
+def _ordered_parts(node: ast.AST) -> Sequence[ast.AST]:
     """Return the parts of a node; of an assignment and a loop the value before the target."""
     value = getattr(node, "iter" if isinstance(node, ast.For) else "value", None)
     assigns = isinstance(node, (ast.Assign, ast.AnnAssign, ast.AugAssign, ast.For))

@@ -32,5 +32,5 @@ def iter_visible(scope: ast.AST, name: str) -> Iterator[ast.AST]:
 
 
 def _binds(function: Function, name: str) -> bool:
-    own = iter_scope(function, (*SCOPES, *COMPREHENSIONS))
-    return name in parameter_names(function) or name in stored_names(own)
+    nodes = iter_scope(function, (*SCOPES, *COMPREHENSIONS))
+    return name in parameter_names(function) or name in stored_names(nodes)

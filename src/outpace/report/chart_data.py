@@ -100,11 +100,11 @@ def compute_parts(chart: Chart) -> tuple[ChartPart, ...]:
     pairs = sorted(named, key=lambda pair: (pair[0] == OTHERS_NAME, -pair[1])) if chart.kind is ChartKind.PIE else named
     stacked = chart.kind is ChartKind.STACK_TOTAL
     total = sum(values)
-    found = []
+    parts = []
     for i, (name, value) in enumerate(pairs):
         key = palette.OTHERS_KEY if name == OTHERS_NAME else palette.color_key(name, i if stacked else 0, chart.colors)
-        found.append(ChartPart(name, value, value / total if total else 0.0, format_cell(value, unit), key))
-    return tuple(found)
+        parts.append(ChartPart(name, value, value / total if total else 0.0, format_cell(value, unit), key))
+    return tuple(parts)
 
 
 def max_bar_value(parts: Sequence[ChartPart]) -> float:
@@ -214,14 +214,14 @@ def layout_icicle(chart: Chart, min_width: float) -> tuple[IcicleNode, ...]:
     size = sizes(table[size_name]).tolist()
     parents, ids = table[parent_name].tolist(), table[chart.x].tolist()
     words = table[chart.state].tolist() if chart.state else [""] * len(ids)
-    known = set(ids)
-    whole = sum(s for s, p in zip(size, parents, strict=True) if p not in known)
+    id_set = set(ids)
+    whole = sum(s for s, p in zip(size, parents, strict=True) if p not in id_set)
     cells: dict[object, IcicleNode] = {}
     used: dict[object, float] = {}
     branch = 0
     for node, parent, name, value, word in zip(ids, parents, table[label_name].tolist(), size, words, strict=True):
         above = cells.get(parent)
-        if whole <= 0 or node in cells or (above is None and parent in known):
+        if whole <= 0 or node in cells or (above is None and parent in id_set):
             continue
         width = value / whole
         left = (above.left if above else 0.0) + used.get(parent if above else None, 0.0)
@@ -281,14 +281,14 @@ def _walk(roots: Sequence[int], children: dict[int, list[int]], count: int) -> I
     """Yield (depth, row) of every row once, without recursion: a hostile profile may nest deeper
     than the stack.
     """
-    seen: set[int] = set()
+    visited: set[int] = set()
     for start in (*roots, *range(count)):
         stack = [(0, start)]
         while stack:
             depth, row = stack.pop()
-            if row in seen:
+            if row in visited:
                 continue
-            seen.add(row)
+            visited.add(row)
             yield depth, row
             stack.extend((depth + 1, child) for child in reversed(children.get(row, ())))
 

@@ -15,15 +15,15 @@ def file_stems(tables: Sequence[tuple[str, str]]) -> list[str]:
     """Return a unique file stem for each (tool, table name), where the tool may be empty. Stems are
     unique even on a file system that ignores case.
     """
-    taken: dict[str, str] = {}
+    stems: dict[str, str] = {}
     for tool, table in tables:
         name = ".".join(_file_name(part) for part in (tool, table) if part)
-        stem = next(s for s in _numbered(name) if s.lower() not in taken)
-        taken[stem.lower()] = stem
-    return list(taken.values())
+        stem = next(s for s in _iter_numbered(name) if s.lower() not in stems)
+        stems[stem.lower()] = stem
+    return list(stems.values())
 
 
-def _numbered(stem: str) -> Iterator[str]:
+def _iter_numbered(stem: str) -> Iterator[str]:
     yield stem
     yield from (f"{stem}-{number}" for number in count(2))
 

@@ -95,23 +95,23 @@ def render_view(report: Report, view_id: str, rows_url: Callable[[str], str] | N
     report has no view of that id. `rows_url` returns the URL of further rows of a table for the
     table's address.
     """
-    shown = find_view(report, view_id, rows_url)
-    return None if shown is None else _environment().get_template("view.html.j2").render(page=shown)
+    page = find_view(report, view_id, rows_url)
+    return None if page is None else _environment().get_template("view.html.j2").render(page=page)
 
 
 def render_rows(report: Report, address: str, offset: int) -> str | None:
     """Return the rows of a table from `offset` on, as JSON for the page that shows it; None where
     the report has no table at that address.
     """
-    found = find_rows(report, address, offset)
-    return None if found is None else embed_json(found)
+    rows = find_rows(report, address, offset)
+    return None if rows is None else embed_json(rows)
 
 
 def all_scripts(*more: str) -> str:
     """Return the scripts of all kinds of report, with a page's own scripts (`more`) before the one
     that starts them.
     """
-    return "\n".join((_words(), join_scripts(*_SCRIPTS, *_of_pictures(".js")), *more, _asset(_LAST)))
+    return "\n".join((_words(), join_scripts(*_SCRIPTS, *_picture_assets(".js")), *more, _asset(_LAST)))
 
 
 def join_scripts(*names: str) -> str:
@@ -121,10 +121,10 @@ def join_scripts(*names: str) -> str:
 
 def all_styles(*more: str) -> str:
     """Return the styles of all kinds of report, and those named in `more`."""
-    return "\n".join((_color_rules(), *map(_asset, (*_STYLES, *_of_pictures(".css"))), *more))
+    return "\n".join((_color_rules(), *map(_asset, (*_STYLES, *_picture_assets(".css"))), *more))
 
 
-def _of_pictures(ending: str) -> list[str]:
+def _picture_assets(ending: str) -> list[str]:
     return list(dict.fromkeys(name for names in CHART_ASSETS.values() for name in names if name.endswith(ending)))
 
 

@@ -27,19 +27,19 @@ class Anchors:
     """
 
     def __init__(self, report: Report, prefix: str = "", rows_url: Callable[[str], str] | None = None) -> None:
-        taken = {SUMMARY, "absent"}
+        used_anchors = {SUMMARY, "absent"}
         self.rows_url = rows_url
         self.is_static, self.summary, self.absent = bool(prefix), prefix + SUMMARY, prefix + "absent"
-        self._pages = {page.id: prefix + _free(slug(page.id), taken) for page in report.pages}
+        self._pages = {page.id: prefix + _unused_anchor(slug(page.id), used_anchors) for page in report.pages}
         self._tables: dict[str, str] = {}
         self._findings: dict[tuple[str, ...], str] = {}
         for page in report.pages:
             view = self._pages[page.id]
-            shown = {table: f"{view}/{name}" for table, name in _named(_shown(page), {"finding"}).items()}
-            self._tables |= {f"{page.id}.{table.name}": shown.get(table.name, view) for table in page.tables()}
+            anchors = {table: f"{view}/{name}" for table, name in _name_anchors(_drawn_tables(page), {"finding"}).items()}
+            self._tables |= {f"{page.id}.{table.name}": anchors.get(table.name, view) for table in page.tables()}
             used: set[str] = set()
             for finding in page.findings:
-                self._findings.setdefault(_key(finding), f"{view}/finding/{_free(slug(finding.id), used)}")
+                self._findings.setdefault(_key(finding), f"{view}/finding/{_unused_anchor(slug(finding.id), used)}")
 
     def page_anchor(self, page: Page) -> str:
         """Return the address of a tool's view."""
@@ -67,22 +67,22 @@ def slug(name: str) -> str:
     return re.sub(r"[^A-Za-z0-9_-]", "_", name)[:80]
 
 
-def _shown(page: Page) -> Iterable[str]:
+def _drawn_tables(page: Page) -> Iterable[str]:
     pictures = (page.glance, *page.sections)
     return dict.fromkeys(s.table.name for s in pictures if isinstance(s, (TableView, Chart)))
 
 
-def _named(names: Iterable[str], taken: set[str]) -> dict[str, str]:
-    return {name: _free(slug(name), taken) for name in names}
+def _name_anchors(names: Iterable[str], used: set[str]) -> dict[str, str]:
+    return {name: _unused_anchor(slug(name), used) for name in names}
 
 
-def _free(name: str, taken: set[str]) -> str:
+def _unused_anchor(name: str, used: set[str]) -> str:
     """Return `name`, with a number appended where needed to differ from all used names."""
     free, number = name or "_", 1
-    while free in taken:
+    while free in used:
         number += 1
         free = f"{name}-{number}"
-    taken.add(free)
+    used.add(free)
     return free
 
 

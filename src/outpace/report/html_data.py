@@ -74,8 +74,8 @@ def table_data(table: Table, rows_url: str = "") -> dict[str, Any]:
 
 def rows_data(table: Table, offset: int, count: int) -> list[Any]:
     """Return some rows, by column as `table_data` stores them."""
-    some = table.take(slice(offset, offset + count))
-    return [column_data([_cell(v) for v in some[f.name].tolist()]) for f in table.fields]
+    part = table.take(slice(offset, offset + count))
+    return [column_data([_cell(v) for v in part[f.name].tolist()]) for f in table.fields]
 
 
 def column_data(values: list[Any]) -> list[Any] | dict[str, list[Any]]:
@@ -89,7 +89,7 @@ def column_data(values: list[Any]) -> list[Any] | dict[str, list[Any]]:
     if values and all(v is None or isinstance(v, str) for v in values):
         order = sorted({v for v in values if v is not None})
         number = {text: i for i, text in enumerate(order)}
-        at, coded = [number.get(v, -1) for v in values], {"texts": _fronted(order)}
+        at, coded = [number.get(v, -1) for v in values], {"texts": _front_code(order)}
     else:  # 1, 1.0 and True are equal, but are three values in JSON
         different = {repr(v): v for v in values}
         number = {spelled: i for i, spelled in enumerate(different)}
@@ -97,7 +97,7 @@ def column_data(values: list[Any]) -> list[Any] | dict[str, list[Any]]:
     return {**coded, "at": at} if sum(map(_room, coded.values())) + _room(at) < _room(values) else values
 
 
-def _fronted(texts: Sequence[str]) -> list[int | str]:
+def _front_code(texts: Sequence[str]) -> list[int | str]:
     """Return sorted texts in front coding: for each the length of the shared prefix and the rest.
     Lengths count JavaScript characters, which are UTF-16 code units.
     """

@@ -34,14 +34,14 @@ def build_table_view(section: TableView | Chart, *, raw: bool, row_limit: int = 
     first = section.columns if isinstance(section, TableView) else ()
     aside = section.aside
     sums = section.sums if isinstance(section, TableView) else ()
-    fields = _ordered(table, first)
-    hidden, same = _silent(table, fields[1:], frozenset((*first, *sums)), aside)
-    seen = [f for f in fields if f.name not in hidden]
+    fields = _order_columns(table, first)
+    hidden, same = _find_silent_columns(table, fields[1:], frozenset((*first, *sums)), aside)
+    visible = [f for f in fields if f.name not in hidden]
     top = (table.take(~table[aside].astype(bool)) if aside else table).take(slice(0, STATIC_ROWS))
-    columns = [_cells(top, f, raw=raw) for f in seen]
+    columns = [_cells(top, f, raw=raw) for f in visible]
     return {
         "title": clean(table.title),
-        "heads": [{"label": clean(f.label), "meaning": clean(f.meaning), "right": is_numeric_unit(f.unit)} for f in seen],
+        "heads": [{"label": clean(f.label), "meaning": clean(f.meaning), "right": is_numeric_unit(f.unit)} for f in visible],
         "rows": list(zip(*columns, strict=True)),
         "total": len(table),
         "total_text": f"{len(table):,}",
@@ -62,7 +62,7 @@ def is_numeric_unit(unit: Unit) -> bool:
     return unit not in (Unit.TEXT, Unit.BOOL)
 
 
-def _ordered(table: Table, first: Sequence[str]) -> list[Field]:
+def _order_columns(table: Table, first: Sequence[str]) -> list[Field]:
     """Return the columns in display order: the one that names the rows, which stays visible while
     scrolling; those worth showing first; all others.
     """
@@ -75,12 +75,14 @@ def _ordered(table: Table, first: Sequence[str]) -> list[Field]:
     return [naming, *(f for f in order if f is not naming)]
 
 
-def _silent(table: Table, fields: Sequence[Field], wanted: frozenset[str], aside: str) -> tuple[list[str], list[str]]:
+def _find_silent_columns(
+    table: Table, fields: Sequence[Field], chosen: frozenset[str], aside: str
+) -> tuple[list[str], list[str]]:
     """Return the columns that are hidden at first because they contain no information, and texts
     for those with the same value in every row.
 
     Hidden are empty columns, columns that number the rows, and columns of one value; a number that
-    is `wanted` is shown, unless it is zero.
+    is `chosen` is shown, unless it is zero.
     """
     hidden, same = ([aside] if aside else []), []
     for field in fields:
@@ -88,7 +90,7 @@ def _silent(table: Table, fields: Sequence[Field], wanted: frozenset[str], aside
         empty, several = _is_empty(column), len(table) > 1
         if empty or (several and number and _numbers_the_rows(column)):
             hidden.append(field.name)
-        elif several and bool((column == column[0]).all()) and not (number and field.name in wanted and column[0]):
+        elif several and bool((column == column[0]).all()) and not (number and field.name in chosen and column[0]):
             hidden.append(field.name)
             if column[0] or not number:
                 same.append(f"{clean(field.label)} {shorten(format_cell(column[0], field.unit), _SHORT_VALUE)}")

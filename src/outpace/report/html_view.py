@@ -99,12 +99,12 @@ def find_rows(report: Report, address: str, offset: int) -> list[Any] | None:
     """
     places = Anchors(report)
     tables = ((places.table_anchors(page)[table.name], table) for page in report.pages for table in page.tables())
-    table = next((table for own, table in tables if own == address), None)
+    table = next((table for anchor, table in tables if anchor == address), None)
     return None if table is None else html_data.rows_data(table, offset, html_data.MAX_ROWS)
 
 
 def _view(page: Page, places: Anchors, screen: FirstScreen) -> dict[str, Any]:
-    return {**page_view(page, places, screen), "data": () if places.is_static else _embedded(page, places)}
+    return {**page_view(page, places, screen), "data": () if places.is_static else _embed_data(page, places)}
 
 
 def page_view(page: Page, anchors: Anchors | None = None, screen: FirstScreen | None = None) -> dict[str, Any]:
@@ -204,7 +204,7 @@ def _section(section: Section, ids: _Ids, section_id: str) -> dict[str, Any]:
             "table": _table(section, ids),
         }
     if isinstance(section, Figures):
-        return {"kind": "figures", "blocks": [_block(each) for each in (section, *section.others)]}
+        return {"kind": "figures", "blocks": [_block(figures) for figures in (section, *section.others)]}
     if isinstance(section, Links):
         items = [_link(item, ids.places) for item in section.items]
         return {"kind": "links", "title": clean(section.title), "items": items}
@@ -255,7 +255,7 @@ def _parts(chart: Chart) -> dict[str, Any]:
     drawn = [p for p in sorted(parts, key=lambda p: -p.value) if p.value > 0]
     return {
         "svg": svg.stacked_bar(parts, clean(chart.title)),
-        "parts": _named(drawn[:_MOST_BARS]),
+        "parts": _part_views(drawn[:_MOST_BARS]),
         "left_out": max(0, len(drawn) - _MOST_BARS),
         "total": format_cell(sum(p.value for p in parts), unit),
     }
@@ -272,17 +272,17 @@ def _bars(chart: Chart, title: str) -> dict[str, Any]:
     """Return one whole as bars."""
     parts = chart_data.compute_parts(chart)
     most = chart_data.max_bar_value(parts)
-    named = zip(_named(parts[:_MOST_BARS]), parts, strict=False)
-    kept = [{**view, "bar": "" if p.name == chart_data.OTHERS_NAME else svg.single_bar(p, most)} for view, p in named]
+    named = zip(_part_views(parts[:_MOST_BARS]), parts, strict=False)
+    views = [{**view, "bar": "" if p.name == chart_data.OTHERS_NAME else svg.single_bar(p, most)} for view, p in named]
     return {
         "title": title,
-        "parts": kept,
-        "left_out": len(parts) - len(kept),
+        "parts": views,
+        "left_out": len(parts) - len(views),
         "shares": chart.kind is ChartKind.PIE,
     }
 
 
-def _named(parts: Sequence[chart_data.ChartPart]) -> list[dict[str, Any]]:
+def _part_views(parts: Sequence[chart_data.ChartPart]) -> list[dict[str, Any]]:
     short = elide([p.name for p in parts], _SHORT_NAME)
     return [
         {"name": p.name, "short": s, "label": p.label, "share": f"{p.share * 100:.1f}%", "key": p.color_key}
@@ -362,27 +362,27 @@ def _table(section: TableView | Chart, ids: _Ids) -> dict[str, Any]:
     }
 
 
-def _embedded(page: Page, places: Anchors) -> list[tuple[str, Markup]]:
+def _embed_data(page: Page, places: Anchors) -> list[tuple[str, Markup]]:
     """Return (id, JSON) of the data for the scripts: every shown table once, and the interactive
     charts.
     """
     ids = _Ids(page, places)
     drawn = {section.table.name for section in (page.glance, *page.sections) if isinstance(section, Chart)}  # as a whole
-    found: dict[str, Markup] = {}
+    data: dict[str, Markup] = {}
     for name, section in (("glance", page.glance), *((str(i), section) for i, section in enumerate(page.sections))):
         if not isinstance(section, (TableView, Chart)):
             continue
         table_id = ids.data(section.table)
-        if table_id not in found:
+        if table_id not in data:
             more = places.rows_url(table_id) if places.rows_url and section.table.name not in drawn else ""
-            found[table_id] = html_data.embed_json(html_data.table_data(section.table, more))
+            data[table_id] = html_data.embed_json(html_data.table_data(section.table, more))
         if isinstance(section, Chart) and len(section.table):
             chart_id = ids.chart(name)
             if section.kind is ChartKind.STACK_SERIES:
-                found[chart_id] = html_data.embed_json(html_data.stacked_chart_data(section, table_id))
+                data[chart_id] = html_data.embed_json(html_data.stacked_chart_data(section, table_id))
             elif html_data.chart_assets(section):
-                found[chart_id] = html_data.embed_json(html_data.interactive_chart_data(section, chart_id, table_id))
-    return [(f"data:{name}", json) for name, json in found.items()]
+                data[chart_id] = html_data.embed_json(html_data.interactive_chart_data(section, chart_id, table_id))
+    return [(f"data:{name}", json) for name, json in data.items()]
 
 
 def _finding(finding: Finding, places: Anchors | None) -> dict[str, Any]:

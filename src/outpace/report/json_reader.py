@@ -88,34 +88,34 @@ def _page(tool: str, page: Mapping[str, Any]) -> Page:
     tables = {name: _table(name, table) for name, table in page["tables"].items()}
     glance = None if page["glance"] is None else _section(Chart, page["glance"], tables)
     sections = tuple(_section(SECTIONS[section["section"]], section, tables) for section in page["sections"])
-    shown = {picture.table.name for picture in (glance, *sections) if hasattr(picture, "table")}
-    hidden = [name for name in tables if name not in shown]
-    made = {**page, "id": tool, "glance": glance, "sections": sections, "hidden_tables": hidden}
-    return cast(Page, _value(Page, made, tables, {Section: lambda section: section}))
+    drawn = {picture.table.name for picture in (glance, *sections) if hasattr(picture, "table")}
+    hidden = [name for name in tables if name not in drawn]
+    fields = {**page, "id": tool, "glance": glance, "sections": sections, "hidden_tables": hidden}
+    return cast(Page, _value(Page, fields, tables, {Section: lambda section: section}))
 
 
 def _section(kind: type, section: Any, tables: Mapping[str, Table]) -> Any:
     """Return a section after checking that its columns exist, and are numbers
     where they are drawn.
     """
-    made = _value(kind, section, tables)
-    if isinstance(made, TableView):
-        named, drawn = (*made.columns, *made.pick, *made.by, *made.sums, *filter(None, (made.aside,))), made.sums
-    elif isinstance(made, Chart):
-        texts = _TEXTS.get(made.kind, 0)
-        more = filter(None, (made.state, made.aside))
+    value = _value(kind, section, tables)
+    if isinstance(value, TableView):
+        named, drawn = (*value.columns, *value.pick, *value.by, *value.sums, *filter(None, (value.aside,))), value.sums
+    elif isinstance(value, Chart):
+        texts = _TEXTS.get(value.kind, 0)
+        more = filter(None, (value.state, value.aside))
         named, drawn = (
-            (made.x, *made.series, *made.choice_columns(), *more),
-            () if made.kind is ChartKind.GRAPH else made.series[texts:],
+            (value.x, *value.series, *value.choice_columns(), *more),
+            () if value.kind is ChartKind.GRAPH else value.series[texts:],
         )
-        if len(made.series) < max(texts, 1):
-            raise ValueError(f"chart {made.title} has too few columns")
+        if len(value.series) < max(texts, 1):
+            raise ValueError(f"chart {value.title} has too few columns")
     else:
-        return made
-    units = {name: made.table.field(name).unit for name in named}
+        return value
+    units = {name: value.table.field(name).unit for name in named}
     if any(units[name] in (Unit.TEXT, Unit.BOOL) for name in drawn):
-        raise ValueError(f"table {made.table.name} has texts for numbers")
-    return made
+        raise ValueError(f"table {value.table.name} has texts for numbers")
+    return value
 
 
 def _table(name: str, table: Mapping[str, Any]) -> Table:
@@ -123,8 +123,8 @@ def _table(name: str, table: Mapping[str, Any]) -> Table:
     if len({field.name for field in fields}) < len(fields):
         raise ValueError(f"table {name} has two columns of one name")
     columns = zip(*table["rows"], strict=True) if table["rows"] else ((),) * len(fields)
-    made = [_column(field, values) for field, values in zip(fields, columns, strict=True)]
-    return Table(name, _value(str, table["title"]), fields, tuple(made))
+    column_values = [_column(field, values) for field, values in zip(fields, columns, strict=True)]
+    return Table(name, _value(str, table["title"]), fields, tuple(column_values))
 
 
 def _column(field: Field, values: tuple[Any, ...]) -> np.ndarray[Any, Any]:
@@ -153,5 +153,5 @@ def _number(value: Any) -> float:
 
 
 def _saving(value: Any) -> Saving:
-    kept = {**value, "step": value["step_ps"] or 0.0}
-    return Saving(**{name: decode(kind, kept[name]) for name, kind in get_type_hints(Saving).items() if name in kept})
+    fields = {**value, "step": value["step_ps"] or 0.0}
+    return Saving(**{name: decode(kind, fields[name]) for name, kind in get_type_hints(Saving).items() if name in fields})

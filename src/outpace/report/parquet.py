@@ -54,9 +54,9 @@ def add_run_columns(table: Table, run: str, host: str | None) -> Table:
         first[_HOST] = np.full(rows, host, object)
     if not table.key:
         first[_ROW] = np.arange(rows)
-    taken = {spec.name for spec in first}
+    names = {spec.name for spec in first}
     rest = {
-        replace(spec, name=f"{spec.name}_of_table") if spec.name in taken else spec: column
+        replace(spec, name=f"{spec.name}_of_table") if spec.name in names else spec: column
         for spec, column in zip(table.fields, table.columns, strict=True)
         if spec not in first
     }

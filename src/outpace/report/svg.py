@@ -30,16 +30,16 @@ def stacked_bar(parts: Sequence[ChartPart], title: str) -> Markup:
             shape = Markup('<rect x="{}%" y="0" width="{}%" height="100%" class="k-{}"').format(
                 _number(x * 100), _number(part.share * 100), part.color_key
             )
-            shapes.append(_tipped(shape, "rect", part))
+            shapes.append(_add_tip(shape, "rect", part))
             x += part.share
-    return _svg("bar", 'width="100%" height="34"', shapes, _told(title, parts))
+    return _svg("bar", 'width="100%" height="34"', shapes, _description(title, parts))
 
 
 def single_bar(part: ChartPart, maximum: float) -> Markup:
     """Return one bar of a bar chart, with the length of `part` relative to `maximum`."""
     share = part.value / maximum if maximum > 0 else 0.0
     shape = Markup('<rect x="0" y="0" width="{}%" height="100%" class="k-{}"').format(_number(share * 100), part.color_key)
-    return _svg("length", 'width="100%" height="14"', [_tipped(shape, "rect", part)], f"{part.name}: {part.label}")
+    return _svg("length", 'width="100%" height="14"', [_add_tip(shape, "rect", part)], f"{part.name}: {part.label}")
 
 
 def stacked_columns(columns: StackedColumns, axis_label: str, *, gap: float = 2.0) -> Markup:
@@ -73,9 +73,9 @@ def icicle(cells: Sequence[IcicleNode]) -> Markup:
     with its name where it fits.
     """
     rows = max((cell.depth for cell in cells), default=-1) + 1
-    beside: dict[str, list[str]] = {}
+    siblings: dict[str, list[str]] = {}
     for cell in cells:
-        beside.setdefault(cell.path.removesuffix(cell.name), []).append(cell.name)
+        siblings.setdefault(cell.path.removesuffix(cell.name), []).append(cell.name)
     shapes = []
     for cell in cells:
         tip = f"{cell.path}: {cell.label} ({cell.width * 100:.1f}%){cell.state and f', {cell.state}'}"
@@ -84,18 +84,18 @@ def icicle(cells: Sequence[IcicleNode]) -> Markup:
             left, top, wide, _ROW - 1, cell.color_key, tip
         )
         shapes.append(shape)
-        if name := shorten_name(cell.name, beside[cell.path.removesuffix(cell.name)], int(cell.width * _CHARACTERS) - 1):
+        if name := shorten_name(cell.name, siblings[cell.path.removesuffix(cell.name)], int(cell.width * _CHARACTERS) - 1):
             shapes.append(Markup('<text x="{}%" y="{}" dx="4">{}</text>').format(left, top + _ROW - 7, name))
     return _svg("icicle", f'width="100%" height="{rows * _ROW}"', shapes, "icicle")
 
 
-def _told(title: str, parts: Sequence[ChartPart]) -> str:
+def _description(title: str, parts: Sequence[ChartPart]) -> str:
     """Return the description of a chart for screen readers: its title and its largest parts."""
     largest = sorted((p for p in parts if p.value > 0), key=lambda p: -p.value)[:_MOST_TOLD]
     return f"{title}: " + ", ".join(f"{p.name} {p.share * 100:.1f}%" for p in largest)
 
 
-def _tipped(shape: Markup, tag: str, part: ChartPart) -> Markup:
+def _add_tip(shape: Markup, tag: str, part: ChartPart) -> Markup:
     tip = f"{part.name}: {part.label} ({part.share * 100:.1f}%)"
     return shape + Markup(' data-tip="{}"><title>{}</title></{}>').format(tip, tip, tag)
 

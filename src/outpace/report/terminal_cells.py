@@ -65,18 +65,18 @@ def wrap_cells(cells: Sequence[str], width: int, prose: bool) -> list[list[str]]
     names = [cell[len(head) :] for cell, head in zip(cells, heads, strict=True)]
     phrases = [prose or bool(_PHRASE.fullmatch(name)) for name in names]
     room = max(4, width - max(map(len, heads), default=0))
-    short, longer = _elided(names, phrases, room), _elided(names, phrases, 2 * room - 2)
-    made = []
+    short, longer = _elide_names(names, phrases, room), _elide_names(names, phrases, 2 * room - 2)
+    wrapped = []
     for head, one, two, phrase in zip(heads, short, longer, phrases, strict=True):
-        beside = max(1, width - len(head))
-        lines = _broken(one if cell_len(one) <= beside else two, beside, phrase)
+        line_room = max(1, width - len(head))
+        lines = _break_text(one if cell_len(one) <= line_room else two, line_room, phrase)
         if len(lines) > MAX_LINES and not phrase:
-            lines = _broken(truncate(two, beside * MAX_LINES // 2), beside, phrase)
-        made.append([(" " * len(head) if at else head) + line for at, line in enumerate(lines)])
-    return made
+            lines = _break_text(truncate(two, line_room * MAX_LINES // 2), line_room, phrase)
+        wrapped.append([(" " * len(head) if at else head) + line for at, line in enumerate(lines)])
+    return wrapped
 
 
-def _elided(names: Sequence[str], phrases: Sequence[bool], width: int) -> list[str]:
+def _elide_names(names: Sequence[str], phrases: Sequence[bool], width: int) -> list[str]:
     """Return the names without their shared parts, as far as the width requires; phrases and shapes
     are not shortened.
     """
@@ -90,11 +90,11 @@ def _places(names: set[str]) -> dict[str, str]:
     """Return source locations without their folders, by the full location; empty where two files of
     the same name are among them.
     """
-    found = {name: f"{ELLIPSIS}/{place[1]}" for name in names if (place := _PLACE.fullmatch(name))}
-    return found if len(set(found.values())) == len(found) else {}
+    places = {name: f"{ELLIPSIS}/{place[1]}" for name in names if (place := _PLACE.fullmatch(name))}
+    return places if len(set(places.values())) == len(places) else {}
 
 
-def _broken(text: str, width: int, phrase: bool) -> list[str]:
+def _break_text(text: str, width: int, phrase: bool) -> list[str]:
     """Return a text in lines: phrases are broken between words, names after a joint, preferably
     that of a scope if no line becomes half empty.
     """
@@ -112,7 +112,7 @@ def _joint(head: str, phrase: bool) -> int:
     if phrase:
         return head.rfind(" ") + 1 or len(head)
     for joint, least in ((_SCOPE, len(head) // 2), (_WORD, len(head) // 2), (_SCOPE, 1), (_WORD, 1)):
-        ends = [found.end() for found in joint.finditer(head) if found.end() >= least]
+        ends = [match.end() for match in joint.finditer(head) if match.end() >= least]
         if ends:
             return ends[-1]
     return len(head)

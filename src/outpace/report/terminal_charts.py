@@ -36,8 +36,8 @@ def render_chart(chart: Chart, width: int, colored: bool) -> list[Text]:
     for name in chart.choice_columns() if len(chart.table) else ():
         values = list(dict.fromkeys(chart.table[name].tolist()))
         if len(values) > 1:
-            told = f"{chart.table.field(name).label}: {clean(values[0])}; {format_count(len(values) - 1, 'other')} in the HTML report"
-            lines += _remark(told, width)
+            remark = f"{chart.table.field(name).label}: {clean(values[0])}; {format_count(len(values) - 1, 'other')} in the HTML report"
+            lines += _remark(remark, width)
     return lines
 
 
@@ -108,42 +108,42 @@ def stacked_rows(chart: Chart, width: int, colored: bool) -> list[Text]:
     """
     data = chart_data.compute_columns(chart, len(chart.table))
     totals = data.heights.sum(axis=0).tolist()
-    kept = sorted(sorted(range(len(totals)), key=lambda i: -totals[i])[:_MOST_BARS])
-    if not kept:
+    longest = sorted(sorted(range(len(totals)), key=lambda i: -totals[i])[:_MOST_BARS])
+    if not longest:
         return [Text("nothing to draw", style="dim")]
     width = min(width, WIDEST)
-    sizes = tuple(format_cell(totals[i], data.unit) for i in kept)
-    named = layout_rows([TextColumn("", tuple(data.labels[i] for i in kept)), TextColumn("", sizes, right=True)], width // 2)
+    sizes = tuple(format_cell(totals[i], data.unit) for i in longest)
+    named = layout_rows([TextColumn("", tuple(data.labels[i] for i in longest)), TextColumn("", sizes, right=True)], width // 2)
     edge = _edge(named)
-    for (line, *_), i in zip(named, kept, strict=True):
+    for (line, *_), i in zip(named, longest, strict=True):
         line.pad_right(edge - line.cell_len)
         room = round((width - edge) * min(1.0, totals[i] / data.axis_end))
         for part, cells in enumerate(split_cells(data.heights[:, i].tolist(), room)):
             line.append(part_glyph(part, colored) * cells, style=part_style(data.color_keys[part], colored))
-    more = [Text(f"… and {len(totals) - len(kept):,} more", style="dim")] if len(totals) > len(kept) else []
+    more = [Text(f"… and {len(totals) - len(longest):,} more", style="dim")] if len(totals) > len(longest) else []
     return [*(line for row in named for line in row), *more, *_legend(data, edge, width, colored)]
 
 
 def bars(chart: Chart, width: int, colored: bool) -> list[Text]:
     """Return one horizontal bar per row; parts of a whole also show their share."""
     parts = chart_data.compute_parts(chart)
-    kept = parts[:_MOST_BARS]
-    if not kept:
+    drawn = parts[:_MOST_BARS]
+    if not drawn:
         return [Text("nothing to draw", style="dim")]
     room = max(10, min(width, WIDEST) // 3)
-    most = chart_data.max_bar_value(kept)
-    columns = [TextColumn("", tuple(p.name for p in kept)), TextColumn("", tuple(p.label for p in kept), right=True)]
+    most = chart_data.max_bar_value(drawn)
+    columns = [TextColumn("", tuple(p.name for p in drawn)), TextColumn("", tuple(p.label for p in drawn), right=True)]
     if chart.kind is ChartKind.PIE:
-        columns.append(TextColumn("", tuple(f"{p.share * 100:.1f}%" for p in kept), right=True))
+        columns.append(TextColumn("", tuple(f"{p.share * 100:.1f}%" for p in drawn), right=True))
     named = layout_rows(columns, width - room - 2)
     edge = _edge(named)
-    for (line, *_), part in zip(named, kept, strict=True):
+    for (line, *_), part in zip(named, drawn, strict=True):
         line.pad_right(edge - line.cell_len)
         if part.name != chart_data.OTHERS_NAME:
             line.append(_bar(part.value / most, room), style=part_style(part.color_key, colored))
     lines = [line for row in named for line in row]
-    if len(parts) > len(kept):
-        lines.append(Text(f"… and {len(parts) - len(kept):,} more", style="dim"))
+    if len(parts) > len(drawn):
+        lines.append(Text(f"… and {len(parts) - len(drawn):,} more", style="dim"))
     return lines
 
 
@@ -156,8 +156,8 @@ def _pies(chart: Chart, width: int, colored: bool) -> list[Text]:
         if whole not in wholes:
             wholes.add(whole)
             labels = [part.table.field(name).label for name in chart.choice_columns()]
-            told = ", ".join(f"{label}: {clean(value)}" for label, value in zip(labels, chosen, strict=True))
-            lines += [Text(line.plain, style="bold") for line in _remark(told, width)] + bars(part, width, colored)
+            heading = ", ".join(f"{label}: {clean(value)}" for label, value in zip(labels, chosen, strict=True))
+            lines += [Text(line.plain, style="bold") for line in _remark(heading, width)] + bars(part, width, colored)
     return lines
 
 
@@ -174,8 +174,8 @@ def graph(chart: Chart, width: int, colored: bool) -> list[Text]:
     for i, field in enumerate(tree.fields):
         columns.append(TextColumn(field.label, tuple(n.cells[i] for n in nodes), right=is_numeric_unit(field.unit.value)))
     names = next(
-        (each for each in (_indented(nodes, 2), _indented(nodes, 1)) if fits_width((each, *columns), width)),
-        _indented(nodes, 1),
+        (column for column in (_indent_names(nodes, 2), _indent_names(nodes, 1)) if fits_width((column, *columns), width)),
+        _indent_names(nodes, 1),
     )
     lines, _ = layout_grid((names, *columns), width, [_ROLE_STYLES.get(n.role, "") for n in nodes])
     if len(tree.nodes) > len(nodes):
@@ -183,7 +183,7 @@ def graph(chart: Chart, width: int, colored: bool) -> list[Text]:
     return lines
 
 
-def _indented(nodes: Sequence[chart_data.GraphNode], step: int) -> TextColumn:
+def _indent_names(nodes: Sequence[chart_data.GraphNode], step: int) -> TextColumn:
     return TextColumn("", tuple(" " * step * min(n.depth, 12) + ("└ " if n.depth else "") + n.label for n in nodes))
 
 

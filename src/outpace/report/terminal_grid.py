@@ -47,9 +47,9 @@ def layout_grid(
     there was no room.
     """
     widths = _fit(columns, width)
-    shown, dropped = columns[: len(widths)], [c.title for c in columns[len(widths) :]]
-    lines = _header(shown, widths) if header else []
-    return [*lines, *(line for row in _rows(shown, widths, styles) for line in row)], dropped
+    fitting, dropped = columns[: len(widths)], [c.title for c in columns[len(widths) :]]
+    lines = _header(fitting, widths) if header else []
+    return [*lines, *(line for row in _rows(fitting, widths, styles) for line in row)], dropped
 
 
 def layout_rows(columns: Sequence[TextColumn], width: int) -> list[list[Text]]:
@@ -65,13 +65,13 @@ def fits_width(columns: Sequence[TextColumn], width: int) -> bool:
 
 def _rows(columns: Sequence[TextColumn], widths: Sequence[int], styles: Sequence[str]) -> list[list[Text]]:
     cells = [_cells(column, width) for column, width in zip(columns, widths, strict=True)]
-    made = []
+    rows = []
     for i in range(len(columns[0].cells) if columns else 0):
         height = max(len(column[i]) for column in cells)
         style = styles[i] if styles else ""
         lines = ([column[i][at] if at < len(column[i]) else "" for column in cells] for at in range(height))
-        made.append([Text(_line(line, columns, widths), style=style) for line in lines])
-    return made
+        rows.append([Text(_line(line, columns, widths), style=style) for line in lines])
+    return rows
 
 
 def _cells(column: TextColumn, width: int) -> list[list[str]]:
@@ -97,10 +97,10 @@ def _fit(columns: Sequence[TextColumn], width: int) -> list[int]:
     # numbers may be left out where that gives lower rows, names may not
     while tried[-1][0] > 1 and _rigid(columns[tried[-1][0] - 1]):
         tried.append((tried[-1][0] - 1, _MOST_LINES))
-    found = (
+    layouts = (
         _lowest(columns[:most], natural, least, width - GAP * (most - 1), lines) for most, lines in (*tried, (count, MAX_LINES))
     )
-    widths = next((each for each in found if each), least[:count])
+    widths = next((layout for layout in layouts if layout), least[:count])
     _widen(columns, widths, natural, width - GAP * (len(widths) - 1) - sum(widths))
     return [min(w, width) for w in widths]
 

@@ -68,7 +68,7 @@ class PageWriter(BlockWriter):
         if page.headline:
             self._prose(clean_prose(page.headline), "bold")
         if page.unavailable:
-            self._unavailable(page.unavailable)
+            self._print_unavailable(page.unavailable)
         if page.failure:
             self._failure(page.failure)
         if page.glance and page.glance is not drawn:
@@ -118,19 +118,21 @@ class PageWriter(BlockWriter):
         self._prose(clean_prose(section.body))
 
     def _links(self, section: Links) -> None:
-        found = [next((t for t in item.tables if t in self.references), "") for item in section.items]
-        where = TextColumn("", tuple(f"--tool {clean(t.replace('.', ' (table ', 1))})" if t else "" for t in found), fixed=True)
+        tables = [next((t for t in item.tables if t in self.references), "") for item in section.items]
+        where = TextColumn(
+            "", tuple(f"--tool {clean(t.replace('.', ' (table ', 1))})" if t else "" for t in tables), fixed=True
+        )
         self._numbers(section, where, TextColumn("", tuple(clean_prose(i.why) for i in section.items), prose=True))
 
     def _figures(self, section: Figures) -> None:
         self._numbers(section, TextColumn("", tuple(clean(i.remark) for i in section.items), prose=True))
 
-    def _numbers(self, section: Figures | Links, *beside: TextColumn) -> None:
+    def _numbers(self, section: Figures | Links, *more: TextColumn) -> None:
         """Print figures with their names and further columns."""
         self._heading(section.title)
         names = TextColumn("", tuple(clean(i.label) for i in section.items))
         values = TextColumn("", tuple(format_cell(i.value, i.unit) for i in section.items), right=True)
-        self._lines(layout_grid((names, values, *beside), self.width, header=False)[0])
+        self._lines(layout_grid((names, values, *more), self.width, header=False)[0])
 
     def _chart(self, chart: Chart) -> None:
         self._heading(chart.title)
@@ -187,7 +189,7 @@ class PageWriter(BlockWriter):
         if finding.symptom:
             self._prose(f"causes: {clean_prose(finding.symptom)}", "dim", indent=4, hang=2)
 
-    def _unavailable(self, why: Unavailable) -> None:
+    def _print_unavailable(self, why: Unavailable) -> None:
         self._prose(f"Not measurable in this profile: {clean_prose(why.reason)}", "yellow")
         self._prose(f"→ {clean_prose(why.remedy)}")
 

@@ -31,12 +31,12 @@ def render_screen(screen: FirstScreen, console: Console, width: int) -> list[Tex
     """Return the screen in lines of at most `width` cells, except commands, with as much content as
     fits into `HEIGHT` lines of a terminal.
     """
-    made, layout = list[Text](), _Layout(screen, console, width)
+    lines, layout = list[Text](), _Layout(screen, console, width)
     for room in _ROOMS:
-        made = list(layout.lines(*room))
-        if sum(max(1, -(-line.cell_len // width)) for line in made) <= HEIGHT:
+        lines = list(layout.lines(*room))
+        if sum(max(1, -(-line.cell_len // width)) for line in lines) <= HEIGHT:
             break
-    return made
+    return lines
 
 
 @dataclass(frozen=True)
@@ -61,7 +61,7 @@ class _Layout:
         if not self._changes:
             yield Text("Nothing was found that is worth a change.", "bold")
         yield Text()
-        yield from self._labelled("Confidence", self.screen.evidence[:evidence], len(self.screen.evidence))
+        yield from self._label_texts("Confidence", self.screen.evidence[:evidence], len(self.screen.evidence))
         yield from self._commands
 
     @once
@@ -78,8 +78,8 @@ class _Layout:
 
     def _iter_head(self) -> Iterator[Text]:
         """Yield the headline, the source, the figures and the picture."""
-        yield from self._wrapped(Text(self.screen.headline, "bold"))
-        yield from self._wrapped(Text(self.screen.source, "dim"))
+        yield from self._wrap_text(Text(self.screen.headline, "bold"))
+        yield from self._wrap_text(Text(self.screen.source, "dim"))
         figures = [f"{clean(f.label)} {format_cell(f.value, f.unit)}" for f in self.screen.figures]
         yield from self._flow([Text(text) for text in figures], separator=" · ")
         if self.screen.glance:
@@ -89,7 +89,7 @@ class _Layout:
     def _warnings(self, count: int) -> Iterator[Text]:
         for warning in self.screen.warnings[:count]:
             shortest = count == 1
-            yield from self._wrapped(Text(first_clause(warning) if shortest else warning, "yellow"), "! ")
+            yield from self._wrap_text(Text(first_clause(warning) if shortest else warning, "yellow"), "! ")
         left = len(self.screen.warnings) - count
         if left > 0:
             yield Text(f"! and {left} more (--details)", "yellow")
@@ -100,34 +100,34 @@ class _Layout:
         yield from self._flow(legend)
 
     def _change(self, number: int, finding: Finding) -> Iterator[Text]:
-        host = f" [{known}]" if (known := self.screen.host(finding)) else ""
-        said, mark = clean_prose(finding.sentence), f"{number}. "
-        if said not in self.screen.headline:
-            yield from self._wrapped(Text(first_clause(said) + host), mark)
+        host = f" [{name}]" if (name := self.screen.host(finding)) else ""
+        sentence, mark = clean_prose(finding.sentence), f"{number}. "
+        if sentence not in self.screen.headline:
+            yield from self._wrap_text(Text(first_clause(sentence) + host), mark)
             mark = "   "
-        yield from self._wrapped(Text(first_sentence(clean_prose(finding.action)), "bold"), f"{mark}→ ")
+        yield from self._wrap_text(Text(first_sentence(clean_prose(finding.action)), "bold"), f"{mark}→ ")
         saving = format_saving(finding, self.screen.step_ps)
         gain = [Text(f"saves {saving}", "green")] if saving else []
         where = [Text(clean(finding.location), "cyan")] if finding.location else []
         yield from (Text("     ") + line for line in self._flow([*gain, *where], self.width - 5))
 
-    def _labelled(self, label: str, said: Sequence[str], count: int) -> Iterator[Text]:
-        for number, text in enumerate(said):
-            more = f" (and {count - len(said)} more: --details)" if number == len(said) - 1 and count > len(said) else ""
-            yield from self._wrapped(Text(text + more), ("" if number else label).ljust(LABEL_WIDTH))
+    def _label_texts(self, label: str, texts: Sequence[str], count: int) -> Iterator[Text]:
+        for number, text in enumerate(texts):
+            more = f" (and {count - len(texts)} more: --details)" if number == len(texts) - 1 and count > len(texts) else ""
+            yield from self._wrap_text(Text(text + more), ("" if number else label).ljust(LABEL_WIDTH))
 
     def _flow(self, items: Sequence[Text], width: int | None = None, separator: str = _SEPARATOR) -> Iterator[Text]:
         """Return items in sequence, as many on each line as fit."""
         width, line = width or self.width, Text()
         for item in items:
             if line and line.cell_len + len(separator) + item.cell_len > width:
-                yield from self._wrapped(line, width=width)
+                yield from self._wrap_text(line, width=width)
                 line = Text()
             line = line + Text(separator, "dim") + item if line else item
         if line:
-            yield from self._wrapped(line, width=width)
+            yield from self._wrap_text(line, width=width)
 
-    def _wrapped(self, text: Text, label: str = "", width: int | None = None) -> Iterator[Text]:
+    def _wrap_text(self, text: Text, label: str = "", width: int | None = None) -> Iterator[Text]:
         """Return `text` in lines, all of them to the right of a label."""
         for number, line in enumerate(text.wrap(self.console, (width or self.width) - len(label), overflow="fold")):
             line.rstrip()

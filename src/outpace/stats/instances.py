@@ -45,7 +45,7 @@ def compare_instances(
             return None
         field = _Field(series)
         sides = (range(count), range(count, len(series)))
-        mine = _spread(field, sides)
+        spread = _spread(field, sides)
         first, second = (fmean(field.places[at] for at in side) for side in sides)
         middle, share = second - first, sum(1 / len(side) for side in sides)
         pairs = len(series) - 1
@@ -53,10 +53,10 @@ def compare_instances(
         turns = [_Field([*pair]) for pair in zip(base, other, strict=False) if len(pair[0].keys() & pair[1].keys()) > 2]
         if len(turns) < 2:
             return None
-        mine = _spread_in_turns(turns)
+        spread = _spread_in_turns(turns)
         middle, share, pairs = fmean(_gap(turn) for turn in turns), 2 / len(turns), len(turns)
-    half, error = mixture_interval(place_variances(mine, pairs, known), share, level)
-    return Estimate.of_logs(middle, half, mine.rounds * (len(turns) if mine.in_turns else 1), error)
+    half, error = mixture_interval(place_variances(spread, pairs, known), share, level)
+    return Estimate.of_logs(middle, half, spread.rounds * (len(turns) if spread.in_turns else 1), error)
 
 
 class _Field:
@@ -85,8 +85,8 @@ def _common(instances: Sequence[Rates]) -> list[dict[int, float]]:
     """Return the instances in the rounds that all have; empty for fewer than two instances, or
     three rounds.
     """
-    rounds = set.intersection(*(set(each) for each in instances)) if len(instances) > 1 else set()
-    return [{at: each[at] for at in sorted(rounds)} for each in instances] if len(rounds) > 2 else []
+    rounds = set.intersection(*(set(instance) for instance in instances)) if len(instances) > 1 else set()
+    return [{number: instance[number] for number in sorted(rounds)} for instance in instances] if len(rounds) > 2 else []
 
 
 def _spread(field: _Field, sides: Sequence[range]) -> Spread:

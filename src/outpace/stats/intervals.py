@@ -28,11 +28,11 @@ def trimmed_mean(values: Sequence[float]) -> tuple[float, float, int]:
     count = len(values)
     cut = int(TRIMMED * count)
     ordered = sorted(values)
-    kept = ordered[cut : count - cut]
-    winsorised = [kept[0]] * cut + kept + [kept[-1]] * cut
+    central = ordered[cut : count - cut]
+    winsorised = [central[0]] * cut + central + [central[-1]] * cut
     mean = math.fsum(winsorised) / count
     variance = math.fsum((value - mean) ** 2 for value in winsorised) / (count - 1)
-    return math.fsum(kept) / len(kept), math.sqrt(variance / count) / (1 - 2 * cut / count), len(kept)
+    return math.fsum(central) / len(central), math.sqrt(variance / count) / (1 - 2 * cut / count), len(central)
 
 
 def student(level: float, freedom: int) -> float:

@@ -55,8 +55,8 @@ def combine_means(estimates: Sequence[tuple[float, float]], log_sd: float) -> Me
     values = [value for value, _ in estimates]
     value, sampled = fmean(values), math.fsum(error**2 for _, error in estimates) / count
     prior = (log_sd * value) ** 2 + sampled
-    seen = variance(values) if count > 1 else 0.0
-    apart = (PRIOR_WEIGHT * prior + (count - 1) * seen) / (PRIOR_WEIGHT + count - 1)
+    observed = variance(values) if count > 1 else 0.0
+    apart = (PRIOR_WEIGHT * prior + (count - 1) * observed) / (PRIOR_WEIGHT + count - 1)
     return Mean(value, math.sqrt(sampled / count), math.sqrt(apart / count), int(PRIOR_WEIGHT) + count - 1)
 
 
@@ -68,7 +68,7 @@ def log_ratio_half_width(before: Sequence[float], after: Sequence[float]) -> flo
     freedom = len(before) + len(after) - 2
     if min(len(before), len(after)) < _FEWEST:
         return math.inf
-    squares = sum((len(each) - 1) * variance(map(math.log, each)) for each in (before, after))
+    squares = sum((len(side) - 1) * variance(map(math.log, side)) for side in (before, after))
     return student(LEVEL, freedom) * math.sqrt(squares / freedom * (1 / len(before) + 1 / len(after)))
 
 
@@ -78,9 +78,9 @@ def mean_with_error(times: Values, hosts: Sequence[str] = ()) -> tuple[float, fl
     result is the unweighted mean over hosts.
     """
     if hosts:
-        of = np.array(hosts)
-        told = [mean_with_error(times[of == host]) for host in dict.fromkeys(hosts)]
-        return fmean(value for value, _ in told), math.hypot(*(error for _, error in told)) / len(told)
+        host_of_step = np.array(hosts)
+        estimates = [mean_with_error(times[host_of_step == host]) for host in dict.fromkeys(hosts)]
+        return fmean(value for value, _ in estimates), math.hypot(*(error for _, error in estimates)) / len(estimates)
     count = len(times)
     if count < 2:
         return float(times.sum()), 0.0

@@ -32,10 +32,12 @@ class Noise:
         """What instances showed; one degree of freedom more says what is typical, so that few do
         not say that there is none.
         """
-        freedom = math.fsum(each.freedom for each in spreads)
-        seen = math.fsum(max(0.0, each.squares - each.noise) * each.freedom for each in spreads)
-        block = math.fsum(each.noise * each.rounds * each.freedom for each in spreads) / freedom if freedom else _NOISE**2
-        return cls((seen + TYPICAL**2) / (freedom + 1), block)
+        freedom = math.fsum(spread.freedom for spread in spreads)
+        observed = math.fsum(max(0.0, spread.squares - spread.noise) * spread.freedom for spread in spreads)
+        block = (
+            math.fsum(spread.noise * spread.rounds * spread.freedom for spread in spreads) / freedom if freedom else _NOISE**2
+        )
+        return cls((observed + TYPICAL**2) / (freedom + 1), block)
 
     def error(self, instances: int, rounds: int) -> float:
         """Standard error of a log ratio."""
@@ -66,11 +68,11 @@ def plan_comparison(
     `most` bound the rounds.
     """
     counts = product(range(costs.running, max(costs.running, costs.most) + 1), range(least, most + 1))
-    choices = [each for each in counts if costs.of(*each) <= left or each == (costs.running, least)]
-    enough = [each for each in choices if (_Z + power) * noise.error(*each) <= effect]
+    choices = [choice for choice in counts if costs.of(*choice) <= left or choice == (costs.running, least)]
+    enough = [choice for choice in choices if (_Z + power) * noise.error(*choice) <= effect]
     if enough:
-        return min(enough, key=lambda each: costs.of(*each))
-    return min(choices, key=lambda each: (noise.error(*each), costs.of(*each)))
+        return min(enough, key=lambda choice: costs.of(*choice))
+    return min(choices, key=lambda choice: (noise.error(*choice), costs.of(*choice)))
 
 
 def minimal_detectable_effect(found: Estimate, power: float = POWER) -> float:

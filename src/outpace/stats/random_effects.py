@@ -70,16 +70,18 @@ def place_variances(mine: Spread, pairs: int, known: Sequence[Spread]) -> list[t
     """Return the variances that an instance's place may have in this race, with their weights: the
     posterior of tau, rho and v on a grid.
     """
-    spreads = [mine, *(each for each in known if each.in_turns is mine.in_turns)]
+    spreads = [mine, *(spread for spread in known if spread.in_turns is mine.in_turns)]
     typical = IN_TURNS if mine.in_turns else TYPICAL
     deviation = math.sqrt(2 / max(pairs * (trimmed_size(mine.rounds) - 1), 1))
     logs, variances = [], []
     for rho in _RHOS:
-        explained = [inflated_variance(each.noise, rho, each.rounds) for each in spreads]
-        of_rho = -rho / FALLING + math.fsum(_alike(each, rho, pairs if each is mine else each.freedom) for each in spreads)
+        explained = [inflated_variance(spread.noise, rho, spread.rounds) for spread in spreads]
+        of_rho = -rho / FALLING + math.fsum(
+            _rho_likelihood(spread, rho, pairs if spread is mine else spread.freedom) for spread in spreads
+        )
         for tau in _TAUS:
             prior = of_rho + math.log(tau / (1 + (tau / typical) ** 2))  # times tau: the grid is one of its logs
-            prior += math.fsum(_squares(each, tau**2 + v) for each, v in zip(spreads[1:], explained[1:], strict=True))
+            prior += math.fsum(_squares(spread, tau**2 + v) for spread, v in zip(spreads[1:], explained[1:], strict=True))
             for node, weight in _NODES:
                 variance = tau**2 + explained[0] * math.exp(node * deviation)
                 variances.append(variance)
@@ -93,7 +95,7 @@ def _squares(spread: Spread, variance: float) -> float:
     return -spread.freedom / 2 * (math.log(variance) + spread.squares / variance) if variance > 0 else 0.0
 
 
-def _alike(spread: Spread, rho: float, pairs: int) -> float:
+def _rho_likelihood(spread: Spread, rho: float, pairs: int) -> float:
     """Return the log likelihood of rho, of the mean autocorrelation of so many independent pairs of
     instances.
     """
@@ -108,10 +110,10 @@ def mixture_interval(variances: Sequence[tuple[float, float]], share: float, lev
     """
     bins: dict[int, float] = {}
     for variance, weight in variances:
-        at = round(8 * math.log(variance * share + 1e-18))
-        bins[at] = bins.get(at, 0.0) + weight
+        bin_number = round(8 * math.log(variance * share + 1e-18))
+        bins[bin_number] = bins.get(bin_number, 0.0) + weight
     total = math.fsum(bins.values())
-    parts = [(math.exp(at / 16), weight / total) for at, weight in bins.items() if weight > 1e-9 * total]
+    parts = [(math.exp(bin_number / 16), weight / total) for bin_number, weight in bins.items() if weight > 1e-9 * total]
     low, high = 0.0, 100 * max(error for error, _ in parts)
     for _ in range(40):
         middle = (low + high) / 2

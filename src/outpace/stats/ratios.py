@@ -53,7 +53,7 @@ class Estimate:
 
 def log_ratios(base: Mapping[int, float], other: Mapping[int, float]) -> list[float]:
     """Return the log of `other` / `base` for each round that both have, in the rounds' order."""
-    return [math.log(other[at] / base[at]) for at in sorted(base.keys() & other.keys())]
+    return [math.log(other[number] / base[number]) for number in sorted(base.keys() & other.keys())]
 
 
 def compare_rounds(base: Mapping[int, float], other: Mapping[int, float], level: float = LEVEL) -> Estimate | None:
@@ -63,17 +63,17 @@ def compare_rounds(base: Mapping[int, float], other: Mapping[int, float], level:
     more than chance, the interval is wider.
     """
     logs = log_ratios(base, other)
-    found = estimate_ratio(logs, level)
-    if found is None:
+    estimate = estimate_ratio(logs, level)
+    if estimate is None:
         return None
     times = inflation(logs)
-    low, high = (found.ratio * (end / found.ratio) ** times for end in (found.low, found.high))
-    return replace(found, low=low, high=high)
+    low, high = (estimate.ratio * (end / estimate.ratio) ** times for end in (estimate.low, estimate.high))
+    return replace(estimate, low=low, high=high)
 
 
 def estimate_ratio(logs: Sequence[float], level: float = LEVEL) -> Estimate | None:
     """Return the geometric mean of ratios, trimmed, with its interval; None for fewer than two."""
     if len(logs) < 2:
         return None
-    middle, error, kept = trimmed_mean(logs)
-    return Estimate.of_logs(middle, student(level, kept - 1) * error, len(logs), error)
+    middle, error, size = trimmed_mean(logs)
+    return Estimate.of_logs(middle, student(level, size - 1) * error, len(logs), error)

@@ -29,17 +29,17 @@ def write_folder_atomically(
     `path`, and where the folder cannot be created or renamed.
     """
     target = os.path.realpath(path)
-    with _told(path, subject):
+    with _output_errors(path, subject):
         _require_replaceable(target, path, subject, is_replaceable)
         os.makedirs(os.path.dirname(target), exist_ok=True)
         remove_stale_folders(os.path.dirname(target))
         hidden, lock = create_hidden_folder(os.path.dirname(target))
     new, aside = os.path.join(hidden, NEW_FOLDER), os.path.join(hidden, PREVIOUS_FOLDER)
     try:
-        with _told(path, subject):
+        with _output_errors(path, subject):
             os.mkdir(new)
         yield Path(new)
-        with _told(path, subject):
+        with _output_errors(path, subject):
             _require_replaceable(target, path, subject, is_replaceable)
             os.chmod(new, stat.S_IMODE(os.stat(target).st_mode) if os.path.isdir(target) else 0o777 & ~umask())
             if os.path.isdir(target):
@@ -49,12 +49,12 @@ def write_folder_atomically(
     # A signal may arrive between the two renames: the previous folder is then moved back. After a
     # kill, the next sweep does that, where files can be locked.
     finally:
-        with _told(path, subject):
+        with _output_errors(path, subject):
             remove_hidden_folder(hidden, lock)
 
 
 @contextlib.contextmanager
-def _told(path: str | os.PathLike[str], what: str) -> Iterator[None]:
+def _output_errors(path: str | os.PathLike[str], what: str) -> Iterator[None]:
     """Turn an OSError of the block into an OutputError."""
     try:
         yield
@@ -74,7 +74,8 @@ def _require_replaceable(target: str, path: str | os.PathLike[str], what: str, o
     if os.path.ismount(target) or os.path.samefile(target, os.getcwd()):
         raise OutputError(f"{what} cannot be written to {path}, which has to stay where it is. Give a folder inside of it.")
     other = next(
-        (each for each in sorted(Path(target).iterdir()) if each.is_symlink() or not each.is_file() or not ours(each)), None
+        (entry for entry in sorted(Path(target).iterdir()) if entry.is_symlink() or not entry.is_file() or not ours(entry)),
+        None,
     )
     if other is not None:
         raise OutputError(

@@ -112,6 +112,8 @@ def disambiguate_hosts(files: Sequence[ProfileFile]) -> tuple[ProfileFile, ...]:
     """Return the files of one run, sorted by host, with unique host names: a name that several
     files share gets its rank in front.
     """
-    known = Counter(file.host for file in files)
-    named = (replace(f, host=f"{rank_of(f.path)}/{f.host}" if known[f.host] > 1 and rank_of(f.path) else f.host) for f in files)
+    counts = Counter(file.host for file in files)
+    named = (
+        replace(f, host=f"{rank_of(f.path)}/{f.host}" if counts[f.host] > 1 and rank_of(f.path) else f.host) for f in files
+    )
     return tuple(sorted(named, key=lambda file: file.host))

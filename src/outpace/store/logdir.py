@@ -44,37 +44,37 @@ def find_profiles(source: ProfileSource) -> ProfileSet:
     Raises NotFoundError where there is no profile, UsageError where `source` is of a kind that
     cannot be opened.
     """
-    held = read_in_memory(source)
-    if held is not None:
-        file = ProfileFile(host_of(held.name), held.name, len(held.data), held)
-        return ProfileSet(str(held), file.host, "", (file,))
-    given = require_path(source)
-    tree = open_tree(given)
+    in_memory = read_in_memory(source)
+    if in_memory is not None:
+        file = ProfileFile(host_of(in_memory.name), in_memory.name, len(in_memory.data), in_memory)
+        return ProfileSet(str(in_memory), file.host, "", (file,))
+    path = require_path(source)
+    tree = open_tree(path)
     root = tree.root
     if tree.is_file(root):
-        return _single(given, root, tree)
+        return _single(path, root, tree)
     if not tree.is_folder(root):
-        other = "" if is_url(given) else special_file_type(root)
-        there = f"{given} is {other}, not a file or folder." if other else f"There is no file or folder {given}."
-        raise NotFoundError(f"{there} Give a .xplane.pb file, a folder that holds such files, or a log directory.")
+        other = "" if is_url(path) else special_file_type(root)
+        problem = f"{path} is {other}, not a file or folder." if other else f"There is no file or folder {path}."
+        raise NotFoundError(f"{problem} Give a .xplane.pb file, a folder that holds such files, or a log directory.")
     files = _profiles_in(tree, root)
     if files:
-        return ProfileSet(given, _base(root), tree.with_scheme(root), files)
+        return ProfileSet(path, _base(root), tree.with_scheme(root), files)
     runs = _runs(tree, root)
     if not runs:
         raise NotFoundError(
-            f"{given} holds no profile: neither *.xplane.pb files nor a {PROFILE_FOLDER}/<run> folder with some. {_what_else(tree, root)}"
+            f"{path} holds no profile: neither *.xplane.pb files nor a {PROFILE_FOLDER}/<run> folder with some. {_what_else(tree, root)}"
             "Make one with `outpace profile SCRIPT`, or give the folder that the training job wrote its profile to."
         )
     newest, *older = runs
-    found = _session(given, newest, tree)
-    near = (_session(given, run, tree) for run in older if host_folders.is_close_in_time(newest, run))
-    beside = tuple(session for session in near if host_folders.can_be_one_run(found.files, session.files))
-    return replace(found, older=len(older), siblings=beside)
+    profiles = _session(path, newest, tree)
+    near = (_session(path, run, tree) for run in older if host_folders.is_close_in_time(newest, run))
+    siblings = tuple(session for session in near if host_folders.can_be_one_run(profiles.files, session.files))
+    return replace(profiles, older=len(older), siblings=siblings)
 
 
-def _session(given: str, run: RunInfo, tree: Tree) -> ProfileSet:
-    return ProfileSet(given, run.run, run.folder, _profiles_in(tree, tree.without_scheme(run.folder)))
+def _session(path: str, run: RunInfo, tree: Tree) -> ProfileSet:
+    return ProfileSet(path, run.run, run.folder, _profiles_in(tree, tree.without_scheme(run.folder)))
 
 
 def _what_else(tree: Tree, root: str) -> str:
@@ -87,9 +87,9 @@ def _what_else(tree: Tree, root: str) -> str:
     runs = [f"{folder}/{PROFILE_FOLDER}/{name}" for name in tree.folders(f"{folder}/{PROFILE_FOLDER}")]
     for place in (folder, *runs[:_LOOKED_AT]):
         for entry in tree.files(place)[:_LOOKED_AT]:
-            known = identify_file(f"{place}/{entry.name}", local=not is_url(tree.with_scheme(place)))
-            if known is not None and known.other_profiler:
-                return f"{entry.name} is {known.description}. {known.advice} "
+            foreign = identify_file(f"{place}/{entry.name}", local=not is_url(tree.with_scheme(place)))
+            if foreign is not None and foreign.other_profiler:
+                return f"{entry.name} is {foreign.description}. {foreign.advice} "
     return ""
 
 
@@ -102,7 +102,7 @@ class RunCache:
     """
 
     def __init__(self) -> None:
-        self._known: dict[str, tuple[float, int, RunInfo | None]] = {}
+        self._infos: dict[str, tuple[float, int, RunInfo | None]] = {}
         self._times = 0
 
     def begin_scan(self) -> None:
@@ -111,16 +111,16 @@ class RunCache:
 
     def find_run(self, tree: Tree, folder: str) -> RunInfo | None:
         """Return the run in a folder; None where it contains no profile."""
-        changed, (before, due, known) = tree.modified_time(folder), self._known.get(folder, (math.inf, 0, None))
+        changed, (before, due, cached) = tree.modified_time(folder), self._infos.get(folder, (math.inf, 0, None))
         if changed == before and self._times < due:
-            return known
+            return cached
         now, info = time.time(), _info(tree, folder)
-        if known is not None and info == known:
-            info = known
+        if cached is not None and info == cached:
+            info = cached
         written = max(changed, info.modified if info is not None else 0.0) >= now - _WRITTEN
         # Spreads the next reads of folders over the scans.
-        spread = zlib.crc32(folder.encode("utf-8", "surrogatepass")) % _ROUND if known is None else 0
-        self._known[folder] = changed, self._times + (0 if written else _ROUND - spread), info
+        spread = zlib.crc32(folder.encode("utf-8", "surrogatepass")) % _ROUND if cached is None else 0
+        self._infos[folder] = changed, self._times + (0 if written else _ROUND - spread), info
         return info
 
 
@@ -128,10 +128,10 @@ def list_runs(source: str | os.PathLike[str], cache: RunCache | None = None) -> 
     """Return all runs of a log directory that contain a profile, newest first. Raises NotFoundError
     when the folder is missing.
     """
-    given = os.fspath(source)
-    tree = open_tree(given)
+    path = os.fspath(source)
+    tree = open_tree(path)
     if not tree.is_folder(tree.root):
-        raise NotFoundError(f"There is no folder {given}. Give the log directory that the training job wrote to.")
+        raise NotFoundError(f"There is no folder {path}. Give the log directory that the training job wrote to.")
     return _runs(tree, tree.root, cache)
 
 
@@ -162,24 +162,24 @@ def shorten_path(path: str) -> str:
     """
     if is_url(path):
         return path
-    known = [path]
+    paths = [path]
     folder = path.rstrip("/").rpartition("/")[0]
     if folder.endswith(f"/{PROFILE_FOLDER}"):
         logdir = folder.removesuffix(f"/{PROFILE_FOLDER}")
         with contextlib.suppress(NotFoundError, OSError):
-            known += [logdir] * (find_profiles(logdir).folder.rstrip("/") == path.rstrip("/"))
-    return min(map(relative_path, known), key=len)
+            paths += [logdir] * (find_profiles(logdir).folder.rstrip("/") == path.rstrip("/"))
+    return min(map(relative_path, paths), key=len)
 
 
 def read_run_info(folder: str | os.PathLike[str]) -> RunInfo:
     """Return the run that a folder with profiles represents. Raises NotFoundError where it contains
     no profile.
     """
-    given = os.fspath(folder)
-    tree = open_tree(given)
+    path = os.fspath(folder)
+    tree = open_tree(path)
     info = _info(tree, tree.root.rstrip("/"))
     if info is None:
-        raise NotFoundError(f"{given} holds no profile.")
+        raise NotFoundError(f"{path} holds no profile.")
     return info
 
 
@@ -265,11 +265,11 @@ def upload_run(folder: str, logdir: str) -> str:
         for name in names:
             tree.upload(os.path.join(folder, name), f"{target}/{name}")
     except Exception as error:  # every store raises errors of its own
-        kept = shutil.copytree(folder, os.path.join(tempfile.mkdtemp(prefix="outpace-kept-"), os.path.basename(folder)))
+        copy = shutil.copytree(folder, os.path.join(tempfile.mkdtemp(prefix="outpace-kept-"), os.path.basename(folder)))
         with contextlib.suppress(Exception):
             tree.remove(target)
         raise OutputError(
-            f"The profile could not be written to {logdir} ({error}). A copy is kept in {kept}; copy it by hand."
+            f"The profile could not be written to {logdir} ({error}). A copy is kept in {copy}; copy it by hand."
         ) from error
     return tree.with_scheme(target)
 
@@ -281,12 +281,12 @@ def host_of(name: str) -> str:
     return base[: len(base) - len(ending)] or base
 
 
-def _single(given: str, path: str, tree: Tree) -> ProfileSet:
-    if path.endswith(RECORD_SUFFIX):
-        raise UsageError(f"{given} is the record of a capture, not a profile. Give the .xplane.pb file beside it.")
-    folder = path.rpartition("/")[0]
-    file = ProfileFile(host_of(path), tree.with_scheme(path), tree.size(path))
-    return ProfileSet(given, _base(folder) or host_of(path), tree.with_scheme(folder) if folder else ".", (file,))
+def _single(path: str, file_path: str, tree: Tree) -> ProfileSet:
+    if file_path.endswith(RECORD_SUFFIX):
+        raise UsageError(f"{path} is the record of a capture, not a profile. Give the .xplane.pb file beside it.")
+    folder = file_path.rpartition("/")[0]
+    file = ProfileFile(host_of(file_path), tree.with_scheme(file_path), tree.size(file_path))
+    return ProfileSet(path, _base(folder) or host_of(file_path), tree.with_scheme(folder) if folder else ".", (file,))
 
 
 def _profiles_in(tree: Tree, folder: str) -> tuple[ProfileFile, ...]:
@@ -294,12 +294,12 @@ def _profiles_in(tree: Tree, folder: str) -> tuple[ProfileFile, ...]:
     protobuf, so that it is opened only by its own path.
     """
     names = [entry for entry in tree.files(folder) if find_ending(entry.name, in_folders=True)]
-    found: dict[str, ProfileFile] = {}
+    by_host: dict[str, ProfileFile] = {}
     for entry in names:  # a plain file takes precedence over its own .gz
         host = host_of(entry.name)
-        if host not in found or not entry.name.endswith(".gz"):
-            found[host] = ProfileFile(host, tree.with_scheme(f"{folder.rstrip('/')}/{entry.name}"), entry.size)
-    return tuple(found[host] for host in sorted(found))
+        if host not in by_host or not entry.name.endswith(".gz"):
+            by_host[host] = ProfileFile(host, tree.with_scheme(f"{folder.rstrip('/')}/{entry.name}"), entry.size)
+    return tuple(by_host[host] for host in sorted(by_host))
 
 
 def _runs(tree: Tree, root: str, looks: RunCache | None = None) -> tuple[RunInfo, ...]:
@@ -309,12 +309,12 @@ def _runs(tree: Tree, root: str, looks: RunCache | None = None) -> tuple[RunInfo
 def _each_run(tree: Tree, root: str, looks: RunCache | None = None) -> Iterator[RunInfo]:
     look = _info if looks is None else looks.find_run
     for place in iter_logdirs(tree, root):
-        yield from _runs_of(tree, f"{place}/{PROFILE_FOLDER}", look)
+        yield from _iter_runs(tree, f"{place}/{PROFILE_FOLDER}", look)
     if _base(root) == "profile":
-        yield from _runs_of(tree, root.rstrip("/"), look)
+        yield from _iter_runs(tree, root.rstrip("/"), look)
 
 
-def _runs_of(tree: Tree, profile_folder: str, look: Callable[[Tree, str], RunInfo | None]) -> Iterator[RunInfo]:
+def _iter_runs(tree: Tree, profile_folder: str, look: Callable[[Tree, str], RunInfo | None]) -> Iterator[RunInfo]:
     for name in tree.folders(profile_folder):
         info = look(tree, f"{profile_folder}/{name}")
         if info is not None:

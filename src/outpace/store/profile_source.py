@@ -13,7 +13,7 @@ from outpace.model.errors import UsageError
 from outpace.trace.formats import InMemoryProfile
 
 ProfileSource: TypeAlias = Any  # a path, text, a buffer, a file object, or a profiler's object: `read_in_memory` says which
-_TAKEN = "Give a path, an fsspec address, the bytes of an XSpace, a file that is open for reading in binary mode, or jax.profiler.ProfileData."
+_ADVICE = "Give a path, an fsspec address, the bytes of an XSpace, a file that is open for reading in binary mode, or jax.profiler.ProfileData."
 
 
 def require_path(source: ProfileSource) -> str:
@@ -23,7 +23,7 @@ def require_path(source: ProfileSource) -> str:
     source = getattr(source, "full_name", source)
     if isinstance(source, (str, os.PathLike)) and isinstance(place := os.fspath(source), str):
         return place
-    raise UsageError(f"{type(source).__name__} is nothing to open a profile from. {_TAKEN}")
+    raise UsageError(f"{type(source).__name__} is nothing to open a profile from. {_ADVICE}")
 
 
 def read_in_memory(source: ProfileSource) -> InMemoryProfile | None:
@@ -55,18 +55,18 @@ def _read(file: Any) -> InMemoryProfile:
     """Return the rest of a file object as a profile. The name of the file names the host, as for a
     file on disk. Raises UsageError where the file is closed, unreadable, text, or at its end.
     """
-    known = getattr(file, "name", "")
-    found = InMemoryProfile(b"", known if isinstance(known, str) else "", type(file).__name__)
+    name = getattr(file, "name", "")
+    profile = InMemoryProfile(b"", name if isinstance(name, str) else "", type(file).__name__)
     if getattr(file, "closed", False):
-        raise UsageError(f"{found} is closed. Give it while it is open, or give its path.")
+        raise UsageError(f"{profile} is closed. Give it while it is open, or give its path.")
     try:
         data = b"" if isinstance(file, io.TextIOBase) else file.read()
     except UnicodeDecodeError:
         data = ""
     except (OSError, ValueError) as error:
-        raise UsageError(f"{found} cannot be read: {error}. Open it for reading in binary mode ('rb').") from error
+        raise UsageError(f"{profile} cannot be read: {error}. Open it for reading in binary mode ('rb').") from error
     if isinstance(file, io.TextIOBase) or not isinstance(data, (bytes, bytearray, memoryview)):
-        raise UsageError(f"{found} gives text, which a profile is not. Open it in binary mode ('rb').")
+        raise UsageError(f"{profile} gives text, which a profile is not. Open it in binary mode ('rb').")
     if not data and getattr(file, "seekable", bool)() and file.tell():
-        raise UsageError(f"{found} was read or written to its end, so nothing is left of it. Call seek(0) first.")
-    return InMemoryProfile(bytes(data), found.name, found.type_name)
+        raise UsageError(f"{profile} was read or written to its end, so nothing is left of it. Call seek(0) first.")
+    return InMemoryProfile(bytes(data), profile.name, profile.type_name)

@@ -91,7 +91,7 @@ class Staging:
         target = os.path.join(self._local, PROFILE_FOLDER, runs[0])
         try:
             os.makedirs(os.path.dirname(target), exist_ok=True)
-            return _renamed(source, target)
+            return _rename_folder(source, target)
         except OSError as error:
             raise CaptureError(f"The profile cannot be moved to {target}: {error.strerror or error}.") from None
 
@@ -105,7 +105,7 @@ class Staging:
         return []
 
 
-def _renamed(source: str, target: str) -> str:
+def _rename_folder(source: str, target: str) -> str:
     """Rename a folder to the target or, when that exists, to the target with a number, and return
     the new path.
     """
@@ -131,7 +131,7 @@ def create_hidden_folder(parent: str) -> tuple[str, ExitStack]:
     new = tempfile.mkdtemp(prefix=f"{STAGING_PREFIX}new-", dir=parent)
     lock = ExitStack()
     with contextlib.suppress(OSError):  # the file system has no locks
-        lock = _locked(new)
+        lock = _lock_folder(new)
     folder = os.path.join(parent, f"{STAGING_PREFIX}{os.getpid()}-{new[-8:]}{_suffix()}")
     os.rename(new, folder)
     return folder, lock
@@ -151,14 +151,14 @@ def remove_hidden_folder(folder: str, lock: ExitStack) -> None:
     shutil.rmtree(folder, ignore_errors=True)  # after the lock is closed: NFS keeps a file that is open
 
 
-def _locked(folder: str) -> ExitStack:
+def _lock_folder(folder: str) -> ExitStack:
     """Return the lock of a hidden folder, which is released when it is closed or the process ends.
     Raises OSError where another process has it, or the file system has no locks.
     """
-    with ExitStack() as held:
+    with ExitStack() as lock:
         if sys.platform != "win32":
-            fcntl.flock(held.enter_context(open(os.path.join(folder, _LOCK), "ab")), fcntl.LOCK_EX | fcntl.LOCK_NB)
-        return held.pop_all()
+            fcntl.flock(lock.enter_context(open(os.path.join(folder, _LOCK), "ab")), fcntl.LOCK_EX | fcntl.LOCK_NB)
+        return lock.pop_all()
 
 
 def _suffix() -> str:
@@ -188,7 +188,7 @@ def remove_stale_folders(logdir: str) -> None:
             folder = os.path.join(logdir, name)
             with contextlib.suppress(OSError):
                 if os.lstat(folder).st_uid == os.getuid():
-                    remove_hidden_folder(folder, _locked(folder))
+                    remove_hidden_folder(folder, _lock_folder(folder))
 
 
 def _lives(pid: int) -> bool:

@@ -50,7 +50,7 @@ def _space(data: bytes) -> SpaceBuilder:
         if number == _DEVICES:
             identity, name, resources = _device(value)
             plane = space.plane(name, identity)
-            lines.update({(identity, at): plane.line(thread, at) for at, thread in resources})
+            lines.update({(identity, thread_id): plane.line(thread, thread_id) for thread_id, thread in resources})
         elif number == _EVENTS:
             events.append(value)  # devices may follow the events
     for event in events:
@@ -74,7 +74,7 @@ def _device(entry: Any) -> tuple[int, str, list[tuple[int, str]]]:
     named = list(iter_fields(device))
     resources = (_entry(value) for number, value in named if number == _RESOURCES)
     name = next(_text(value) for number, value in named if number == _NAME)
-    return identity, name, [(at, _text(dict(iter_fields(thread)).get(_NAME, b""))) for at, thread in resources]
+    return identity, name, [(thread_id, _text(dict(iter_fields(thread)).get(_NAME, b""))) for thread_id, thread in resources]
 
 
 def _entry(entry: Any) -> tuple[Any, Any]:

@@ -138,23 +138,23 @@ class _Local:
         return os.path.isdir(path)
 
     def files(self, folder: str) -> list[FileEntry]:
-        found = []
+        entries = []
         for name in self._names(folder):
             with contextlib.suppress(OSError):  # the file has been removed, or is a link to nothing or to itself
                 status = os.stat(os.path.join(folder, name))
                 if stat.S_ISREG(status.st_mode):
-                    found.append(FileEntry(name, status.st_size, status.st_mtime))
-        return found
+                    entries.append(FileEntry(name, status.st_size, status.st_mtime))
+        return entries
 
     def folders(self, folder: str) -> list[str]:
-        found = []
+        names = []
         # scandir() knows the type of each entry without a further system call.
         with contextlib.suppress(OSError), os.scandir(folder) as entries:
             for entry in entries:
                 with contextlib.suppress(OSError):  # a link to itself
                     if not entry.name.startswith(".") and entry.is_dir():
-                        found.append(entry.name)
-        return sorted(found)
+                        names.append(entry.name)
+        return sorted(names)
 
     def modified_time(self, folder: str) -> float:
         try:
@@ -226,9 +226,10 @@ class _Remote:
         return bool(self.fs.isdir(path))
 
     def files(self, folder: str) -> list[FileEntry]:
-        found = [(self._name(info), info) for info in self._list(folder) if info.get("type") == "file"]
+        named = [(self._name(info), info) for info in self._list(folder) if info.get("type") == "file"]
         return [
-            FileEntry(name, int(info.get("size") or 0), _modified(info)) for name, info in sorted(found, key=lambda x: x[0])
+            FileEntry(name, int(info.get("size") or 0), _modified_time(info))
+            for name, info in sorted(named, key=lambda x: x[0])
         ]
 
     def folders(self, folder: str) -> list[str]:
@@ -278,7 +279,7 @@ class _Remote:
         return str(info["name"]).rstrip("/").rpartition("/")[2]
 
 
-def _modified(info: dict[str, Any]) -> float:
+def _modified_time(info: dict[str, Any]) -> float:
     """Return a file's time from whichever key its store uses, in seconds since 1970; 0 where it has
     none.
     """

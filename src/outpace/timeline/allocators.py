@@ -28,11 +28,11 @@ def find_allocator_events(timeline: Timeline) -> Indices:
     """Return the rows of allocations and deallocations on the host's planes."""
     trace = timeline.trace
     rows = event_names(trace).rows(EventFlag.ALLOCATION | EventFlag.DEALLOCATION)
-    mine = np.zeros(len(rows), bool)
+    mask = np.zeros(len(rows), bool)
     for plane in timeline.host_planes:
         span = trace.rows_of(plane)
-        mine |= (rows >= span.start) & (rows < span.stop)
-    return rows[mine]
+        mask |= (rows >= span.start) & (rows < span.stop)
+    return rows[mask]
 
 
 def find_memories(trace: Trace, rows: Indices) -> tuple[Codes, list[str]]:
@@ -46,16 +46,16 @@ def find_memories(trace: Trace, rows: Indices) -> tuple[Codes, list[str]]:
     number = np.full(len(rows), -1, np.int64)
     for stat in ALLOCATOR_STATS[1:]:
         number = np.where(number < 0, trace.stat(stat).take_ints(rows), number)
-    of = np.full(len(rows), -1, np.int64)
-    of[place >= 0] = code
-    found: dict[str, int] = {}
+    allocators = np.full(len(rows), -1, np.int64)
+    allocators[place >= 0] = code
+    index_by_name: dict[str, int] = {}
     memory = np.zeros(len(rows), np.int64)
-    for allocator in distinct(of).tolist():
+    for allocator in distinct(allocators).tolist():
         text = texts[allocator] if allocator >= 0 else ""
-        for device in distinct(number[of == allocator]).tolist():
+        for device in distinct(number[allocators == allocator]).tolist():
             name = text or (str(device) if device >= 0 else _UNNAMED)
-            memory[(of == allocator) & (number == device)] = found.setdefault(name, len(found))
-    return memory, list(found)
+            memory[(allocators == allocator) & (number == device)] = index_by_name.setdefault(name, len(index_by_name))
+    return memory, list(index_by_name)
 
 
 def find_other_device_events(timeline: Timeline, devices: Collection[str]) -> Indices:
@@ -64,18 +64,18 @@ def find_other_device_events(timeline: Timeline, devices: Collection[str]) -> In
     events are about the given devices.
     """
     rows = find_allocator_events(timeline)
-    numbers = {int(found[1]) for found in map(_PLANE.search, devices) if found}
+    numbers = {int(match[1]) for match in map(_PLANE.search, devices) if match}
     if not len(rows) or not numbers:
         return rows[:0]
-    memory, known = find_memories(timeline.trace, rows)
-    device = np.array([parse_device_ordinal(name) for name in known], np.int64)[memory]
-    theirs = isin(device, list(numbers))
-    return rows[~theirs & (theirs.any() | (device >= 0))]
+    memory, names = find_memories(timeline.trace, rows)
+    device = np.array([parse_device_ordinal(name) for name in names], np.int64)[memory]
+    of_devices = isin(device, list(numbers))
+    return rows[~of_devices & (of_devices.any() | (device >= 0))]
 
 
 def parse_device_ordinal(name: str) -> int:
     """Return the number of the device in a memory's name; -1 for a memory of the host and for a
     name without a number.
     """
-    found = None if _OF_HOST.search(name) else _NUMBER.search(name)
-    return int(found[1]) if found else -1
+    match = None if _OF_HOST.search(name) else _NUMBER.search(name)
+    return int(match[1]) if match else -1

@@ -52,7 +52,7 @@ def find_jax_builds(trace: Trace) -> tuple[Build, ...]:
     if not has_jax_calls(trace):
         return ()
     parts = event_names(trace).rows(EventFlag.BUILD)
-    parts = parts[_on_main_threads(trace, parts)]
+    parts = parts[_main_thread_mask(trace, parts)]
     calls = event_names(trace).rows(EventFlag.NAMED_CALL)
     rows = distinct(np.concatenate((parts, calls)))
     parent, _ = trace.compute_nesting(rows)
@@ -95,22 +95,22 @@ def find_unfinished_build(trace: Trace) -> UnfinishedBuild | None:
     Its passes are in no event of a build and in no call, and its thread calls no function after
     them.
     """
-    known = event_names(trace)
-    passes = known.rows(EventFlag.COMPILER_PASS)
+    names = event_names(trace)
+    passes = names.rows(EventFlag.COMPILER_PASS)
     if len(passes) == 0:
         return None
-    calls = known.rows(EventFlag.NAMED_CALL)
-    outer = trace.find_outermost(distinct(np.concatenate((passes, known.rows(EventFlag.BUILD), calls))))
+    calls = names.rows(EventFlag.NAMED_CALL)
+    outer = trace.find_outermost(distinct(np.concatenate((passes, names.rows(EventFlag.BUILD), calls))))
     outer = outer[intersect_indices(outer, passes)[0]]
     called = np.full(len(trace.lines), np.iinfo(np.int64).min)
     np.maximum.at(called, trace.line[calls], trace.end[calls])
-    outer = outer[_on_main_threads(trace, outer) & (trace.start[outer] >= called[trace.line[outer]])]
+    outer = outer[_main_thread_mask(trace, outer) & (trace.start[outer] >= called[trace.line[outer]])]
     if len(outer) == 0:
         return None
     last = trace.name[outer[np.argmax(trace.end[outer])]]
     function = parse_pass_function(trace.names[last])
-    own = [parse_pass_function(trace.names[at]) == function for at in trace.name[outer].tolist()]
-    return UnfinishedBuild(function, int(trace.start[outer[own]].min()))
+    of_function = [parse_pass_function(trace.names[code]) == function for code in trace.name[outer].tolist()]
+    return UnfinishedBuild(function, int(trace.start[outer[of_function]].min()))
 
 
 @memoize
@@ -130,16 +130,16 @@ def find_autotuning_launches(trace: Trace) -> tuple[Indices, Indices]:
     line, called = trace.line[host], trace.start[host]
     spans = [(build.start, build.end) for build in builds] + ([(cut.start, trace.span_ps[1])] if cut is not None else [])
     pool = np.fromiter((name.startswith(COMPILER_THREADS) for name in trace.lines.names), bool, len(trace.lines))
-    within, trains = _during(spans, called), np.zeros(len(trace.lines), bool)
+    within, trains = _mask_within_spans(spans, called), np.zeros(len(trace.lines), bool)
     trains[line[~within]] = trains[trace.line[event_names(trace).rows(EventFlag.NAMED_CALL)]] = True
-    own = pool[line] | (within & ~trains[line] & _of_no_program(trace, device))
-    for each in {int(trace.line[build.row]) for build in builds}:
-        mine = [(build.start, build.end) for build in builds if trace.line[build.row] == each]
-        own |= (line == each) & _during(mine, called)
-    return host[own], device[own]
+    mask = pool[line] | (within & ~trains[line] & _programless_mask(trace, device))
+    for thread in {int(trace.line[build.row]) for build in builds}:
+        thread_spans = [(build.start, build.end) for build in builds if trace.line[build.row] == thread]
+        mask |= (line == thread) & _mask_within_spans(thread_spans, called)
+    return host[mask], device[mask]
 
 
-def _during(spans: list[tuple[int, int]], times: Picoseconds) -> Mask:
+def _mask_within_spans(spans: list[tuple[int, int]], times: Picoseconds) -> Mask:
     """Return a boolean per time: whether it is in one of the spans, which may overlap."""
     if not spans:
         return np.zeros(len(times), bool)
@@ -148,14 +148,14 @@ def _during(spans: list[tuple[int, int]], times: Picoseconds) -> Mask:
     return np.asarray((at >= 0) & (times < np.maximum.accumulate(end)[np.maximum(at, 0)]))
 
 
-def _of_no_program(trace: Trace, rows: Indices) -> Mask:
+def _programless_mask(trace: Trace, rows: Indices) -> Mask:
     """Return a boolean per device event: whether it is a kernel of no program in the profile."""
     order = np.argsort(rows, kind="stable")
     in_order = rows[order].astype(np.int64)
-    found = np.zeros(len(rows), bool)
-    found[order[intersect_indices(in_order, trace.stat(dialect.KERNEL_DETAILS).rows)[0]]] = True
-    found[order[intersect_indices(in_order, trace.stat(dialect.PROGRAM_ID).rows)[0]]] = False
-    return found
+    mask = np.zeros(len(rows), bool)
+    mask[order[intersect_indices(in_order, trace.stat(dialect.KERNEL_DETAILS).rows)[0]]] = True
+    mask[order[intersect_indices(in_order, trace.stat(dialect.PROGRAM_ID).rows)[0]]] = False
+    return mask
 
 
 def _first_of_jax(trace: Trace) -> list[tuple[int, int]]:
@@ -174,17 +174,17 @@ def _first_runs(trace: Trace, built: tuple[Build, ...]) -> dict[str, int]:
     """
     calls = event_names(trace).rows(EventFlag.NAMED_CALL)
     for line in {int(trace.line[b.row]) for b in built}:
-        mine = [(b.start, b.end) for b in built if trace.line[b.row] == line]
-        start, end = np.array(sorted(mine), np.int64).T
+        spans = [(b.start, b.end) for b in built if trace.line[b.row] == line]
+        start, end = np.array(sorted(spans), np.int64).T
         at = np.searchsorted(start, trace.start[calls], side="right") - 1
         calls = calls[(trace.line[calls] != line) | (at < 0) | (trace.start[calls] >= end[at])]
     first = np.full(len(trace.names), np.iinfo(np.int64).max)
     np.minimum.at(first, trace.name[calls], trace.start[calls])
-    found: dict[str, int] = {}
+    by_function: dict[str, int] = {}
     for name in distinct(trace.name[calls]).tolist():
         function = parse_called_function(trace.names[name]) or ""
-        found[function] = min(found.get(function, int(first[name])), int(first[name]))
-    return found
+        by_function[function] = min(by_function.get(function, int(first[name])), int(first[name]))
+    return by_function
 
 
 def _first_of_tensorflow(trace: Trace) -> list[tuple[int, int]]:
@@ -209,7 +209,7 @@ def _first_of_tensorflow(trace: Trace) -> list[tuple[int, int]]:
     return spans
 
 
-def _on_main_threads(trace: Trace, rows: Indices) -> Mask:
+def _main_thread_mask(trace: Trace, rows: Indices) -> Mask:
     """Return a boolean per event: whether its thread calls jitted functions or runs Python. Work of
     a thread pool is a part of these threads' builds.
     """
@@ -224,5 +224,5 @@ def _function(trace: Trace, top: int, end: int) -> str:
     if called := parse_called_function(trace.names[trace.name[top]]):
         return called
     rows = event_names(trace).rows(EventFlag.COMPILER_PASS)
-    mine = rows[(trace.start[rows] >= trace.start[top]) & (trace.start[rows] < end)]
-    return parse_pass_function(trace.names[trace.name[mine[0]]]) if len(mine) else ""
+    passes = rows[(trace.start[rows] >= trace.start[top]) & (trace.start[rows] < end)]
+    return parse_pass_function(trace.names[trace.name[passes[0]]]) if len(passes) else ""

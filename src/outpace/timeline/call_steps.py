@@ -132,22 +132,22 @@ def find_call_launches(trace: Trace, heads: Indices, calls: Indices, over: int =
     """
     host, device = find_launches(trace)
     at = np.searchsorted(trace.start[calls], trace.start[host], side="right") - 1
-    own = (at >= 0) & (trace.start[host] < over)
-    at, host, device = at[own], host[own], device[own]
+    mask = (at >= 0) & (trace.start[host] < over)
+    at, host, device = at[mask], host[mask], device[mask]
     behind = trace.start[host] - trace.end[calls[at]]
     if len(calls) > 1:
         latest = np.full(len(calls) - 1, np.iinfo(np.int64).min)
         earlier = at < len(calls) - 1
         np.maximum.at(latest, at[earlier], behind[earlier])
-        seen = latest > np.iinfo(np.int64).min
+        has_launch = latest > np.iinfo(np.int64).min
         due = median(trace.start[heads[1:]] - trace.end[calls[:-1]])
-        limit = min(due, max(_LATER * median(latest[seen]), 0)) if seen.any() else due
+        limit = min(due, max(_LATER * median(latest[has_launch]), 0)) if has_launch.any() else due
     else:
-        others = find_function_calls(trace, calls)
-        later = trace.start[others[trace.start[others] >= trace.end[calls[0]]]]
+        other_calls = find_function_calls(trace, calls)
+        later = trace.start[other_calls[trace.start[other_calls] >= trace.end[calls[0]]]]
         limit = int(later.min()) - int(trace.end[calls[0]]) if len(later) else _NEVER
-    own = (at < len(calls) - 1) | (behind <= limit)
-    return at[own], device[own]
+    mask = (at < len(calls) - 1) | (behind <= limit)
+    return at[mask], device[mask]
 
 
 def _final_logs_start(trace: Trace, calls: Indices, thread: Indices) -> int:
@@ -156,10 +156,10 @@ def _final_logs_start(trace: Trace, calls: Indices, thread: Indices) -> int:
     shows which of its work the program would do without it.
     """
     later = thread[trace.start[thread] >= trace.end[calls[-1]]]
-    known = event_names(trace)
-    if not known.mask(EventFlag.SUMMARY_WRITE)[trace.name[later]].any():
+    names = event_names(trace)
+    if not names.mask(EventFlag.SUMMARY_WRITE)[trace.name[later]].any():
         return _NEVER
-    ops = later[known.mask(EventFlag.PYTHON_DISPATCH | EventFlag.EAGER_EXECUTE | EventFlag.SUMMARY_WRITE)[trace.name[later]]]
+    ops = later[names.mask(EventFlag.PYTHON_DISPATCH | EventFlag.EAGER_EXECUTE | EventFlag.SUMMARY_WRITE)[trace.name[later]]]
     return int(trace.start[ops[0]])
 
 

@@ -56,7 +56,7 @@ def _links(trace: Trace) -> tuple[Indices, Indices]:
     return np.concatenate([p[0] for p in pairs]), np.concatenate([p[1] for p in pairs])
 
 
-def _both(first: StatColumn, second: StatColumn) -> tuple[Indices, tuple[Ids, Ids]]:
+def _intersect_stats(first: StatColumn, second: StatColumn) -> tuple[Indices, tuple[Ids, Ids]]:
     """Return (rows that have both stats, (values of the first, values of the second)); uint64."""
     if np.array_equal(first.rows, second.rows):
         return first.rows, (first.uints, second.uints)
@@ -81,8 +81,8 @@ def _nearest(trace: Trace, cause: Indices, cause_key: Key, effect: Indices, effe
     causes is paired with the first of them.
     """
     at = match_latest(cause_key, trace.start[cause], effect_key, trace.start[effect])
-    known = at >= 0
-    return cause[at[known]], effect[known]
+    has_cause = at >= 0
+    return cause[at[has_cause]], effect[has_cause]
 
 
 @memoize
@@ -93,17 +93,19 @@ def find_context_links(trace: Trace) -> tuple[Indices, Indices]:
     """
     stats = trace.read_stats((dialect.PRODUCER_ID, dialect.PRODUCER_TYPE, dialect.CONSUMER_ID, dialect.CONSUMER_TYPE))
     producer, producer_type, consumer, consumer_type = stats.values()
-    return match_causes(trace, *_both(producer, producer_type), *_both(consumer, consumer_type))
+    return match_causes(trace, *_intersect_stats(producer, producer_type), *_intersect_stats(consumer, consumer_type))
 
 
 def _executor_inputs(trace: Trace) -> tuple[Indices, Indices]:
     """Return (cause, effect) rows from the executor run that requested input to the input op that a
     tf.data thread runs for it, which may begin earlier or later.
     """
-    rows, (run, iteration) = _both(trace.stat(dialect.ID), trace.stat(dialect.ITER_NUM))
+    rows, (run, iteration) = _intersect_stats(trace.stat(dialect.ID), trace.stat(dialect.ITER_NUM))
     name = trace.name[rows]
-    asked, ran = (np.flatnonzero(event_names(trace).mask(what)[name]) for what in (EventFlag.EXECUTOR, EventFlag.INPUT_REQUEST))
-    return _nearest(trace, rows[asked], (run[asked], iteration[asked]), rows[ran], (run[ran], iteration[ran]))
+    requests, inputs = (
+        np.flatnonzero(event_names(trace).mask(what)[name]) for what in (EventFlag.EXECUTOR, EventFlag.INPUT_REQUEST)
+    )
+    return _nearest(trace, rows[requests], (run[requests], iteration[requests]), rows[inputs], (run[inputs], iteration[inputs]))
 
 
 @memoize

@@ -48,13 +48,13 @@ def compute_origin_shifts_ns(origins: Mapping[str, ClockOrigin]) -> dict[str, in
     counts from there), else by the times in the files. Hosts whose clocks are not comparable all
     begin at 0.
     """
-    known = {host: origin for host, origin in origins.items() if origin.first_event_ns is not None}
-    if not known:
+    with_events = {host: origin for host, origin in origins.items() if origin.first_event_ns is not None}
+    if not with_events:
         return dict.fromkeys(origins, 0)
-    walled = all(origin.is_wall_clock for origin in known.values())
-    zero = {host: origin.origin_ns if walled else origin.file_ns for host, origin in known.items()}
-    earliest = {host: zero[host] + (origin.first_event_ns or 0) for host, origin in known.items()}
+    walled = all(origin.is_wall_clock for origin in with_events.values())
+    zero = {host: origin.origin_ns if walled else origin.file_ns for host, origin in with_events.items()}
+    earliest = {host: zero[host] + (origin.first_event_ns or 0) for host, origin in with_events.items()}
     first = min(earliest.values())
     together = max(earliest.values()) - first <= _COMPARABLE
     first_of = dict.fromkeys(earliest, first) if together else earliest
-    return {host: zero[host] - first_of[host] if host in known else 0 for host in origins}
+    return {host: zero[host] - first_of[host] if host in with_events else 0 for host in origins}

@@ -46,19 +46,21 @@ def compute_hlo_op_stat(timeline: Timeline) -> StatColumn:
     stat = trace.stat(dialect.HLO_OP)
     rows, launch, program = _inside_buffers(timeline, stat)
     texts: list[str] = []
-    at: list[int] = []
-    known: dict[tuple[int, tuple[int, ...]], list[str]] = {}
+    named_rows: list[int] = []
+    instructions_by_key: dict[tuple[int, tuple[int, ...]], list[str]] = {}
     left = _MOST
-    for each in np.split(np.arange(len(rows)), np.flatnonzero(np.diff(launch)) + 1) if len(rows) else ():
-        key = (int(program[each[0]]), tuple(trace.name[rows[each]].tolist()))
-        if key not in known:
+    for kernels in np.split(np.arange(len(rows)), np.flatnonzero(np.diff(launch)) + 1) if len(rows) else ():
+        key = (int(program[kernels[0]]), tuple(trace.name[rows[kernels]].tolist()))
+        if key not in instructions_by_key:
             schedules = timeline.hlo_modules[key[0]].schedules
-            left -= len(each) * sum(map(len, schedules))
-            known[key] = align_to_schedule([trace.names[n] for n in key[1]], schedules) if left > 0 else [""] * len(each)
-        found = known[key]
-        at += [int(rows[i]) for i, name in zip(each.tolist(), found, strict=True) if name]
-        texts += filter(None, found)
-    return stat.replace_texts(np.array(at, np.int64), texts) if at else stat
+            left -= len(kernels) * sum(map(len, schedules))
+            instructions_by_key[key] = (
+                align_to_schedule([trace.names[code] for code in key[1]], schedules) if left > 0 else [""] * len(kernels)
+            )
+        instructions = instructions_by_key[key]
+        named_rows += [int(rows[i]) for i, name in zip(kernels.tolist(), instructions, strict=True) if name]
+        texts += filter(None, instructions)
+    return stat.replace_texts(np.array(named_rows, np.int64), texts) if named_rows else stat
 
 
 def _inside_buffers(timeline: Timeline, stat: StatColumn) -> tuple[Indices, Codes, Codes]:
@@ -75,16 +77,16 @@ def _inside_buffers(timeline: Timeline, stat: StatColumn) -> tuple[Indices, Code
         rows = rows[intersect_indices(rows, column.rows)[0]]
     places = [intersect_indices(rows, column.rows)[1] for column in (stat, launch, program)]
     code, texts = stat.encode_texts(places[0])
-    launched, of = launch.uints[places[1]], program.uints[places[2]]
-    ids = distinct(of)
-    pair = np.searchsorted(ids, of) * max(len(texts), 1) + code
+    launches, programs = launch.uints[places[1]], program.uints[places[2]]
+    ids = distinct(programs)
+    pair = np.searchsorted(ids, programs) * max(len(texts), 1) + code
     pairs = distinct(pair)
-    known = ((int(ids[p // len(texts)]), texts[p % len(texts)]) for p in pairs.tolist())
-    strange = np.fromiter((name not in timeline.hlo_modules[number] for number, name in known), bool, len(pairs))
-    inside = strange[np.searchsorted(pairs, pair)] & (launched != 0)  # 0 is no launch
-    rows, launched, of = rows[inside], launched[inside], of[inside]
-    order = np.lexsort((trace.start[rows], launched))
-    return rows[order], launched[order].astype(np.int64), of[order].astype(np.int64)
+    instructions = ((int(ids[p // len(texts)]), texts[p % len(texts)]) for p in pairs.tolist())
+    strange = np.fromiter((name not in timeline.hlo_modules[number] for number, name in instructions), bool, len(pairs))
+    inside = strange[np.searchsorted(pairs, pair)] & (launches != 0)  # 0 is no launch
+    rows, launches, programs = rows[inside], launches[inside], programs[inside]
+    order = np.lexsort((trace.start[rows], launches))
+    return rows[order], launches[order].astype(np.int64), programs[order].astype(np.int64)
 
 
 def align_to_schedule(kernels: Sequence[str], schedules: Sequence[Sequence[str]]) -> list[str]:
@@ -92,21 +94,21 @@ def align_to_schedule(kernels: Sequence[str], schedules: Sequence[Sequence[str]]
     `schedules`: names of instructions, one list per computation.
     """
     nothing = 0, [""] * len(kernels)
-    return max((nothing, *(_laid(kernels, one) for one in schedules)), key=lambda laid: (laid[0], sum(map(bool, laid[1]))))[1]
+    return max((nothing, *(_align(kernels, one) for one in schedules)), key=lambda pair: (pair[0], sum(map(bool, pair[1]))))[1]
 
 
-def _laid(kernels: Sequence[str], instructions: Sequence[str]) -> tuple[int, list[str]]:
+def _align(kernels: Sequence[str], instructions: Sequence[str]) -> tuple[int, list[str]]:
     """Return (number of kernels named after their instruction, instruction of each kernel)."""
     bases, called = [_base(name) for name in instructions], [_base(name) for name in kernels]
-    own = set(bases).intersection(called)
-    mine = [i for i, base in enumerate(called) if base in own]
-    theirs = [i for i, base in enumerate(bases) if base in own]
-    at = _matched([kernels[i] for i in mine], [instructions[i] for i in theirs])
-    places = {mine[kernel]: theirs[place] for kernel, place in at.items()}
+    shared = set(bases).intersection(called)
+    named_kernels = [i for i, base in enumerate(called) if base in shared]
+    named_instructions = [i for i, base in enumerate(bases) if base in shared]
+    matches = _match_by_name([kernels[i] for i in named_kernels], [instructions[i] for i in named_instructions])
+    places = {named_kernels[kernel]: named_instructions[place] for kernel, place in matches.items()}
     edges = (None, *sorted(places), None) if places else ()
 
     def is_library(place: int) -> bool:
-        return bases[place] not in own
+        return bases[place] not in shared
 
     for left, right in pairwise(edges):
         between = range(0 if left is None else left + 1, len(kernels) if right is None else right)
@@ -114,17 +116,17 @@ def _laid(kernels: Sequence[str], instructions: Sequence[str]) -> tuple[int, lis
         # Before the first and after the last known kernel, only library calls next to it are
         # possible: an instruction with a kernel named after it would be in the launch
         if left is None:
-            there = list(takewhile(is_library, reversed(scheduled)))[: len(between)][::-1]
+            candidates = list(takewhile(is_library, reversed(scheduled)))[: len(between)][::-1]
         elif right is None:
-            there = list(takewhile(is_library, scheduled))[: len(between)]
+            candidates = list(takewhile(is_library, scheduled))[: len(between)]
         else:
-            there = list(filter(is_library, scheduled))
-        if own.isdisjoint(called[i] for i in between):
-            places |= zip(between, _of_libraries([kernels[i] for i in between], there), strict=False)
-    return len(at), [instructions[places[i]] if i in places else "" for i in range(len(kernels))]
+            candidates = list(filter(is_library, scheduled))
+        if shared.isdisjoint(called[i] for i in between):
+            places |= zip(between, _place_libraries([kernels[i] for i in between], candidates), strict=False)
+    return len(matches), [instructions[places[i]] if i in places else "" for i in range(len(kernels))]
 
 
-def _of_libraries(kernels: Sequence[str], places: list[int]) -> list[int]:
+def _place_libraries(kernels: Sequence[str], places: list[int]) -> list[int]:
     """Return the place in the schedule of each library kernel, out of `places`: the only one, one
     each, or one for each group of consecutive kernels of one library; [] where it is ambiguous.
     """
@@ -136,16 +138,16 @@ def _of_libraries(kernels: Sequence[str], places: list[int]) -> list[int]:
     return [places[run] for run in runs] if len(kernels) and len(places) == runs[-1] + 1 else []
 
 
-def _matched(kernels: Sequence[str], instructions: Sequence[str]) -> dict[int, int]:
+def _match_by_name(kernels: Sequence[str], instructions: Sequence[str]) -> dict[int, int]:
     """Return the index of the instruction for each kernel that is named after one."""
     if not kernels:
         return {}
-    if (offset := _throughout(kernels, instructions)) is not None:
+    if (offset := _find_offset(kernels, instructions)) is not None:
         return {i: offset + i for i in range(len(kernels))}
     if len(kernels) * len(instructions) > _PATCHED:
         return {}
-    some, others = [_base(name) for name in kernels], [_base(name) for name in instructions]
-    blocks = SequenceMatcher(None, others, some, autojunk=False).get_matching_blocks()
+    kernel_bases, instruction_bases = [_base(name) for name in kernels], [_base(name) for name in instructions]
+    blocks = SequenceMatcher(None, instruction_bases, kernel_bases, autojunk=False).get_matching_blocks()
     return {at + i: first + i for first, at, size in blocks for i in range(size)}
 
 
@@ -156,26 +158,26 @@ def is_named_after(kernel: str, instruction: str) -> bool:
     return _base(kernel.removesuffix(_ON_AMD)) == _base(instruction)
 
 
-def _throughout(kernels: Sequence[str], instructions: Sequence[str]) -> int | None:
+def _find_offset(kernels: Sequence[str], instructions: Sequence[str]) -> int | None:
     """Return the index of the first instruction of a contiguous part in which all kernels match by
     name without numbers; of several, the one where most full names match. None where there is none.
     """
-    wanted, there = _coded([_base(name) for name in kernels], [_base(name) for name in instructions])
-    name, named = _coded(kernels, [_as_kernel(name) for name in instructions])
+    kernel_bases, instruction_bases = _encode([_base(name) for name in kernels], [_base(name) for name in instructions])
+    name, named = _encode(kernels, [_as_kernel(name) for name in instructions])
     best, place = -1, None
-    for offset in range(len(there) - len(wanted) + 1):
-        part = slice(offset, offset + len(wanted))
-        if there[offset] == wanted[0] and np.array_equal(there[part], wanted):
+    for offset in range(len(instruction_bases) - len(kernel_bases) + 1):
+        part = slice(offset, offset + len(kernel_bases))
+        if instruction_bases[offset] == kernel_bases[0] and np.array_equal(instruction_bases[part], kernel_bases):
             agree = int((named[part] == name).sum())
             if agree > best:
                 best, place = agree, offset
     return place
 
 
-def _coded(some: Sequence[str], others: Sequence[str]) -> tuple[Codes, Codes]:
+def _encode(first: Sequence[str], second: Sequence[str]) -> tuple[Codes, Codes]:
     """Return two lists of texts as codes, equal for equal texts."""
-    code = {text: i for i, text in enumerate(dict.fromkeys((*some, *others)))}
-    return np.array([code[text] for text in some], np.int64), np.array([code[text] for text in others], np.int64)
+    code = {text: i for i, text in enumerate(dict.fromkeys((*first, *second)))}
+    return np.array([code[text] for text in first], np.int64), np.array([code[text] for text in second], np.int64)
 
 
 def _as_kernel(instruction: str) -> str:

@@ -37,7 +37,7 @@ def find_outermost_repetition(trace: Trace, calls: Indices, rows: Indices, check
     calls: all calls that may lie between them.
     checks: receives the decisions.
     """
-    words = _between(trace, calls, rows)
+    words = _calls_between(trace, calls, rows)
     if len(words) < 2 * _ROUNDS:
         return rows, rows
     most = Counter(words).most_common(1)[0][1]
@@ -71,13 +71,13 @@ def find_recurrence_lag(codes: Codes, lags: range, min_share: float, checks: lis
     return None
 
 
-def _between(trace: Trace, calls: Indices, rows: Indices) -> list[str]:
+def _calls_between(trace: Trace, calls: Indices, rows: Indices) -> list[str]:
     """Return the other calls between each two of `rows`, as one text of their names' codes."""
     line = trace.line[rows[0]]
-    others = calls[(trace.line[calls] == line) & (trace.name[calls] != trace.name[rows[0]])]
-    at = np.searchsorted(rows, others)
+    other_calls = calls[(trace.line[calls] == line) & (trace.name[calls] != trace.name[rows[0]])]
+    at = np.searchsorted(rows, other_calls)
     between: list[list[str]] = [[] for _ in range(max(len(rows) - 1, 0))]
-    for place, name in zip(at.tolist(), trace.name[others].tolist(), strict=True):
+    for place, name in zip(at.tolist(), trace.name[other_calls].tolist(), strict=True):
         if 0 < place < len(rows):
             between[place - 1].append(str(name))
     return [" ".join(word) for word in between]

@@ -187,10 +187,10 @@ class EventNames:
     """
 
     def __init__(self, texts: tuple[str, ...], find_rows: Callable[[Mask], Indices]) -> None:
-        known = {text: (_classify(text, op := parse_op(text)), op) for text in dict.fromkeys(texts)}
+        by_text = {text: (_classify(text, op := parse_op(text)), op) for text in dict.fromkeys(texts)}
         self._rows_named = find_rows
-        self.ops = tuple(known[text][1] for text in texts)
-        self._flags = np.fromiter((known[text][0] for text in texts), np.int64, len(texts))
+        self.ops = tuple(by_text[text][1] for text in texts)
+        self._flags = np.fromiter((by_text[text][0] for text in texts), np.int64, len(texts))
         self._kind = np.fromiter((_KINDS[op.kind] for op in self.ops), np.uint8, len(texts))
 
     def mask(self, flags: EventFlag) -> Mask:
@@ -203,20 +203,20 @@ class EventNames:
 
     def op_kind_mask(self, *kinds: OpKind) -> Mask:
         """Return a boolean over the names: whether the name is an op of one of these kinds."""
-        wanted = np.zeros(len(_KINDS), bool)
-        wanted[[_KINDS[kind] for kind in kinds]] = True
-        return np.asarray(wanted[self._kind])
+        kind_mask = np.zeros(len(_KINDS), bool)
+        kind_mask[[_KINDS[kind] for kind in kinds]] = True
+        return np.asarray(kind_mask[self._kind])
 
 
 @memoize
 def event_names(trace: Trace) -> EventNames:
     """Return the classification of a trace's names, cached in the trace."""
-    of = weakref.ref(trace)  # the trace caches the result: a strong reference would be a cycle that keeps the file open
+    reference = weakref.ref(trace)  # the trace caches the result: a strong reference would be a cycle that keeps the file open
 
-    def rows_named(wanted: Mask) -> Indices:
-        kept = of()
-        assert kept is not None, "the trace is gone"
-        return kept.find_rows_by_mask(wanted)
+    def rows_named(name_mask: Mask) -> Indices:
+        live_trace = reference()
+        assert live_trace is not None, "the trace is gone"
+        return live_trace.find_rows_by_mask(name_mask)
 
     return EventNames(trace.names, rows_named)
 

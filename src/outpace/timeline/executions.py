@@ -77,13 +77,13 @@ def find_device_executions(trace: Trace, start: Picoseconds, end: int) -> Module
     kernels of autotuning.
     """
     host, device = find_launches(trace)
-    kept = find_positions(find_autotuning_launches(trace)[1], device) < 0
-    host, device = host[kept], device[kept]
+    is_regular = find_positions(find_autotuning_launches(trace)[1], device) < 0
+    host, device = host[is_regular], device[is_regular]
     called = trace.start[host]
     step = np.searchsorted(start, called, side="right") - 1
-    mine = (step >= 0) & (called < end) & (trace.duration[device] > 0)
-    mine &= ~event_names(trace).op_kind_mask(OpKind.COPY)[trace.name[device]]
-    step, device = step[mine], device[mine]
+    mask = (step >= 0) & (called < end) & (trace.duration[device] > 0)
+    mask &= ~event_names(trace).op_kind_mask(OpKind.COPY)[trace.name[device]]
+    step, device = step[mask], device[mask]
     ops = np.bincount(step)
     if not ops.all():
         return None
@@ -103,7 +103,7 @@ def find_uncalled_executions(trace: Trace, calls: Indices) -> tuple[str, ModuleE
     programs = {name: runs for name, runs in _programs(trace).items() if len(runs) > TOO_FEW_EXECUTIONS and runs.is_sequential}
     train = {_plain(f"jit_{name}") for name in find_training_functions(trace)} & programs.keys()
     name = max(train or programs, key=lambda name: int(programs[name].duration.sum()), default="")
-    called = sum(_plain(trace.names[at]) == name for at in trace.name[calls].tolist())
+    called = sum(_plain(trace.names[code]) == name for code in trace.name[calls].tolist())
     return (name, programs[name]) if name and 2 * called < len(programs[name]) else None
 
 
@@ -135,7 +135,7 @@ def _programs(trace: Trace) -> dict[str, ModuleExecutions]:
     order = np.lexsort((end, function))
     groups = np.split(order, np.flatnonzero(np.diff(function[order])) + 1)
     return {
-        str(functions[function[of[0]]]): ModuleExecutions(start[of], end[of], ops[of])
-        for of in groups
-        if functions[function[of[0]]]
+        str(functions[function[group[0]]]): ModuleExecutions(start[group], end[group], ops[group])
+        for group in groups
+        if functions[function[group[0]]]
     }

@@ -84,19 +84,19 @@ def parse_kernel_details(text: str) -> KernelDetails:
     """Return the parameters in a `kernel_details` text of any dialect. Missing or malformed ones
     are None (dimensions: 1,1,1).
     """
-    found = parse_pairs(text)
-    static, dynamic = _number(found, "static_shared"), _number(found, "dynamic_shared")
-    shared = _number(found, "shm", "group_mem")
+    values = parse_pairs(text)
+    static, dynamic = _number(values, "static_shared"), _number(values, "dynamic_shared")
+    shared = _number(values, "shm", "group_mem")
     if shared is None and (static is not None or dynamic is not None):
         shared = (static or 0) + (dynamic or 0)
     return KernelDetails(
-        registers=_number(found, "regs"),
+        registers=_number(values, "regs"),
         static_shared=static,
         dynamic_shared=dynamic,
         shared=shared,
-        grid=_dim(found.get("grid", "")),
-        block=_dim(found.get("block", "")),
-        occupancy=_percent(found.get("occ_pct", "")),
+        grid=_dim(values.get("grid", "")),
+        block=_dim(values.get("block", "")),
+        occupancy=_percent(values.get("occ_pct", "")),
     )
 
 
@@ -104,13 +104,13 @@ def parse_copy_details(text: str) -> CopyDetails:
     """Return the parameters in a `memcpy_details`, `memset_details`, `memalloc_details` or
     `memory_residency_details` text of any dialect.
     """
-    found = parse_pairs(text)
-    one = _memory(found.get("kind", ""))
-    flag = _number(found, "async")
+    values = parse_pairs(text)
+    memory = _memory(values.get("kind", ""))
+    flag = _number(values, "async")
     return CopyDetails(
-        source=_memory(found.get("kind_src", "")),
-        destination=_memory(found.get("kind_dst", "")) or one,
-        bytes=_number(found, "size", "num_bytes") or 0,
+        source=_memory(values.get("kind_src", "")),
+        destination=_memory(values.get("kind_dst", "")) or memory,
+        bytes=_number(values, "size", "num_bytes") or 0,
         is_async=None if flag is None else bool(flag),
     )
 
@@ -128,9 +128,9 @@ def copy_direction(name: str, details: CopyDetails) -> str:
     return "To".join("H" if kind in _OF_HOST else "D" for kind in (details.source, details.destination))
 
 
-def _number(found: dict[str, str], *names: str) -> int | None:
+def _number(values: dict[str, str], *names: str) -> int | None:
     for name in names:
-        text = found.get(name, "")
+        text = values.get(name, "")
         if text.isascii() and text.isdigit():
             return int(text)
     return None

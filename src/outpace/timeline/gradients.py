@@ -29,7 +29,7 @@ def training_mask(trace: Trace, calls: Indices) -> Mask:
     """Return a boolean per call (event row): whether it computes gradients. All False where the
     profile does not show it.
     """
-    return _differentiated(trace)[trace.name[calls]] | _on_tape(trace, calls)
+    return _gradient_call_mask(trace)[trace.name[calls]] | _tape_call_mask(trace, calls)
 
 
 def find_training_functions(trace: Trace) -> set[str]:
@@ -40,24 +40,24 @@ def find_training_functions(trace: Trace) -> set[str]:
     return {parse_jitted_function(name) for name, proto in programs if isinstance(proto, bytes) and _TRANSPOSED in proto}
 
 
-def _differentiated(trace: Trace) -> Mask:
+def _gradient_call_mask(trace: Trace) -> Mask:
     """Return a boolean over `trace.names`: whether it is a call of a function whose compiled
     program has a backward pass.
     """
     functions = find_training_functions(trace)
     called = event_names(trace).mask(EventFlag.JIT_CALL)
-    called[called] = [parse_jitted_function(trace.names[at]) in functions for at in np.flatnonzero(called).tolist()]
+    called[called] = [parse_jitted_function(trace.names[code]) in functions for code in np.flatnonzero(called).tolist()]
     return called
 
 
-def _on_tape(trace: Trace, calls: Indices) -> Mask:
+def _tape_call_mask(trace: Trace, calls: Indices) -> Mask:
     """Return a boolean per call: whether an op of a tape's backward pass starts in its time, on any
     thread.
     """
     rows = event_names(trace).rows(EventFlag.GRADIENT_TAPE)
     began = np.sort(trace.start[rows])
-    found: Mask = np.searchsorted(began, trace.start[calls]) < np.searchsorted(began, trace.end[calls])
-    return found
+    mask: Mask = np.searchsorted(began, trace.start[calls]) < np.searchsorted(began, trace.end[calls])
+    return mask
 
 
 def is_prediction(function: str) -> bool:

@@ -58,7 +58,7 @@ def check_share(quantity: str, part: float, whole: float, min_share: float, outc
 
 def describe_borderline(checks: Iterable[LimitCheck]) -> list[str]:
     """Return one sentence per borderline quantity, for its decision closest to the limit."""
-    told: dict[str, str] = {}
+    sentences: dict[str, str] = {}
     for decision in sorted((d for d in checks if d.is_borderline), key=lambda d: abs(d.value - d.limit) / d.limit):
-        told.setdefault(decision.quantity, str(decision))
-    return list(told.values())
+        sentences.setdefault(decision.quantity, str(decision))
+    return list(sentences.values())

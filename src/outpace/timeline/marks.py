@@ -23,15 +23,15 @@ def find_step_marks(trace: Trace) -> Indices:
     also on tf.data's function runs.)
     """
     trace.load_stats((dialect.IS_ROOT, dialect.STEP_NUM))
-    return _with_number(trace, trace.stat(dialect.IS_ROOT).rows)
+    return _numbered_marks(trace, trace.stat(dialect.IS_ROOT).rows)
 
 
 def find_keras_marks(trace: Trace) -> Indices:
     """Return the event rows of Keras' own batch marks, which lack `_r`."""
-    return _with_number(trace, event_names(trace).rows(EventFlag.KERAS_BATCH))
+    return _numbered_marks(trace, event_names(trace).rows(EventFlag.KERAS_BATCH))
 
 
-def _with_number(trace: Trace, rows: Indices) -> Indices:
+def _numbered_marks(trace: Trace, rows: Indices) -> Indices:
     return distinct(rows[intersect_indices(rows, trace.stat(dialect.STEP_NUM).rows)[0]])
 
 
@@ -41,7 +41,7 @@ def build_steps_from_marks(trace: Trace, rows: Indices, source: StepSource) -> S
     """
     rows = trace.find_outermost(rows)
     line = trace.line[rows]
-    rows = rows[_on_main_thread(trace, rows, line)]
+    rows = rows[_main_thread_mask(trace, rows, line)]
     rows = rows[np.argsort(trace.start[rows], kind="stable")]
     column = trace.stat(dialect.STEP_NUM)
     number, name = column.ints[np.searchsorted(column.rows, rows)], trace.names[trace.name[rows[0]]]
@@ -71,7 +71,7 @@ def _begun_again(number: Numbers, duration: Picoseconds) -> Mask:
     return np.asarray(again & (duration < _SHORT * median(duration)))
 
 
-def _on_main_thread(trace: Trace, rows: Indices, line: Codes) -> Mask:
+def _main_thread_mask(trace: Trace, rows: Indices, line: Codes) -> Mask:
     """Return a boolean per mark: true for all threads' marks where they do not overlap, else only
     for those of the busiest thread.
     """
@@ -99,10 +99,10 @@ def build_steps_from_lines(trace: Trace, lines: list[tuple[Plane, int]]) -> Step
     for _, line in lines:
         rows = trace.lines.row_slice(line)
         columns = (trace.name[rows].tolist(), trace.start[rows].tolist(), trace.end[rows].tolist())
-        for at, *times in zip(*columns, strict=True):
-            name, span = trace.names[at], (times[0], times[1])
-            known = spans.get(name)
-            if known is None or span[1] - span[0] > known[1] - known[0]:
+        for code, *times in zip(*columns, strict=True):
+            name, span = trace.names[code], (times[0], times[1])
+            previous = spans.get(name)
+            if previous is None or span[1] - span[0] > previous[1] - previous[0]:
                 spans[name] = span
     steps = sorted(spans.items(), key=lambda item: item[1])
     numbers = [int(name) if name.lstrip("-").isdigit() else i for i, (name, _) in enumerate(steps)]

@@ -27,7 +27,7 @@ def substitute_cell_names(record: Record) -> Record:
         if isinstance(value, str):
             return cells.get(value, value)
         if isinstance(value, Mapping):
-            return {called(key): called(each) for key, each in value.items()}
+            return {called(key): called(item) for key, item in value.items()}
         return tuple(map(called, value)) if isinstance(value, (list, tuple)) else value
 
     return {**called(record), "cells": cells} if cells else record
@@ -105,6 +105,6 @@ class Run:
         count = self.record(timeline.host).get("cpu_count")
         if isinstance(count, (int, float)) and count >= 1:
             return int(count)
-        seen = timeline.trace.lines.names
-        pool = max(sum(name.startswith(threads) for name in seen) for threads in CORE_THREADS)
+        names = timeline.trace.lines.names
+        pool = max(sum(name.startswith(threads) for name in names) for threads in CORE_THREADS)
         return pool if pool > 1 else None

@@ -45,53 +45,55 @@ class RunPart:
         """
         hosts = _hosts(run, self.hosts)
         if self.devices or self.steps is not None:
-            hosts = tuple(part for timeline in hosts if (part := self._of(timeline)) is not None)
+            hosts = tuple(part for timeline in hosts if (part := self._select_host(timeline)) is not None)
             if not hosts:
-                raise UsageError(f"Nothing of the run is such a part: {_there(run)}.")
+                raise UsageError(f"Nothing of the run is such a part: {_format_choices(run)}.")
         elif hosts == run.hosts:
             return run
-        kept = {t.host for t in hosts}
-        records = {host: record for host, record in run.records.items() if host in kept}
+        host_names = {t.host for t in hosts}
+        records = {host: record for host, record in run.records.items() if host in host_names}
         return Run(
             run.source, hosts, records, (f"Only a part of the run is in this report: {self}.", *run.remarks), run.is_reopenable
         )
 
     def __str__(self) -> str:
-        told = [f"{what} {', '.join(names)}" for what, names in (("host", self.hosts), ("device", self.devices)) if names]
+        parts = [f"{what} {', '.join(names)}" for what, names in (("host", self.hosts), ("device", self.devices)) if names]
         if self.steps is not None:
             first, last = self.steps
-            told.insert(
+            parts.insert(
                 0, f"step {first}" if first == last else f"steps {_number(first, 'the first')} to {_number(last, 'the last')}"
             )
-        return "; ".join(told) or "all of it"
+        return "; ".join(parts) or "all of it"
 
-    def _of(self, timeline: Timeline) -> Timeline | None:
+    def _select_host(self, timeline: Timeline) -> Timeline | None:
         """Return the host's part; None where it is empty.
 
         It has the events of the steps, and all events in their time, of the chosen devices, of
         their memories, and of the host itself.
         """
         steps, trace, step_of = timeline.steps, timeline.trace, timeline.step_index
-        chosen, mine = np.ones(len(steps), bool), np.ones(len(trace), bool)
+        chosen, mask = np.ones(len(steps), bool), np.ones(len(trace), bool)
         if self.steps is not None:
             chosen = steps.number_mask(*self.steps)
             if not chosen.any():
                 return None
             begin, end = steps.start[chosen].min(), steps.end[chosen].max()
-            mine = trace.compute_mask(partial(overlap_mask, span=(begin, end)))
-            mine |= np.append(chosen, False)[step_of[:]]
+            mask = trace.compute_mask(partial(overlap_mask, span=(begin, end)))
+            mask |= np.append(chosen, False)[step_of[:]]
         if self.devices:
-            others = [plane for plane in timeline.device_planes if plane.name not in self.devices]
-            if len(others) == len(timeline.device_planes):
+            other_planes = [plane for plane in timeline.device_planes if plane.name not in self.devices]
+            if len(other_planes) == len(timeline.device_planes):
                 return None
-            for plane in others:
-                mine[trace.rows_of(plane)] = False
-            mine[find_other_device_events(timeline, self.devices)] = False
-        rows, new_row = np.flatnonzero(mine), np.full(len(trace), -1, np.int64)
+            for plane in other_planes:
+                mask[trace.rows_of(plane)] = False
+            mask[find_other_device_events(timeline, self.devices)] = False
+        rows, new_row = np.flatnonzero(mask), np.full(len(trace), -1, np.int64)
         new_row[rows] = np.arange(len(rows))
         numbers = steps.number[chosen]
-        own, handed_over = (_known(*each, numbers, rows, new_row) for each in ((steps, step_of), timeline.dispatch_steps))
-        return Timeline(select_rows(trace, rows), timeline.use_marks, StepAssignment(*own, handed_over), timeline.cell_names)
+        caused, handed_over = (
+            _select_steps(*assignment, numbers, rows, new_row) for assignment in ((steps, step_of), timeline.dispatch_steps)
+        )
+        return Timeline(select_rows(trace, rows), timeline.use_marks, StepAssignment(*caused, handed_over), timeline.cell_names)
 
 
 def parse_step_range(text: str, name: str = "steps") -> StepRange:
@@ -103,7 +105,7 @@ def parse_step_range(text: str, name: str = "steps") -> StepRange:
     match = re.fullmatch(r"\s*(-?\d{1,18})?\s*(:?)\s*(-?\d{1,18})?\s*", text)
     if match is None or not (match[1] or match[3]) or (match[3] and not match[2]):
         raise UsageError(f"{name} {text!r} is no range of steps: write first:last, as in 3:5 (both included), or one number.")
-    first, last = (None if each is None else int(each) for each in (match[1], match[3] if match[2] else match[1]))
+    first, last = (None if number is None else int(number) for number in (match[1], match[3] if match[2] else match[1]))
     if first is not None and last is not None and first > last:
         raise UsageError(f"{name} {text!r} ends before it begins: write the smaller number first.")
     return first, last
@@ -120,14 +122,16 @@ def _hosts(run: Run, names: Sequence[str]) -> tuple[Timeline, ...]:
     return tuple(t for t in run.hosts if not names or t.host in names)
 
 
-def _there(run: Run) -> str:
+def _format_choices(run: Run) -> str:
     """Return the possible choices, as a part of a sentence."""
     steps = [f"{t.host} has {t.steps.range_text}" for t in run.hosts if len(t.steps)]
     devices = dict.fromkeys(plane.name for t in run.hosts for plane in t.device_planes)
     return ", ".join((*(steps or ["it has no steps"]), *([f"devices are {', '.join(devices)}"] if devices else [])))
 
 
-def _known(steps: Steps, step_of: EventColumn, numbers: Numbers, rows: Indices, new_row: Indices) -> tuple[Steps, EventColumn]:
+def _select_steps(
+    steps: Steps, step_of: EventColumn, numbers: Numbers, rows: Indices, new_row: Indices
+) -> tuple[Steps, EventColumn]:
     """Return (the steps with these numbers, the step index of each event of the part). Events in
     the time of these steps that belong to another step have index -1.
     """

@@ -25,7 +25,7 @@ from outpace.timeline.limit_checks import LimitCheck
 _FEWEST = 3  # number of steps up to which outliers cannot be recognised (but see _OF_THREE)
 _SPREADS = 5.0  # outlier limit: robust standard deviations above the median, one in millions of a normal distribution
 _LONGER = 1.5  # outlier limit: minimum multiple of the median; a shorter step moves the mean of 20 steps by under 3%
-_ALIKE = 0.25  # minimum excess over the median, relative to the outliers' median excess, to be the same recurring event
+_SAME_EXCESS = 0.25  # minimum excess over the median, relative to the outliers' median excess, to be the same recurring event
 _SHORTER = 0.5  # multiple of the median below which a leading step found its input in buffers filled before the capture
 UNEVEN_RATIO = 1.15  # ratio of mean to median from which a few steps dominate the mean
 _FEW, _ANYWAY = 0.1, 3  # maximum share of slow steps, or their maximum number; more slow steps are normal for the program
@@ -80,15 +80,15 @@ def find_exclusions(
     """
     builds = _builds(durations, complete, build_time_ps)
     rows = np.flatnonzero(complete & ~builds)
-    found = [Exclusion.NO] * len(durations)
+    exclusions = [Exclusion.NO] * len(durations)
     for row, reason in zip(rows.tolist(), _outliers(durations[rows].astype(np.float64), checks), strict=True):
-        found[row] = reason
+        exclusions[row] = reason
     leads = True
     for row in np.flatnonzero(complete).tolist():
         if builds[row]:
-            found[row] = Exclusion.WARM_UP if leads else Exclusion.FIRST_BUILD
-        leads &= found[row] is Exclusion.WARM_UP
-    return found
+            exclusions[row] = Exclusion.WARM_UP if leads else Exclusion.FIRST_BUILD
+        leads &= exclusions[row] is Exclusion.WARM_UP
+    return exclusions
 
 
 def _builds(durations: Picoseconds | Values, complete: Mask, built: Picoseconds | Values | None) -> Mask:
@@ -96,21 +96,21 @@ def _builds(durations: Picoseconds | Values, complete: Mask, built: Picoseconds 
     if built is None:
         return np.zeros(len(durations), bool)
     holds = np.asarray(built > _BUILD * durations)
-    others = durations[complete & ~holds]
-    return holds & (durations > (1 + _BUILD) * median(others)) if len(others) else holds
+    without_build = durations[complete & ~holds]
+    return holds & (durations > (1 + _BUILD) * median(without_build)) if len(without_build) else holds
 
 
 def _outliers(times: Values, decisions: list[LimitCheck]) -> list[Exclusion]:
     """Return the exclusion of each of the given complete steps (durations in ps)."""
     first, reason = _leading(times[:-_FEWEST], times, Exclusion.WARM_UP, decisions), Exclusion.WARM_UP
     if first == 0:
-        some = times[: int(_LEADING * len(times))]
-        first, reason = _leading(some, times, Exclusion.BUFFERED, decisions), Exclusion.BUFFERED
-    found = [reason] * first + [Exclusion.NO] * (len(times) - first)
+        leading = times[: int(_LEADING * len(times))]
+        first, reason = _leading(leading, times, Exclusion.BUFFERED, decisions), Exclusion.BUFFERED
+    exclusions = [reason] * first + [Exclusion.NO] * (len(times) - first)
     rest = times[first:]
     slow, reason = np.zeros(0, np.int64), Exclusion.SLOW
     if len(rest) > _FEWEST:
-        slow = _single(rest, _slow(rest, decisions))
+        slow = _single(rest, _find_slow(rest, decisions))
         if len(slow) == 1 and first == 1 and _like_the_first(times, 1 + int(slow[0])):
             return [Exclusion.NO] * len(times)
         if len(slow) == 1:
@@ -119,14 +119,14 @@ def _outliers(times: Values, decisions: list[LimitCheck]) -> list[Exclusion]:
             not len(slow)
             or len(slow) > max(_ANYWAY, _FEW * len(rest))
             or _comes_round(rest, slow)
-            or not _uneven(rest, decisions)
+            or not _is_uneven(rest, decisions)
         ):
             slow = slow[:0]
     elif len(rest) == _FEWEST and first == 0:
         slow = np.flatnonzero(rest >= _OF_THREE * np.sort(rest)[-2])
-    for at in (first + slow).tolist():
-        found[at] = reason
-    return found
+    for step in (first + slow).tolist():
+        exclusions[step] = reason
+    return exclusions
 
 
 def _single(times: Values, slow: Indices) -> Indices:
@@ -144,7 +144,7 @@ def mean_to_median(times: Picoseconds | Values) -> float:
     return float(np.mean(times)) / middle if middle > 0 else 1.0
 
 
-def _uneven(times: Values, decisions: list[LimitCheck]) -> bool:
+def _is_uneven(times: Values, decisions: list[LimitCheck]) -> bool:
     """Whether irregular outliers dominate the mean."""
     ratio = mean_to_median(times)
     means = ("kept, slow ones too", f"that of steps without the slow ones, set aside ({Exclusion.SLOW.value})")
@@ -154,12 +154,12 @@ def _uneven(times: Values, decisions: list[LimitCheck]) -> bool:
     return ratio >= UNEVEN_RATIO
 
 
-def _like_the_first(times: Values, at: int) -> bool:
-    """Whether the first step and the one at `at` are of the same kind, which then recurs: both take
-    many times as long as the others, and about as long as each other, allowing for start-up in the
-    first step.
+def _like_the_first(times: Values, step: int) -> bool:
+    """Whether the first step and `step` (an index) are of the same kind, which then recurs: both
+    take many times as long as the others, and about as long as each other, allowing for start-up in
+    the first step.
     """
-    beyond = times[[0, at]] - median(times)
+    beyond = times[[0, step]] - median(times)
     return bool(beyond.min() >= _UNLIKE * median(times) and beyond.max() <= _ABOUT * beyond.min())
 
 
@@ -192,21 +192,21 @@ def find_trend(durations: Picoseconds | Values) -> tuple[float, float] | None:
     return (first, last) if tau >= _TAU and last >= _GROWS * first and last - first >= 2 * spread else None
 
 
-def _slow(times: Values, decisions: list[LimitCheck]) -> Indices:
+def _find_slow(times: Values, decisions: list[LimitCheck]) -> Indices:
     """Return the indices of the outliers. The two slowest steps decide whether there is one outlier
     or two; the first step was judged as a leading step.
     """
     bound, middle = outlier_limit(times), median(times)
-    found = np.flatnonzero(times > bound)
+    outliers = np.flatnonzero(times > bound)
     slowest, second = np.argsort(times, kind="stable")[:-3:-1].tolist()
-    if len(found) <= 1 and slowest:
+    if len(outliers) <= 1 and slowest:
         what, means = "the slowest step, {} times the median,", ("kept", f"set aside ({Exclusion.ONE_OFF.value})")
-        decisions.append(LimitCheck(what, times[slowest], bound, len(found) > 0, means, middle, Unit.RATIO))
-    if len(found) in (1, 2) and second:
+        decisions.append(LimitCheck(what, times[slowest], bound, len(outliers) > 0, means, middle, Unit.RATIO))
+    if len(outliers) in (1, 2) and second:
         what = "the second slowest step, {} times the median,"
         means = ("no outlier, and the slowest set aside", "an outlier too")
-        decisions.append(LimitCheck(what, times[second], bound, len(found) > 1, means, middle, Unit.RATIO))
-    return found
+        decisions.append(LimitCheck(what, times[second], bound, len(outliers) > 1, means, middle, Unit.RATIO))
+    return outliers
 
 
 def find_period(durations: Picoseconds | Values, steady: Mask) -> tuple[Indices, float | None]:
@@ -221,7 +221,7 @@ def find_period(durations: Picoseconds | Values, steady: Mask) -> tuple[Indices,
     outliers = times > outlier_limit(times)
     if not outliers.any():
         return rows[:0], None
-    slow = rows[outliers & (beyond >= _ALIKE * median(beyond[outliers]))]
+    slow = rows[outliers & (beyond >= _SAME_EXCESS * median(beyond[outliers]))]
     gaps = np.diff(slow)
     apart = len(gaps) > 0 and int(gaps.min()) > 1  # neighbouring slow steps are one disturbance, without a period
     regular = apart and int(gaps.max() - gaps.min()) <= max(1, round(0.1 * float(gaps.mean())))

@@ -88,10 +88,10 @@ def _find_outermost(trace: Trace, flag: EventFlag, hidden: Indices) -> Indices:
 
 def _is_large(trace: Trace, calls: Indices, ops: Indices, checks: list[LimitCheck]) -> bool:
     """Whether the calls take so much of their thread's op time that they can be the step."""
-    own, whole = (int(trace.duration[rows].sum()) for rows in (calls, ops[trace.line[ops] == trace.line[calls[0]]]))
+    calls_ps, thread_ps = (int(trace.duration[rows].sum()) for rows in (calls, ops[trace.line[ops] == trace.line[calls[0]]]))
     what, outcomes = "the call that repeats, {} of the time of its thread's ops,", ("passed over", "taken for the step")
-    is_large = own >= _SMALL_SHARE * whole
-    checks.append(LimitCheck(what, own, _SMALL_SHARE * whole, is_large, outcomes, reference=whole))
+    is_large = calls_ps >= _SMALL_SHARE * thread_ps
+    checks.append(LimitCheck(what, calls_ps, _SMALL_SHARE * thread_ps, is_large, outcomes, reference=thread_ps))
     return is_large
 
 

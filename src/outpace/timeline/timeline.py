@@ -32,7 +32,7 @@ from outpace.trace import EventColumn, Plane, Trace, dialect, store_column
 from outpace.trace.algorithms import distinct
 
 _UNIX = 10**17  # time in ns (1973) above which a time is since 1970; times since the start of a capture are far below
-_WANTED = (  # stats that metrics use, decoded in one pass over the file; a stat that the file lacks costs nothing
+_STATS = (  # stats that metrics use, decoded in one pass over the file; a stat that the file lacks costs nothing
     dialect.IS_ROOT,
     dialect.STEP_NUM,
     dialect.TF_FUNCTION_CALL,
@@ -88,7 +88,7 @@ class Timeline:
         return self.trace.host
 
     @once
-    def _hidden(self) -> Indices:
+    def _mark_rows(self) -> Indices:
         if self.use_marks:
             return np.zeros(0, np.int64)
         rows = [find_step_marks(self.trace), find_keras_marks(self.trace)]
@@ -96,19 +96,19 @@ class Timeline:
         return distinct(np.concatenate(rows))
 
     @once
-    def _found(self) -> Steps:
+    def _all_steps(self) -> Steps:
         if self.assignment is not None:
             return self.assignment.steps
         if self.trace.is_partial:
             return empty_steps("a part of the profile is lost")
         find_context_links(self.trace)  # computed first, while little else is in memory
-        self.trace.load_stats((*_WANTED, *LINK_STATS))
+        self.trace.load_stats((*_STATS, *LINK_STATS))
         return replace(
-            refine_async_steps(self.trace, *self._of_host).select_nonzero(), first_builds=find_first_builds(self.trace)
+            refine_async_steps(self.trace, *self._host_steps).select_nonzero(), first_builds=find_first_builds(self.trace)
         )
 
     @once
-    def _of_host(self) -> tuple[Steps, Indices]:
+    def _host_steps(self) -> tuple[Steps, Indices]:
         """(steps as the host's clock or a device's step line has them, rows of marks, which are no
         work of the steps).
         """
@@ -124,22 +124,26 @@ class Timeline:
                 return refine_marked_steps(
                     self.trace, build_steps_from_marks(self.trace, marks, StepSource.KERAS_BATCH), marks
                 ), marks
-        return infer_steps(self.trace, self._hidden), self._hidden
+        return infer_steps(self.trace, self._mark_rows), self._mark_rows
 
     @once
     def step_index(self) -> EventColumn:
         """Index of the step that caused events, -1 for none: `step_index[rows]`, int32."""
         if self.assignment is not None:
             return self.assignment.step_index
-        found = store_column(assign_steps(self.trace, self._found, self._hidden))
-        if not self._found.async_dispatch:  # otherwise `dispatch_steps` needs the links again
+        index = store_column(assign_steps(self.trace, self._all_steps, self._mark_rows))
+        if not self._all_steps.async_dispatch:  # otherwise `dispatch_steps` needs the links again
             self.trace.cache.discard(find_context_links)
-        return found
+        return index
 
     @once
     def steps(self) -> Steps:
         """The host's steps; empty where a part of the profile is lost."""
-        return self._found if self.assignment is not None else self._found.with_steps_per_execution(self._executions_per_row())
+        return (
+            self._all_steps
+            if self.assignment is not None
+            else self._all_steps.with_steps_per_execution(self._executions_per_row())
+        )
 
     @once
     def dispatch_steps(self) -> tuple[Steps, EventColumn]:
@@ -148,19 +152,19 @@ class Timeline:
         """
         if self.assignment is not None:
             return self.assignment.dispatch_steps
-        if self.trace.is_partial or not self._found.async_dispatch or self._of_host[0].async_dispatch:
+        if self.trace.is_partial or not self._all_steps.async_dispatch or self._host_steps[0].async_dispatch:
             return self.steps, self.step_index
-        steps = replace(self._of_host[0], first_builds=self._found.first_builds)
-        return steps, store_column(assign_steps(self.trace, steps, self._hidden))
+        steps = replace(self._host_steps[0], first_builds=self._all_steps.first_builds)
+        return steps, store_column(assign_steps(self.trace, steps, self._mark_rows))
 
     def _executions_per_row(self) -> int:
         """Return Keras' `steps_per_execution`: how often one call requests input from its busiest
         iterator. Input calls of an eager loop in Python are left out, because it may make any
         number of them: a validation within the step reads every batch.
         """
-        steps = self._found
+        steps = self._all_steps
         requests = event_names(self.trace).rows(EventFlag.INPUT_REQUEST)
-        requests = requests[~self._within(requests, EventFlag.EAGER_INPUT)]
+        requests = requests[~self._nested_mask(requests, EventFlag.EAGER_INPUT)]
         if len(steps) == 0 or len(requests) == 0:
             return 1
         ids, step = self.trace.stat(dialect.ID), self.step_index[requests]
@@ -175,14 +179,14 @@ class Timeline:
         np.maximum.at(busiest, pairs[0], count)
         return max(1, round(median(busiest[busiest > 0])))
 
-    def _within(self, rows: Indices, what: EventFlag) -> Mask:
+    def _nested_mask(self, rows: Indices, what: EventFlag) -> Mask:
         """Return a boolean per event: whether it is nested in an event with one of these flags."""
         trace, outer = self.trace, event_names(self.trace).mask(what)
-        found, at = np.zeros(len(rows), bool), trace.parent[rows]
-        while (at >= 0).any():
-            found |= (at >= 0) & outer[trace.name[at]]
-            at = np.where(at >= 0, trace.parent[at], -1)
-        return found
+        mask, parent = np.zeros(len(rows), bool), trace.parent[rows]
+        while (parent >= 0).any():
+            mask |= (parent >= 0) & outer[trace.name[parent]]
+            parent = np.where(parent >= 0, trace.parent[parent], -1)
+        return mask
 
     @property
     def ops(self) -> tuple[Op, ...]:

@@ -70,9 +70,9 @@ def _no_training(trace: Trace, calls: Indices, steps: Steps, function: str, trai
         return (
             f"the capture ended while {cut.function} was being compiled (from {since} on, {lasts}): it holds none of its steps"
         )
-    told, captured = (humanize(int(time), Unit.PS) for time in (steps.duration.sum(), until - begin))
+    steps_time, captured = (humanize(int(time), Unit.PS) for time in (steps.duration.sum(), until - begin))
     return (
-        f"{format_count(len(steps), 'call')} of {function or 'a program'} took {told} of the {captured} captured"
+        f"{format_count(len(steps), 'call')} of {function or 'a program'} took {steps_time} of the {captured} captured"
         f"{'' if trained else ', and computed no gradients'}: the training had not begun, or was over"
     )
 

@@ -19,8 +19,8 @@ def _texts(value: object) -> Iterator[str]:
     elif isinstance(value, dict):
         yield from _texts((*value, *value.values()))
     elif isinstance(value, (tuple, list, set, frozenset)):
-        for each in value:
-            yield from _texts(each)
+        for item in value:
+            yield from _texts(item)
 
 
 EVENT_NAME_WORDS = frozenset(

@@ -109,22 +109,24 @@ def classify_work(op_type: str, name: str = "", layer: str = "") -> WorkKind:
     layer: class or path of the layer that the op belongs to; every op of a recurrent layer is
         `RECURRENT`.
     """
-    if layer and (whole := _of_layer(layer)) is not WorkKind.OTHER:
+    if layer and (whole := _classify_layer(layer)) is not WorkKind.OTHER:
         return whole
-    found, compiled = _of_type(op_type), op_type.islower()
+    of_type, compiled = _classify_type(op_type), op_type.islower()
     if compiled and _RANDOM_NAME.search(name):
         return WorkKind.RANDOM
-    return _of_type(parse_type_from_name(name)) if compiled and found in (WorkKind.OTHER, WorkKind.MOVEMENT) else found
+    return (
+        _classify_type(parse_type_from_name(name)) if compiled and of_type in (WorkKind.OTHER, WorkKind.MOVEMENT) else of_type
+    )
 
 
 @lru_cache(4096)
-def _of_layer(layer: str) -> WorkKind:
+def _classify_layer(layer: str) -> WorkKind:
     whole = _first(_OF_LAYER, layer)
     return whole if whole in (WorkKind.RECURRENT, WorkKind.OTHER) else _first(_OF_LAYER, layer.rpartition("/")[2])
 
 
 @lru_cache(4096)
-def _of_type(op_type: str) -> WorkKind:
+def _classify_type(op_type: str) -> WorkKind:
     return WorkKind.RANDOM if _RANDOM.fullmatch(op_type) else _first(_WORK, op_type)
 
 

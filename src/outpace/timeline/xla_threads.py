@@ -89,11 +89,11 @@ def assign_by_time(trace: Trace, start: Picoseconds, end: Picoseconds, step_inde
     if async_dispatch:
         step_index[rows] = at
         return step_index
-    known = step_index[rows] >= 0
-    agree = known & (at == step_index[rows])
-    if np.any(known & ~agree):
+    is_linked = step_index[rows] >= 0
+    agree = is_linked & (at == step_index[rows])
+    if np.any(is_linked & ~agree):
         if agree.mean() < _AGREE:
             step_index[rows] = at
         return step_index
-    step_index[rows] = np.where(known, step_index[rows], at)
+    step_index[rows] = np.where(is_linked, step_index[rows], at)
     return step_index

@@ -46,10 +46,10 @@ def take_codes(values: npt.NDArray[_Any], codes: Codes) -> npt.NDArray[_Any]:
     """Return `values[codes]`, computed in blocks. In one pass, NumPy would first convert all codes
     to 64 bits, which takes eight bytes per event and fits into no cache.
     """
-    found = np.empty(len(codes), values.dtype)
-    for at in range(0, len(codes), _BLOCK):
-        np.take(values, codes[at : at + _BLOCK], out=found[at : at + _BLOCK], mode="clip")
-    return found
+    result = np.empty(len(codes), values.dtype)
+    for begin in range(0, len(codes), _BLOCK):
+        np.take(values, codes[begin : begin + _BLOCK], out=result[begin : begin + _BLOCK], mode="clip")
+    return result
 
 
 def distinct(values: npt.NDArray[_Whole]) -> npt.NDArray[_Whole]:
@@ -64,9 +64,9 @@ def distinct(values: npt.NDArray[_Whole]) -> npt.NDArray[_Whole]:
 
 def _first(ordered: npt.NDArray[_Whole]) -> Mask:
     """Return a boolean per sorted value: whether it differs from the one before."""
-    found = np.ones(len(ordered), bool)
-    np.not_equal(ordered[1:], ordered[:-1], out=found[1:])
-    return found
+    is_first = np.ones(len(ordered), bool)
+    np.not_equal(ordered[1:], ordered[:-1], out=is_first[1:])
+    return is_first
 
 
 def isin(values: npt.NDArray[np.integer[Any]], chosen: Sequence[int] | npt.NDArray[np.integer[Any]]) -> Mask:
@@ -79,20 +79,20 @@ def isin(values: npt.NDArray[np.integer[Any]], chosen: Sequence[int] | npt.NDArr
     if not len(ordered) or int(ordered[-1]) - int(ordered[0]) < _TABLE * (len(values) + len(ordered)):
         return np.isin(values, ordered, kind="table")
     at = np.minimum(np.searchsorted(ordered, values), len(ordered) - 1)
-    found: Mask = ordered[at] == values
-    return found
+    mask: Mask = ordered[at] == values
+    return mask
 
 
 def find_positions(sorted_rows: Indices, rows: Indices) -> Indices:
     """Return the index in `sorted_rows` of each of `rows`, which may be in any order: int32, the
     last match where there are several, -1 where there is none.
     """
-    found = np.full(len(rows), -1, np.int32)
+    positions = np.full(len(rows), -1, np.int32)
     for begin in range(0, len(rows) if len(sorted_rows) else 0, _BLOCK):
-        wanted = rows[begin : begin + _BLOCK].astype(sorted_rows.dtype)
-        at = np.maximum(np.searchsorted(sorted_rows, wanted, side="right") - 1, 0)
-        found[begin : begin + _BLOCK] = np.where(sorted_rows[at] == wanted, at, -1)
-    return found
+        targets = rows[begin : begin + _BLOCK].astype(sorted_rows.dtype)
+        at = np.maximum(np.searchsorted(sorted_rows, targets, side="right") - 1, 0)
+        positions[begin : begin + _BLOCK] = np.where(sorted_rows[at] == targets, at, -1)
+    return positions
 
 
 def find_slice(rows: Indices, block: slice) -> slice:
@@ -113,5 +113,5 @@ def intersect_indices(first: Indices, second: Indices) -> tuple[Indices, Indices
     sorted, and the values of `second` are distinct.
     """
     at = np.minimum(np.searchsorted(second, first), max(len(second) - 1, 0))
-    found = np.flatnonzero(second[at] == first) if len(second) else np.zeros(0, np.int64)
-    return found, at[found]
+    common = np.flatnonzero(second[at] == first) if len(second) else np.zeros(0, np.int64)
+    return common, at[common]

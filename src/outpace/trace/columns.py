@@ -42,10 +42,10 @@ class EventColumn(ABC):
     def __getitem__(self, rows: Indices | slice) -> npt.NDArray[np.int64]: ...
 
     def __getitem__(self, rows: int | Indices | slice) -> Any:
-        return self._of(rows)
+        return self._take(rows)
 
     @abstractmethod
-    def _of(self, rows: Any) -> Any: ...
+    def _take(self, rows: Any) -> Any: ...
 
 
 class ComputedColumn(EventColumn):
@@ -54,7 +54,7 @@ class ComputedColumn(EventColumn):
     def __init__(self, compute: Callable[[Any], Any]) -> None:
         self._compute = compute
 
-    def _of(self, rows: Any) -> Any:
+    def _take(self, rows: Any) -> Any:
         return self._compute(rows)
 
 
@@ -70,7 +70,7 @@ class StoredColumn(EventColumn):
 
 def store_column(values: Codes | Numbers) -> StoredColumn:
     """Store numbers as a read-only column; long columns are packed where that saves memory."""
-    return (_packed(values) if len(values) >= MIN_PACKED_ROWS else None) or _Plain(values)
+    return (_pack(values) if len(values) >= MIN_PACKED_ROWS else None) or _Plain(values)
 
 
 class _Plain(StoredColumn):
@@ -78,14 +78,14 @@ class _Plain(StoredColumn):
         self._values = values
         values.setflags(write=False)
 
-    def _of(self, rows: Any) -> Any:
+    def _take(self, rows: Any) -> Any:
         return self._values[rows]
 
     def searchsorted(self, block: slice, targets: Picoseconds, side: Side = "left") -> Indices:
         return np.asarray(np.searchsorted(self._values[block], targets, side) + block.start)
 
 
-def _packed(values: Codes | Numbers) -> StoredColumn | None:
+def _pack(values: Codes | Numbers) -> StoredColumn | None:
     """Return the packed column; None where packing saves no memory."""
     count = len(values)
     base, unit = np.empty(-(-count // _BLOCK), np.int64), ctypes.c_int64()
@@ -108,32 +108,32 @@ class _Packed(StoredColumn):
         self, dtype: np.dtype[Any], unit: int, small: Column, base: Numbers, aside_row: Indices, aside: Numbers
     ) -> None:
         self._dtype, self._columns = dtype, (small, base, aside_row, aside)
-        given = (_native.pointer(column) for column in self._columns)
-        self._core = _native.PackedStruct(len(small), len(aside), unit, *given, small.itemsize)
+        pointers = (_native.pointer(column) for column in self._columns)
+        self._core = _native.PackedStruct(len(small), len(aside), unit, *pointers, small.itemsize)
 
-    def _of(self, rows: Any) -> Any:
+    def _take(self, rows: Any) -> Any:
         if isinstance(rows, slice):
             begin, end, step = rows.indices(self._core.count)
             if step == 1:
-                return self._unpacked(max(end - begin, 0), None, 0, begin)
+                return self._unpack(max(end - begin, 0), None, 0, begin)
             rows = np.arange(begin, end, step)
-        given = np.asarray(rows)
-        if given.dtype.kind not in "iu":
+        indices = np.asarray(rows)
+        if indices.dtype.kind not in "iu":
             raise IndexError("rows are whole numbers")
-        if given.dtype not in (np.int32, np.int64):
-            given = given.astype(np.int64)
-        found = self._unpacked(given.size, np.ascontiguousarray(given), given.itemsize, 0).reshape(given.shape)
-        return found if given.ndim else found[()]
+        if indices.dtype not in (np.int32, np.int64):
+            indices = indices.astype(np.int64)
+        values = self._unpack(indices.size, np.ascontiguousarray(indices), indices.itemsize, 0).reshape(indices.shape)
+        return values if indices.ndim else values[()]
 
-    def _unpacked(self, count: int, rows: Indices | None, width: int, begin: int) -> Column:
-        found = np.empty(count, self._dtype)
+    def _unpack(self, count: int, rows: Indices | None, width: int, begin: int) -> Column:
+        values = np.empty(count, self._dtype)
         try:
-            _native.call("ox_unpack", self._core, count, rows, width, begin, found, found.itemsize)
+            _native.call("ox_unpack", self._core, count, rows, width, begin, values, values.itemsize)
         except RuntimeError:
             raise IndexError(f"a row that is none of {self._core.count}") from None
-        return found
+        return values
 
     def searchsorted(self, block: slice, targets: Picoseconds, side: Side = "left") -> Indices:
-        found, values = np.empty(len(targets), np.int64), np.ascontiguousarray(targets, np.int64)
-        _native.call("ox_search", self._core, block.start, block.stop, len(targets), values, side == "right", found)
-        return found
+        positions, values = np.empty(len(targets), np.int64), np.ascontiguousarray(targets, np.int64)
+        _native.call("ox_search", self._core, block.start, block.stop, len(targets), values, side == "right", positions)
+        return positions

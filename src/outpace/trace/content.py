@@ -17,7 +17,7 @@ from outpace.model import ProfileError
 from outpace.model.arrays import Bytes, Column
 
 _BLOCK = 1 << 20
-_SHOWN = 64 << 10  # bytes that are read from the file for one text, because further texts are close to it
+_READ_AHEAD = 64 << 10  # bytes that are read from the file for one text, because further texts are close to it
 
 
 FileState = tuple[int, int]
@@ -37,7 +37,7 @@ class Content:
 
     def __init__(self, memory: Bytes | None, state: FileState, descriptor: int = -1, name: str = "") -> None:
         self.memory, self.descriptor, self._state, self._name = memory, descriptor, state, name
-        self._shown = (0, b"")
+        self._cached = (0, b"")
 
     @classmethod
     def from_bytes(cls, data: Bytes) -> Content:
@@ -56,11 +56,11 @@ class Content:
         """Return the bytes [offset, offset + size), fewer at the end of the content."""
         if self.memory is not None:
             return self.memory[offset : offset + size].tobytes()
-        begin, shown = self._shown
-        if not begin <= offset <= offset + size <= begin + len(shown):
-            begin, shown = offset, self._read(offset, max(size, _SHOWN))
-            self._shown = begin, shown
-        return shown[offset - begin : offset - begin + size]
+        begin, data = self._cached
+        if not begin <= offset <= offset + size <= begin + len(data):
+            begin, data = offset, self._read(offset, max(size, _READ_AHEAD))
+            self._cached = begin, data
+        return data[offset - begin : offset - begin + size]
 
     def text_at(self, offset: int, size: int) -> str:
         """Return one text; bytes that are no UTF-8 become U+FFFD."""
@@ -91,7 +91,7 @@ class Content:
                     block[got : got + len(part)] = part
                     got += len(part)
             except OSError as error:
-                raise self._unreadable(error) from error
+                raise self._unreadable_error(error) from error
         self._require_same()
         if got < len(block):
             raise changed_error(self._name)
@@ -100,11 +100,11 @@ class Content:
         try:
             same = read_file_state(self.descriptor) == self._state
         except OSError as error:
-            raise self._unreadable(error) from error
+            raise self._unreadable_error(error) from error
         if not same:
             raise changed_error(self._name)
 
-    def _unreadable(self, error: OSError) -> ProfileError:
+    def _unreadable_error(self, error: OSError) -> ProfileError:
         return ProfileError(f"{self._name} cannot be read any more: {error.strerror or error}.")
 
     def __del__(self) -> None:
@@ -114,8 +114,8 @@ class Content:
 
 def read_file_state(descriptor: int) -> FileState:
     """Return the present state of an open file."""
-    found = os.fstat(descriptor)
-    return found.st_size, found.st_mtime_ns
+    status = os.fstat(descriptor)
+    return status.st_size, status.st_mtime_ns
 
 
 def changed_error(source: str) -> ProfileError:

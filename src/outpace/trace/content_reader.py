@@ -42,14 +42,16 @@ def read_content(source: Path | InMemoryProfile) -> tuple[Content, str]:
     empty, changes while it is read, or unpacks to more than a profile of its size does.
     """
     if isinstance(source, InMemoryProfile):
-        data, remark = _held(source)
+        data, remark = _read_memory(source)
     else:
         try:
             with open_file(source, PROFILE) as file:
-                if _stays(file, source):
-                    return Content(None, _settled(file, source), os.dup(file.fileno()), str(source)), ""
+                if _is_read_later(file, source):
+                    return Content(None, _wait_until_settled(file, source), os.dup(file.fileno()), str(source)), ""
                 file.seek(0)
-                data, remark = _unchanged(source, file, _unpacked if _packed(file.read(2), source) else _bytes_of)
+                data, remark = _read_unchanged(
+                    source, file, _read_compressed if _is_compressed(file.read(2), source) else _read_bytes
+                )
         except FileNotFoundError as error:
             raise NotFoundError(f"There is no file {source}.") from error
         except OSError as error:
@@ -62,34 +64,34 @@ def _is_fresh(changed_ns: int) -> bool:
     return 0 <= time.time_ns() - changed_ns < _TICK
 
 
-def _stays(file: BufferedReader, path: Path) -> bool:
+def _is_read_later(file: BufferedReader, path: Path) -> bool:
     """Whether the bytes are read from the file later, when they are needed: for large uncompressed
     files.
     """
-    found = os.fstat(file.fileno())
-    return sys.platform != "win32" and found.st_size >= _AT_ONCE and not _packed(file.read(2), path)
+    status = os.fstat(file.fileno())
+    return sys.platform != "win32" and status.st_size >= _AT_ONCE and not _is_compressed(file.read(2), path)
 
 
-def _settled(file: BufferedReader, path: Path) -> FileState:
+def _wait_until_settled(file: BufferedReader, path: Path) -> FileState:
     """Return the state of a file after waiting until its last change is not recent. Raises
     ProfileError where it changes meanwhile.
     """
-    found = read_file_state(file.fileno())
-    while _is_fresh(found[1]):
+    state = read_file_state(file.fileno())
+    while _is_fresh(state[1]):
         time.sleep(_TICK / 1e9)
-        if read_file_state(file.fileno()) != found:
+        if read_file_state(file.fileno()) != state:
             raise changed_error(str(path))
-    return found
+    return state
 
 
-def _held(place: InMemoryProfile) -> tuple[Bytes, str]:
+def _read_memory(place: InMemoryProfile) -> tuple[Bytes, str]:
     """Return the content of a profile in memory, without a copy unless it is compressed."""
-    if _packed(place.data[:2], place):
+    if _is_compressed(place.data[:2], place):
         return _decompress(BytesIO(place.data), len(place.data), place)
     return np.frombuffer(place.data, np.uint8), ""
 
 
-def _packed(magic: bytes, place: Path | InMemoryProfile) -> bool:
+def _is_compressed(magic: bytes, place: Path | InMemoryProfile) -> bool:
     """Whether `magic`, the first bytes, are those of gzip. Raises ProfileError where it is
     empty.
     """
@@ -98,7 +100,7 @@ def _packed(magic: bytes, place: Path | InMemoryProfile) -> bool:
     return magic == _GZIP_MAGIC
 
 
-def _unchanged(
+def _read_unchanged(
     path: Path, file: BufferedReader, reader: Callable[[BufferedReader, int, Path], tuple[Bytes, str]]
 ) -> tuple[Bytes, str]:
     """Return the result of `reader` for a file whose state is equal before and after. The file is
@@ -117,7 +119,7 @@ def _unchanged(
         time.sleep(_TICK / 1e9)
 
 
-def _bytes_of(file: BufferedReader, size: int, path: Path) -> tuple[Bytes, str]:
+def _read_bytes(file: BufferedReader, size: int, path: Path) -> tuple[Bytes, str]:
     data = np.empty(size, np.uint8)
     view, at = data.data, 0
     while at < size and (got := file.readinto(view[at : at + _BLOCK])):
@@ -127,7 +129,7 @@ def _bytes_of(file: BufferedReader, size: int, path: Path) -> tuple[Bytes, str]:
     return data, ""
 
 
-def _unpacked(file: BufferedReader, size: int, path: Path) -> tuple[Bytes, str]:
+def _read_compressed(file: BufferedReader, size: int, path: Path) -> tuple[Bytes, str]:
     return _decompress(file, min(size, allocated_size(file.fileno())), path)
 
 

@@ -51,7 +51,10 @@ def build_trace(events: Iterable[Event], *, host: str, source: str, size: int = 
     for row, event in enumerate(ordered):
         for stat in event.stats:
             rows.setdefault(stat, []).append(row)
-    stats = {name: StatColumn.from_values(name, at, [ordered[row].stats[name] for row in at]) for name, at in rows.items()}
+    stats = {
+        name: StatColumn.from_values(name, stat_rows, [ordered[row].stats[name] for row in stat_rows])
+        for name, stat_rows in rows.items()
+    }
     return Trace(
         host=host,
         source=source,

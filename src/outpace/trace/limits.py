@@ -58,7 +58,7 @@ class Window:
 
     def __str__(self) -> str:
         """Return the window in the format of `parse_window`."""
-        return ":".join("" if at is None else _exact(at) for at in (self.begin, self.end))
+        return ":".join("" if time_ps is None else _format_exact(time_ps) for time_ps in (self.begin, self.end))
 
     def bounds(self, earliest_ps: int) -> tuple[int, int]:
         """Return (begin, end) as times of the trace, ps, for an earliest event at `earliest_ps`; a
@@ -91,15 +91,15 @@ class MemoryLimit:
     def __init__(self, limit: int | None = None, hosts: int = 1) -> None:
         if limit is not None and limit <= 0:
             raise UsageError(f"{limit} bytes are no amount of memory.")
-        self._limit, self._hosts, self._taken = limit, hosts, 0
+        self._limit, self._hosts, self._reserved = limit, hosts, 0
 
     def reserve(self, events: int) -> bool:
         """Reserve memory for `events` events; False, without reserving, where it does not
         suffice.
         """
-        if self._limit is not None and self._taken + _needed(events) > self._limit:
+        if self._limit is not None and self._reserved + _required_bytes(events) > self._limit:
             return False
-        self._taken += _needed(events)
+        self._reserved += _required_bytes(events)
         return True
 
     def exceeded_error(self, source: str, events: int, begin: int, length: int) -> TooLargeError:
@@ -107,20 +107,22 @@ class MemoryLimit:
         the limit. It suggests a window that fits if events are spread evenly and hosts have equally
         many.
         """
-        limit, needed = self._limit or 0, _needed(events)
-        most = max(self._taken + needed, needed * self._hosts)
+        limit, needed = self._limit or 0, _required_bytes(events)
+        most = max(self._reserved + needed, needed * self._hosts)
         # A window with few events takes more memory per event: the suggested length is scaled down
-        part = _written(begin, int(length * _ROOM * limit / most * needed / (events * _EVENT_BYTES)))
-        held = f"; all {self._hosts} hosts, if they are like it, about {humanize(most, Unit.BYTES)}" if self._hosts > 1 else ""
+        part = _format_window(begin, int(length * _ROOM * limit / most * needed / (events * _EVENT_BYTES)))
+        for_hosts = (
+            f"; all {self._hosts} hosts, if they are like it, about {humanize(most, Unit.BYTES)}" if self._hosts > 1 else ""
+        )
         return TooLargeError(
             f"{source} holds {format_count(events, 'event')} in {humanize(length, Unit.PS)}: all of them need about "
-            f"{humanize(needed, Unit.BYTES)} of memory{held}. "
+            f"{humanize(needed, Unit.BYTES)} of memory{for_hosts}. "
             f"{humanize(limit, Unit.BYTES)} may be used. Ask for a part of the time (--window {part}), or allow more "
             f"(--memory {_amount(most)})."
         )
 
 
-def _needed(events: int) -> int:
+def _required_bytes(events: int) -> int:
     """Return the bytes that `events` events of one host take."""
     return events * (_OF_MANY if events >= columns.MIN_PACKED_ROWS else _EVENT_BYTES)
 
@@ -145,12 +147,12 @@ def parse_window(text: str, name: str = "--window") -> Window:
     anything else; `name` is the option's name in its message.
     """
 
-    def moment(given: str) -> int | None:
-        if not given.strip():
+    def moment(value: str) -> int | None:
+        if not value.strip():
             return None
-        match = _TIME.fullmatch(given.strip())
+        match = _TIME.fullmatch(value.strip())
         if match is None:
-            raise UsageError(f"{name} {text!r}: {given!r} is no time: write a number and s, ms, us or ns, as in 1.2s:1.5s.")
+            raise UsageError(f"{name} {text!r}: {value!r} is no time: write a number and s, ms, us or ns, as in 1.2s:1.5s.")
         return round(float(match[1]) * _PICOSECONDS[match[2]])
 
     begin, colon, end = text.partition(":")
@@ -170,13 +172,13 @@ def parse_size(text: str, name: str = "--memory") -> int:
     return size
 
 
-def _exact(at: int) -> str:
+def _format_exact(time_ps: int) -> str:
     """Return a time (ps) in the format of `parse_window`, without rounding."""
-    unit, size = next((unit, size) for unit, size in _PICOSECONDS.items() if at % size == 0 or unit == "ns")
-    return f"{at // size}{unit}"
+    unit, size = next((unit, size) for unit, size in _PICOSECONDS.items() if time_ps % size == 0 or unit == "ns")
+    return f"{time_ps // size}{unit}"
 
 
-def _written(begin: int, length: int) -> str:
+def _format_window(begin: int, length: int) -> str:
     """Return a window in the format of `parse_window`; begin and length are truncated to about
     three digits of the length.
     """

@@ -28,7 +28,7 @@ def learn_names(trace: Trace, redaction: Redaction) -> None:
         redaction.redact_host(host.rpartition(":")[0] or host)
         redaction.redact_name(host)
     for value in _values(trace):
-        _redacted(value, redaction)
+        _redact_value(value, redaction)
     trace.rewrite(
         *(lambda content, see=see: see(content) and content for see in (redaction.redact_bytes, redaction.redact_message))
     )
@@ -65,10 +65,10 @@ def _values(trace: Trace) -> Iterator[Value]:
 
 
 def _stats(stats: dict[str, Value], redaction: Redaction) -> dict[str, Value]:
-    return {redaction.redact_text(name): _redacted(value, redaction) for name, value in stats.items()}
+    return {redaction.redact_text(name): _redact_value(value, redaction) for name, value in stats.items()}
 
 
-def _redacted(value: Value, redaction: Redaction) -> Value:
+def _redact_value(value: Value, redaction: Redaction) -> Value:
     if isinstance(value, str):
         return redaction.redact_text(value)
     return redaction.redact_message(value) if isinstance(value, bytes) else value

@@ -35,14 +35,14 @@ def select_rows(trace: Trace, rows: Indices) -> Trace:
         bounds.astype(trace.lines.first_event.dtype),
         trace.lines.names,
     )
-    at = {int(row): place for place, row in enumerate(rows.tolist())} if trace.occurrences else {}
+    place_of = {int(row): place for place, row in enumerate(rows.tolist())} if trace.occurrences else {}
     return replace(
         trace,
         lines=lines,
         name=store_column(trace.name[rows]),
         start=store_column(trace.start[rows]),
         duration=store_column(trace.duration[rows]),
-        occurrences={at[row]: count for row, count in trace.occurrences.items() if row in at},
+        occurrences={place_of[row]: count for row, count in trace.occurrences.items() if row in place_of},
         _source=_Part(trace, rows),
         _stats={},
         _loading=Lock(),
@@ -67,7 +67,7 @@ class _Part:
     def read_stats(self, names: Sequence[str]) -> dict[str, StatColumn]:
         """Return the stats of the selected events, by their rows in the selection."""
         self._whole.load_stats(names)
-        return {name: _taken(self._whole.stat(name), self._rows) for name in names}
+        return {name: _select_values(self._whole.stat(name), self._rows) for name in names}
 
     def write_line(self, out: TraceWriter, trace: Trace, slices: Slices) -> int:
         """Write the selected events of a line through the whole trace; return their number."""
@@ -82,11 +82,11 @@ class _Part:
         self._whole.rewrite(text, blob)
 
 
-def _taken(column: StatColumn, rows: Indices) -> StatColumn:
+def _select_values(column: StatColumn, rows: Indices) -> StatColumn:
     """Return the values of the events in `rows`, by their positions in `rows`."""
     at = np.searchsorted(rows, column.rows)
-    kept = np.flatnonzero(np.append(rows, -1)[at] == column.rows)
-    row = at[kept].astype(column.rows.dtype)
+    places = np.flatnonzero(np.append(rows, -1)[at] == column.rows)
+    row = at[places].astype(column.rows.dtype)
     return StatColumn(
-        column.name, row, column.kind[kept], column.bits[kept], column.length[kept], column._content, column._names
+        column.name, row, column.kind[places], column.bits[places], column.length[places], column._content, column._names
     )

@@ -55,19 +55,19 @@ class InMemorySource:
         rows = trace.lines.row_numbers(slices.line)
         if slices.mask is not None:
             rows = rows[np.asarray(slices.mask, bool)[rows]]
-        wanted = (
+        stats = (
             [name for name, take in zip(trace.stat_names, slices.argument_mask, strict=True) if take]
             if slices.argument_mask is not None
             else []
         )
         arguments = {}
-        for name in wanted:
+        for name in stats:
             column = self._stats.get(name, StatColumn.from_values(name, (), ()))
-            known = dict(zip(column.rows.tolist(), column.texts(), strict=True))
-            arguments[name] = [known.get(row, "") for row in rows.tolist()]
+            texts = dict(zip(column.rows.tolist(), column.texts(), strict=True))
+            arguments[name] = [texts.get(row, "") for row in rows.tolist()]
         names = [trace.names[name] for name in trace.name[rows].tolist()]
-        made = ComputedSlices(trace.start[rows], trace.duration[rows], names, arguments)
-        return out.write_slices(slices.track, made, shift_ns=slices.shift_ns)
+        computed = ComputedSlices(trace.start[rows], trace.duration[rows], names, arguments)
+        return out.write_slices(slices.track, computed, shift_ns=slices.shift_ns)
 
     def rewrite(self, text: BytesTransform, blob: BytesTransform) -> None:
         """Replace texts and byte values of the columns: see `TraceSource`."""

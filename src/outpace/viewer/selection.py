@@ -78,12 +78,12 @@ class Selection:
 
 def _steps_span(timeline: Timeline, first: int | None, last: int | None) -> tuple[int, int]:
     steps = timeline.steps
-    wanted = steps.number_mask(first, last)
-    if not wanted.any():
+    mask = steps.number_mask(first, last)
+    if not mask.any():
         raise UsageError(
             f"The selected steps are not in the profile: {timeline.host} has {steps.range_text}. Select others with --steps."
         )
-    return int(steps.start[wanted].min()), int(steps.end[wanted].max())
+    return int(steps.start[mask].min()), int(steps.end[mask].max())
 
 
 def parse_selection(

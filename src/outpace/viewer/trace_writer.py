@@ -93,28 +93,28 @@ class _Host:
         """Write one section with its tracks; computed tracks come above the host's lines."""
         tracks = _Tracks(out, section.title, rank, self.chosen)
         if section.is_host:
-            self._computed(out, run, tracks)
+            self._write_computed(out, run, tracks)
         for line, name in section.lines:
-            if not self._any(line) or not (track := tracks.add(name)):
+            if not self._has_events(line) or not (track := tracks.add(name)):
                 continue
             slices = Slices(track, line, self.shift_ns, self.mask, self.arguments, self.flows)
             self.events += self.timeline.trace.write_line(out, slices)
 
-    def _any(self, line: int) -> bool:
+    def _has_events(self, line: int) -> bool:
         return self.mask is None or bool(self.mask[self.timeline.trace.lines.row_slice(line)].any())
 
-    def _computed(self, out: TraceWriter, run: Run, tracks: _Tracks) -> None:
-        steps = self._within(computed_tracks.build_step_slices(self.timeline))
+    def _write_computed(self, out: TraceWriter, run: Run, tracks: _Tracks) -> None:
+        steps = self._select_slices(computed_tracks.build_step_slices(self.timeline))
         if len(steps.names) and (track := tracks.add("Steps", description=self.timeline.steps.explanation)):
             self.steps += out.write_slices(track, steps, shift_ns=self.shift_ns)
-        for name, at, value in computed_tracks.iter_memory_counters(self.timeline.trace):
-            inside = slice(None) if self.span is None else overlap_mask(at, np.zeros_like(at), self.span)
-            if len(at[inside]) and (track := tracks.add(f"Memory allocated: {name}", TrackKind.BYTES)):
-                out.write_counter(track, at[inside], value[inside], shift_ns=self.shift_ns)
-                self.counts += len(at[inside])
-        for name, made in self._stages(run):
-            if len(made.names) and (track := tracks.add(f"tf.data {name}")):
-                self.stages += out.write_slices(track, made, shift_ns=self.shift_ns)
+        for name, times, value in computed_tracks.iter_memory_counters(self.timeline.trace):
+            inside = slice(None) if self.span is None else overlap_mask(times, np.zeros_like(times), self.span)
+            if len(times[inside]) and (track := tracks.add(f"Memory allocated: {name}", TrackKind.BYTES)):
+                out.write_counter(track, times[inside], value[inside], shift_ns=self.shift_ns)
+                self.counts += len(times[inside])
+        for name, slices in self._stages(run):
+            if len(slices.names) and (track := tracks.add(f"tf.data {name}")):
+                self.stages += out.write_slices(track, slices, shift_ns=self.shift_ns)
 
     def _stages(self, run: Run) -> Iterator[tuple[str, ComputedSlices]]:
         record = run.record(self.timeline.host)
@@ -122,21 +122,21 @@ class _Host:
             return
         graph = iterator_graphs(run).get(self.timeline.host)
         if graph is not None:
-            for name, made in computed_tracks.iter_stage_slices(graph, record):
-                yield name, self._within(made)
+            for name, slices in computed_tracks.iter_stage_slices(graph, record):
+                yield name, self._select_slices(slices)
 
-    def _within(self, made: ComputedSlices) -> ComputedSlices:
+    def _select_slices(self, slices: ComputedSlices) -> ComputedSlices:
         """Return the slices that overlap the selected time."""
         if self.span is None:
-            return made
-        kept = np.flatnonzero(overlap_mask(made.start, made.duration, self.span))
-        arguments = {name: _taken(values, kept) for name, values in made.arguments.items()}
-        names = [made.names[i] for i in kept.tolist()]
-        return replace(made, start=made.start[kept], duration=made.duration[kept], names=names, arguments=arguments)
+            return slices
+        indices = np.flatnonzero(overlap_mask(slices.start, slices.duration, self.span))
+        arguments = {name: _take(values, indices) for name, values in slices.arguments.items()}
+        names = [slices.names[i] for i in indices.tolist()]
+        return replace(slices, start=slices.start[indices], duration=slices.duration[indices], names=names, arguments=arguments)
 
 
-def _taken(values: Sequence[Any] | Column, kept: Indices) -> Sequence[Any] | Column:
-    return values[kept] if isinstance(values, np.ndarray) else [values[i] for i in kept.tolist()]
+def _take(values: Sequence[Any] | Column, indices: Indices) -> Sequence[Any] | Column:
+    return values[indices] if isinstance(values, np.ndarray) else [values[i] for i in indices.tolist()]
 
 
 class _Tracks:

@@ -47,7 +47,7 @@ def find_step_view(run: Run, step: int | None = None, host: str | None = None) -
         if not len(rows):
             raise UsageError(f"{timeline.host} has no step {step}: it has {steps.range_text}.")
         row = int(rows[0])
-    begin, end = (int(at[row]) // 1000 + shift[timeline.host] for at in (steps.start, steps.end))
+    begin, end = (int(times[row]) // 1000 + shift[timeline.host] for times in (steps.start, steps.end))
     room, number = int((end - begin) * _MARGIN), int(steps.number[row])
     return ViewRange(max(0, begin - room), end + room, number, f"step {number} of {timeline.host}")
 
@@ -62,8 +62,8 @@ def find_selection_view(run: Run, selection: Selection) -> ViewRange:
     if selection.steps is not None:
         shift = corrected_shifts_ns(run)
         spans = [(selection.span(t, shift[t.host] * 1000), shift[t.host]) for t in run.hosts]
-        known = [(span[0] // 1000 + moved, span[1] // 1000 + moved) for span, moved in spans if span is not None]
-        return ViewRange(min(begin for begin, _ in known), max(end for _, end in known), None, "the selected steps")
+        spans_ns = [(span[0] // 1000 + moved, span[1] // 1000 + moved) for span, moved in spans if span is not None]
+        return ViewRange(min(begin for begin, _ in spans_ns), max(end for _, end in spans_ns), None, "the selected steps")
     return find_step_view(run)
 
 

@@ -35,15 +35,15 @@ def _find_paths(
     """Return the batched products near a softmax, and the instructions on the path to them.
     `neighbours` returns operands, or users.
     """
-    layer, seen, paths = [softmax], {softmax}, set[Instruction]()
+    layer, visited, paths = [softmax], {softmax}, set[Instruction]()
     before: dict[Instruction, set[Instruction]] = {}
     for _ in range(_FAR):
         for instruction in layer:
             for neighbour in neighbours(instruction)[:WIDE]:
                 before.setdefault(neighbour, set()).add(instruction)
         further = dict.fromkeys(neighbour for instruction in layer for neighbour in neighbours(instruction)[:WIDE])
-        layer = [i for i in further if i not in seen][:WIDE]
-        seen.update(layer)
+        layer = [i for i in further if i not in visited][:WIDE]
+        visited.update(layer)
         paths.update(filter(is_product, layer))
         layer = [i for i in layer if i not in paths]
     left = [*paths]

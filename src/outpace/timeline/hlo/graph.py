@@ -163,12 +163,12 @@ class Instruction:
 
     def iter_further_users(self) -> Iterator[Instruction]:
         """Yield the instructions that use the result, directly or not, nearest first."""
-        layer, seen = [self], {self}
+        layer, visited = [self], {self}
         for _ in range(_FAR):
-            users = [user for instruction in layer for user in instruction.users[:WIDE] if user not in seen][:WIDE]
+            users = [user for instruction in layer for user in instruction.users[:WIDE] if user not in visited][:WIDE]
             yield from users
             layer = users
-            seen.update(users)
+            visited.update(users)
 
 
 class Computation:

@@ -128,5 +128,5 @@ def load_hlo_ops(timeline: Timeline, rows: Indices) -> tuple[Codes, list[HloOp]]
     pair = np.searchsorted(ids, numbers) * len(texts) + code
     pairs = distinct(pair)
     index[at] = 1 + np.searchsorted(pairs, pair)
-    of = [(int(ids[p // len(texts)]) & (2**64 - 1), texts[p % len(texts)]) for p in pairs.tolist()]
-    return index, [NO_OP, *(timeline.hlo_modules.op(number, name) for number, name in of)]
+    instructions = [(int(ids[p // len(texts)]) & (2**64 - 1), texts[p % len(texts)]) for p in pairs.tolist()]
+    return index, [NO_OP, *(timeline.hlo_modules.op(number, name) for number, name in instructions)]

@@ -28,12 +28,23 @@ def find_ending(name: str, *, in_folders: bool = False) -> str:
     """Return the longest known ending of a profile's name, "" where it has none; `in_folders`: only
     among the endings that are searched for in folders.
     """
-    known = (end for each in discover() for end in (each.endings if in_folders else (*each.endings, *each.extra_endings)))
-    return max((end for end in known if name.endswith(end)), key=len, default="")
+    endings = (
+        end
+        for profile_format in discover()
+        for end in (profile_format.endings if in_folders else (*profile_format.endings, *profile_format.extra_endings))
+    )
+    return max((end for end in endings if name.endswith(end)), key=len, default="")
 
 
 def find_format(name: str) -> ProfileFormat:
     """Return the format of a file with this name."""
     ending = find_ending(name)
-    usual = next(each for each in discover() if each.package.endswith(f".{_USUAL}"))
-    return next((each for each in discover() if ending and ending in (*each.endings, *each.extra_endings)), usual)
+    usual = next(profile_format for profile_format in discover() if profile_format.package.endswith(f".{_USUAL}"))
+    return next(
+        (
+            profile_format
+            for profile_format in discover()
+            if ending and ending in (*profile_format.endings, *profile_format.extra_endings)
+        ),
+        usual,
+    )

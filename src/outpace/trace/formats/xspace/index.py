@@ -74,7 +74,7 @@ class XSpaceIndex:
         """Return the columns that the core function `ox_<name>(space, columns..., more...)` fills,
         one per dtype of `types`.
         """
-        columns = tuple(np.empty(getattr(self.sizes, name), each) for each in types)
+        columns = tuple(np.empty(getattr(self.sizes, name), dtype) for dtype in types)
         _native.call(f"ox_{name}", self.address, *columns, *more)
         return columns
 
@@ -108,17 +108,17 @@ class XSpaceIndex:
     def _read_stat_names(self) -> None:
         plane, _, at, length = self.read_table("stat_names", np.uint32, np.int64, np.uint64, np.uint32)
         self.stat_names = tuple(self.data.texts_at(at, length))
-        known: dict[tuple[int, str], int] = {}
+        first_by_name: dict[tuple[int, str], int] = {}
         named = enumerate(zip(plane.tolist(), self.stat_names, strict=True))
-        self._first = np.array([known.setdefault(name, row) for row, name in named], np.int32)
+        self._first = np.array([first_by_name.setdefault(name, row) for row, name in named], np.int32)
 
     def count_repeated_stats(self) -> Numbers:
         """Return, per stat name, the number of ignored values, whose event has an earlier value of
         the stat. Call it after `read_events`.
         """
-        found = np.zeros(self.sizes.stat_names, np.uint64)
-        _native.call("ox_repeated", self.address, found)
-        return found.astype(np.int64)
+        counts = np.zeros(self.sizes.stat_names, np.uint64)
+        _native.call("ox_repeated", self.address, counts)
+        return counts.astype(np.int64)
 
     def read_events(self) -> tuple[Codes, Picoseconds, Picoseconds]:
         """Decode all events; return (name, start, duration): int32, int64 ps, int64 ps."""
@@ -138,7 +138,9 @@ class XSpaceIndex:
         first, (row, kind, bits, length) = self._decode(column_of, len(names))
         parts = zip(names, (slice(*bounds) for bounds in pairwise(first.tolist())), strict=True)
         return {
-            name: StatColumn(name, row[part], _alike(kind[part]), bits[part], _alike(length[part]), self.data, self.stat_names)
+            name: StatColumn(
+                name, row[part], _compact(kind[part]), bits[part], _compact(length[part]), self.data, self.stat_names
+            )
             for name, part in parts
         }
 
@@ -149,11 +151,11 @@ class XSpaceIndex:
         rows = trace.lines.row_slice(slices.line)
         events = (trace.name[rows], trace.start[rows], trace.duration[rows])
         columns = (*events, slices.to_flags(slices.mask, rows), slices.to_flags(slices.argument_mask))
-        given = [None if column is None else _native.pointer(column) for column in columns]
+        pointers = [None if column is None else _native.pointer(column) for column in columns]
         arrows = slices.flows
         ends = [_native.pointer(column) for column in (arrows.rows, arrows.id, arrows.is_end)]
         job = _native.LineSlicesStruct(
-            self.address, *given, slices.shift_ns, slices.line, slices.track, len(arrows.rows), *ends
+            self.address, *pointers, slices.shift_ns, slices.line, slices.track, len(arrows.rows), *ends
         )
         written = out.write_job("ox_export_line", job)
         self.data.require_unchanged()
@@ -198,10 +200,10 @@ class XSpaceIndex:
             only[name] = 0
             _, (_, kind, at, size) = self._decode(only, 1)
             places.append((kind, at, size))
-        found = np.concatenate(
+        texts = np.concatenate(
             [np.stack([column.astype(np.int64) for column in (at, size, kind)], 1) for kind, at, size in places]
         )
-        yield from np.unique(found[np.isin(found[:, 2], (TEXT, BYTES)) & (found[:, 1] > 0)], axis=0).tolist()
+        yield from np.unique(texts[np.isin(texts[:, 2], (TEXT, BYTES)) & (texts[:, 1] > 0)], axis=0).tolist()
 
     def _decode(self, column_of: Codes, columns: int) -> tuple[Ids, tuple[Column, ...]]:
         """Return the bounds of each column, and (row, kind, value bits, length) of all stats that
@@ -209,7 +211,7 @@ class XSpaceIndex:
         """
         first = np.zeros(columns + 1, np.uint64)
         _native.call("ox_stat_bounds", self.address, column_of, columns, first)
-        out = tuple(np.empty(int(first[-1]), t) for t in (np.int32, np.uint8, np.uint64, np.uint32))
+        out = tuple(np.empty(int(first[-1]), dtype) for dtype in (np.int32, np.uint8, np.uint64, np.uint32))
         _native.call("ox_stats", self.address, column_of, columns, _native.thread_count(), *out)
         self.data.require_unchanged()
         return first, out
@@ -220,7 +222,7 @@ class XSpaceIndex:
             _native.free_handle("ox_close", address)
 
 
-def _alike(column: npt.NDArray[_Whole]) -> npt.NDArray[_Whole]:
+def _compact(column: npt.NDArray[_Whole]) -> npt.NDArray[_Whole]:
     """Return a broadcast single value where all are equal, else a copy: a stat mostly has values of
     one kind, and numbers have no length.
     """

@@ -49,7 +49,7 @@ def _from_bytes(data: Content, source: str, host: str, remark: str, limits: Read
     space = XSpaceIndex(data, source, has_window=limits.window is not None)
     planes = _planes(space, data)
     _require_profile(planes, space, source, remark)
-    window, first = _limited(space, source, limits)
+    window, first = _apply_limits(space, source, limits)
     lines = _lines(space, data)
     space.merge_stat_names()
     name, start, duration = space.read_events()
@@ -93,17 +93,17 @@ def _clamp(start: np.ndarray, duration: np.ndarray) -> int:
     Otherwise sums would overflow, and the capture would seem to last for weeks.
     """
     away = (start >= _IMPOSSIBLE) | (start <= -_IMPOSSIBLE)
-    odd = away | (duration >= _IMPOSSIBLE)
-    if not odd.any():
+    impossible = away | (duration >= _IMPOSSIBLE)
+    if not impossible.any():
         return 0
-    known = np.flatnonzero(~odd)
-    first, last = (int(start[known].min()), int((start + duration)[known].max())) if len(known) else (0, 0)
+    possible = np.flatnonzero(~impossible)
+    first, last = (int(start[possible].min()), int((start + duration)[possible].max())) if len(possible) else (0, 0)
     np.clip(start, first, last, out=start)
-    np.minimum(duration, np.where(away, 0, last - start), out=duration, where=odd)
-    return int(odd.sum())
+    np.minimum(duration, np.where(away, 0, last - start), out=duration, where=impossible)
+    return int(impossible.sum())
 
 
-def _limited(space: XSpaceIndex, source: str, limits: ReadLimits) -> tuple[Window | None, int | None]:
+def _apply_limits(space: XSpaceIndex, source: str, limits: ReadLimits) -> tuple[Window | None, int | None]:
     """Restrict the index to the requested events. Return (window, start of the earliest event of
     the whole profile in ps), or (None, None) where all events are used.
     """
@@ -137,9 +137,9 @@ def _lines(space: XSpaceIndex, data: Content) -> LineTable:
 
 
 def _require_profile(planes: tuple[Plane, ...], space: XSpaceIndex, source: str, remark: str) -> None:
-    known = any(p.name.startswith(PLANE_PREFIXES) for p in planes)
+    has_known_plane = any(p.name.startswith(PLANE_PREFIXES) for p in planes)
     whole = bool(planes) and space.sizes.damages_total == 0
-    if (whole and (known or space.sizes.events)) or (known and space.sizes.events):
+    if (whole and (has_known_plane or space.sizes.events)) or (has_known_plane and space.sizes.events):
         return
     raise ProfileError(format_refusal(source, space.data, _missing(space), remark))
 
@@ -167,8 +167,8 @@ def _damages(space: XSpaceIndex) -> tuple[np.ndarray, ...]:
 
 def _event_names(space: XSpaceIndex, data: Content) -> tuple[list[str], dict[int, str], np.ndarray]:
     plane, _, at, length, display_at, display_length = space.read_table("event_names", np.uint32, np.int64, *_TEXT, *_TEXT)
-    shown = np.flatnonzero(display_length)
-    display = dict(zip(shown.tolist(), data.texts_at(display_at[shown], display_length[shown]), strict=True))
+    rows = np.flatnonzero(display_length)
+    display = dict(zip(rows.tolist(), data.texts_at(display_at[rows], display_length[rows]), strict=True))
     return data.texts_at(at, length), display, plane
 
 
@@ -178,19 +178,19 @@ def _owner_stats(
     """Fill in the planes' own stats. Return the stats of event metadata by name row, and the number
     of ignored values by stat name: events, planes and names count only the first of several values.
     """
-    names, found, repeated = space.stat_names, space.count_repeated_stats(), Counter[str]()
-    for row in np.flatnonzero(found).tolist():
-        repeated[names[row]] += int(found[row])
+    names, counts, repeated = space.stat_names, space.count_repeated_stats(), Counter[str]()
+    for row in np.flatnonzero(counts).tolist():
+        repeated[names[row]] += int(counts[row])
     columns = space.read_table("owner_stats", np.uint32, np.int32, np.int32, np.uint8, np.uint64, np.uint32)
     by_name: dict[int, dict[str, Value]] = {}
-    for plane_row, name_row, stat_row, k, v, n in zip(*(c.tolist() for c in columns), strict=True):
+    for plane_row, name_row, stat_row, kind, bits, length in zip(*(c.tolist() for c in columns), strict=True):
         if stat_row < 0:
             continue
         target, name = planes[plane_row].stats if name_row < 0 else by_name.setdefault(name_row, {}), names[stat_row]
         if name in target:
             repeated[name] += 1
         else:
-            target[name] = decode_value(k, v, n, data, names)
+            target[name] = decode_value(kind, bits, length, data, names)
     return by_name, repeated
 
 

@@ -19,9 +19,9 @@ def format_refusal(source: str, data: Content, missing: int, remark: str) -> str
     from outpace.model.foreign_formats import HEAD_BYTES, identify_format
 
     head = data.bytes_at(0, HEAD_BYTES)
-    known = identify_format(source, head)
-    if known:
-        return f"{source} is {known.description}, no TensorFlow or JAX profile. {known.advice}"
+    foreign = identify_format(source, head)
+    if foreign:
+        return f"{source} is {foreign.description}, no TensorFlow or JAX profile. {foreign.advice}"
     if _is_text(head) and head.count(_LOST) >= _MANY:
         return (
             f"{source} went through a text conversion, which damaged it beyond repair. "
@@ -58,19 +58,19 @@ def is_profile_head(head: bytes) -> bool:
     """
     if not head or head[0] != _PLANES:
         return False
-    at = _after_number(head, 1)
+    at = _skip_varint(head, 1)
     if head[at : at + 1] == bytes((_ID,)):
-        at = _after_number(head, at + 1)
+        at = _skip_varint(head, at + 1)
     if at >= len(head):
         return len(head) > 1
     if head[at] != _NAME:
         return False
-    begin = _after_number(head, at + 1)
+    begin = _skip_varint(head, at + 1)
     name = head[begin : begin + max(map(len, PLANE_PREFIXES))]
     return any(name.startswith(prefix.encode()) or prefix.encode().startswith(name) for prefix in PLANE_PREFIXES)
 
 
-def _after_number(head: bytes, at: int) -> int:
+def _skip_varint(head: bytes, at: int) -> int:
     """Return the offset after the varint that begins at the offset `at`."""
     while at < len(head) and head[at] >= 0x80:
         at += 1
