@@ -129,7 +129,7 @@ def test_a_list_that_is_asked_again_costs_what_has_changed(tmp_path: Path) -> No
         cache.put(one.info, RunSummary("Input-bound", 1e9, "Cache it", "half", "train.py"))
 
     def ask() -> bytes:
-        site._listed = (-10.0, site._listed[1])  # as if it were later
+        site._last_scan = (-10.0, site._last_scan[1])  # as if it were later
         body = site.answer(Request("runs")).body
         assert isinstance(body, bytes)
         return body

@@ -142,14 +142,16 @@ def test_a_training_of_which_a_few_passes_were_compared_says_how_many() -> None:
 
 
 def test_the_exit_code_says_that_a_proof_was_required(capfd: pytest.CaptureFixture[str]) -> None:
-    from outpace.cli.tune import _told
+    from outpace.cli.tune import _report_tuning
 
     whole, cut = (
         Judgement(True, "the same program", 12, 64, made=64, length=64),
         Judgement(True, "", 12, 64, whole=False, made=64, length=1000),
     )
     codes = {
-        (kept.whole, asked): _told(tuned(kept, require=asked), 1.0) for kept in (whole, cut) for asked in ("compared", "proven")
+        (kept.whole, asked): _report_tuning(tuned(kept, require=asked), 1.0)
+        for kept in (whole, cut)
+        for asked in ("compared", "proven")
     }
     assert codes == {(True, "compared"): 0, (True, "proven"): 0, (False, "compared"): 0, (False, "proven"): 13}
     assert (

@@ -75,12 +75,12 @@ def test_tools_are_read_only_and_answers_fit_their_schemas() -> None:
 
 
 def test_a_question_that_fails_has_the_same_shape() -> None:
-    from outpace.mcp.server import _asked
+    from outpace.mcp.server import _wrap_question
 
     def broken() -> RunsAnswer:
         raise ValueError("embedded null byte")
 
-    answer = _asked(broken)()
+    answer = _wrap_question(broken)()
     assert not answer.is_error and answer.structured_content["abstained"]
     assert answer.structured_content["reason"] == "Outpace failed here (ValueError: embedded null byte)."
 

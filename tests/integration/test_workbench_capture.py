@@ -98,7 +98,7 @@ def test_a_capture_can_be_stopped_and_leaves_nothing(site: Site, tmp_path: Path)
 
 def test_a_capture_that_nobody_looks_at_ends(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
     """The page was closed."""
-    monkeypatch.setattr(capture_job, "_UNSEEN", 0.2)
+    monkeypatch.setattr(capture_job, "_POLL_TIMEOUT", 0.2)
     document(begin(site, addresses=f"localhost:{free_ports(1)[0]}", delay="60s"))
     deadline = time.monotonic() + 20
     while site._captures is not None and site._captures._state["state"] == "running":

@@ -103,7 +103,7 @@ def test_a_link_that_is_turned_while_the_workbench_runs_leads_nowhere(logs: Logs
     with site(logs.inside, cache=logs.folder / "cache") as one:
         lines(one)
         run = next(found for found in one._all() if found.info.run == "custom_loop")
-        one._listed = (time.monotonic() + 3600, one._all())  # the list is as it was
+        one._last_scan = (time.monotonic() + 3600, one._all())  # the list is as it was
         shutil.rmtree(logs.run)
         logs.run.symlink_to(logs.secret)
         answer = one.answer(Request(f"run/{run.id}/", query={"whole": "1"}))

@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 
-from outpace.cli import _ANYWHERE
+from outpace.cli import _PORTABLE_COMMANDS
 from tests.support import DATA
 
 ROOT = Path(__file__).parents[2]
@@ -53,7 +53,7 @@ def test_the_documents_name_the_commands_that_work_there() -> None:
         if line.startswith("| Windows")
     )
     told = re.findall(r"`([a-z]+)[` ]", row.split("|")[2])
-    assert sorted(told) == sorted(_ANYWHERE)
+    assert sorted(told) == sorted(_PORTABLE_COMMANDS)
 
 
 def ran(*arguments: str) -> subprocess.CompletedProcess[str]:

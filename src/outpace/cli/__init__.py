@@ -48,8 +48,8 @@ COMMANDS = (
     "mcp",
 )
 # The remaining commands need POSIX processes.
-_ANYWHERE = ("report", "explain", "compare", "baseline", "export", "trace", "lint", "tools")
-_OF_SCRIPTS = ("profile", "serve", "tune")  # commands that pass all arguments after the script on to it
+_PORTABLE_COMMANDS = ("report", "explain", "compare", "baseline", "export", "trace", "lint", "tools")
+_SCRIPT_COMMANDS = ("profile", "serve", "tune")  # commands that pass all arguments after the script on to it
 
 
 class CommandGroup(TyperGroup):
@@ -65,12 +65,12 @@ class CommandGroup(TyperGroup):
         """Return the command with that name, or with a tool's name; None where there is none."""
         cmd_name = _meaning(cmd_name)[0]
         if cmd_name in COMMANDS and cmd_name not in self.commands:
-            made = getattr(importlib.import_module(f"{__name__}.{cmd_name}"), cmd_name)
-            if not isinstance(made, typer.Typer):
+            command = getattr(importlib.import_module(f"{__name__}.{cmd_name}"), cmd_name)
+            if not isinstance(command, typer.Typer):
                 alone = typer.Typer(add_completion=False, rich_markup_mode="markdown")
-                alone.command(context_settings=PASSED_ON if cmd_name in _OF_SCRIPTS else None)(made)
-                made = alone
-            self.commands[cmd_name] = typer.main.get_command(made)
+                alone.command(context_settings=PASSED_ON if cmd_name in _SCRIPT_COMMANDS else None)(command)
+                command = alone
+            self.commands[cmd_name] = typer.main.get_command(command)
         return self.commands.get(cmd_name)
 
     def resolve_command(self, ctx: Any, args: list[str]) -> Any:
@@ -87,7 +87,7 @@ class CommandGroup(TyperGroup):
             raise UsageError(
                 f"There is no command '{name}'.{format_suggestion(name, COMMANDS)} There are: {', '.join(COMMANDS)}."
             )
-        if name in COMMANDS and name not in _ANYWHERE:
+        if name in COMMANDS and name not in _PORTABLE_COMMANDS:
             require_posix(f"'outpace {name}'")
         command, words = _meaning(name)
         return super().resolve_command(ctx, [command, *words, *args[1:]])
@@ -119,9 +119,9 @@ app = typer.Typer(
 )
 
 
-def _version(wanted: bool) -> None:
+def _version(is_set: bool) -> None:
     """Print the version and exit, where the option is set."""
-    if wanted:
+    if is_set:
         typer.echo(f"outpace {__version__}")
         raise typer.Exit
 

@@ -36,12 +36,12 @@ def save(
     """Keep captures of a program as a baseline, to compare others with."""
     configure_process()
     from outpace.cli.side_sources import read_side
-    from outpace.compare import baseline as kept
+    from outpace.compare import baseline as baselines
 
     path = baseline_store.require_free(name, folder, force=force)
-    found = read_side(runs)
-    kept.write_baseline(found, path)
-    typer.echo(f"{found.size_text} are kept in {path} ({path.stat().st_size / 1000:,.0f} kB).")
+    side = read_side(runs)
+    baselines.write_baseline(side, path)
+    typer.echo(f"{side.size_text} are kept in {path} ({path.stat().st_size / 1000:,.0f} kB).")
 
 
 @baseline.command("list")
@@ -67,11 +67,11 @@ def show_(
     for.
     """
     from outpace.cli.output import show_report
-    from outpace.compare import baseline as kept
+    from outpace.compare import baseline as baselines
     from outpace.compare.baseline_page import build_baseline_report
 
-    found = kept.read_baseline(baseline_store.require_existing(name, folder), name)
-    show_report(build_baseline_report(found), single=True, html=html, csv=csv, json=json, width=width, color=color)
+    side = baselines.read_baseline(baseline_store.require_existing(name, folder), name)
+    show_report(build_baseline_report(side), single=True, html=html, csv=csv, json=json, width=width, color=color)
 
 
 @baseline.command()

@@ -101,16 +101,16 @@ def _show(result: RemoteResult, report: bool, html: Path | None, json: bool, wid
         raise error
 
 
-def _workers(given: list[str], cluster: Cluster | None, port: int, run: str) -> Addresses:
+def _workers(names: list[str], cluster: Cluster | None, port: int, run: str) -> Addresses:
     """Return the addresses to capture. Raises UsageError where the options contradict each
     other.
     """
     from outpace.capture.remote.addresses import read_addresses, read_cluster_addresses
     from outpace.model import UsageError
 
-    if cluster and (given or run):
+    if cluster and (names or run):
         raise UsageError("Addresses and --cluster contradict each other, as --run and --cluster do. Give one of them.")
-    workers = read_cluster_addresses(port=port) if cluster else read_addresses(given, port, run)
+    workers = read_cluster_addresses(port=port) if cluster else read_addresses(names, port, run)
     for address in workers.duplicates:
         print_note(f"outpace: {address} was given more than once; it is captured once")
     return workers
@@ -133,8 +133,8 @@ def _print_outcomes(result: RemoteResult, file: TextIO, width: int | None, color
     for host in result.hosts:
         size = humanize(host.bytes, Unit.BYTES) if host.saved else ""
         took = f"{host.seconds:.1f} s" if host.seconds else ""
-        said = Text(": ".join(filter(None, (host.state, host.remark))), style="" if host.saved else "red")
-        table.add_row(Text(host.address), said, size, took)
+        status = Text(": ".join(filter(None, (host.state, host.remark))), style="" if host.saved else "red")
+        table.add_row(Text(host.address), status, size, took)
     console.print(table)
     if result.run is not None:
         console.print(Text(f"The run is {result.run}"), soft_wrap=True)
@@ -156,9 +156,9 @@ def _print_json(result: RemoteResult, report: bool, html: Path | None) -> None:
         from outpace.report import html as html_
         from outpace.report import json_
 
-        made = api.open(result.run).report()
-        data["report"] = json_.encode_report(made)
+        profile_report = api.open(result.run).report()
+        data["report"] = json_.encode_report(profile_report)
         if html is not None:
             with name_option("--html"):
-                print_note(f"The HTML report is {html_.write(made, html)}")
+                print_note(f"The HTML report is {html_.write(profile_report, html)}")
     sys.stdout.write(json.dumps(data, indent=1, ensure_ascii=False) + "\n")

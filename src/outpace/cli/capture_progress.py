@@ -38,12 +38,12 @@ class ProgressLines:
 
     def __init__(self, duration: float) -> None:
         self._duration = duration
-        self._said = ""
-        self._since = 0.0
+        self._last_text = ""
+        self._last_elapsed = 0.0
 
     def show(self, progress: CaptureProgress) -> None:
         """Print the progress if it is new or due again."""
         text = format_progress(progress, self._duration, live=False)
-        if text != self._said or progress.elapsed - self._since >= REPEAT_SECONDS:
-            self._said, self._since = text, progress.elapsed
+        if text != self._last_text or progress.elapsed - self._last_elapsed >= REPEAT_SECONDS:
+            self._last_text, self._last_elapsed = text, progress.elapsed
             print_note(f"outpace: {text}")

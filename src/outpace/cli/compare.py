@@ -90,11 +90,11 @@ def compare(
     _check(effect, gate, junit)
     runs = [before, *(more_before or ())], [after, *(more_after or ())]
     one, two, interrupted = _sides(runs, (against, run), (captures, warmup, steps, logdir), redact, (window, memory))
-    found, said = _judged(one, two, effect, gate, junit, in_turns=run is not None)
+    comparison, gate_result = _evaluate(one, two, effect, gate, junit, in_turns=run is not None)
     from outpace.cli.output import show_report
     from outpace.compare import build_report
 
-    wanted: dict[str, Any] = {
+    output_options: dict[str, Any] = {
         "details": details,
         "markdown": markdown,
         "html": html,
@@ -104,14 +104,14 @@ def compare(
         "color": color,
     }
     with contextlib.suppress(BrokenPipeError):  # a reader that closes the pipe, as `head` does, does not change the exit code
-        show_report(build_report(found, said), single=True, **wanted)
+        show_report(build_report(comparison, gate_result), single=True, **output_options)
     if interrupted:
         raise typer.Exit(130)
-    if said is not None:
-        said.enforce()
+    if gate_result is not None:
+        gate_result.enforce()
 
 
-def _usage(sentence: str) -> Exception:
+def _usage_error(sentence: str) -> Exception:
     """Return a UsageError."""
     from outpace.model import UsageError
 
@@ -130,19 +130,19 @@ def _sides(
     """
     against, run = commands
     if commands == (None, None):
-        one, two = ([each for each in side if each is not None] for side in runs)
+        one, two = ([source for source in side if source is not None] for side in runs)
         if not one or not two or captures != (None,) * 4:
-            raise _usage(
+            raise _usage_error(
                 "Give two runs; or two commands, with --run and --against, to capture (which other options of captures are for)."
             )
         return *_read(one, two, redact, build_open_options(*part)), False
     if against is None or run is None or runs != ([None], [None]):
-        raise _usage("--run and --against each name a command, and take the place of runs.")
+        raise _usage_error("--run and --against each name a command, and take the place of runs.")
     if redact or part != (None, None):
-        raise _usage(
+        raise _usage_error(
             "--redact, --window and --memory are for runs that are there. Keep the captures with --logdir, and compare these with them."
         )
-    return _captured(against, run, *captures)
+    return _capture_both(against, run, *captures)
 
 
 def _read(before: list[str], after: list[str], redact: bool, part: dict[str, Any]) -> tuple[Side, Side]:
@@ -155,7 +155,7 @@ def _read(before: list[str], after: list[str], redact: bool, part: dict[str, Any
     return read_side(before, redaction, part), read_side(after, redaction, part)
 
 
-def _captured(
+def _capture_both(
     against: str, run: str, captures: int | None, warmup: int | None, steps: int | None, logdir: str | None
 ) -> tuple[Side, Side, bool]:
     """Capture both sides now; return them and whether Ctrl-C ended that early. `configure_process`
@@ -166,34 +166,34 @@ def _captured(
     from outpace.cli.interleaved_capture import CAPTURES_PER_SIDE, capture_sides
 
     options = CaptureOptions.for_command(steps, logdir=logdir, warmup=CaptureOptions.warmup if warmup is None else warmup)
-    found, interrupted = capture_sides(against, run, captures or CAPTURES_PER_SIDE, options)
-    if not found:
+    sides, interrupted = capture_sides(against, run, captures or CAPTURES_PER_SIDE, options)
+    if not sides:
         raise typer.Exit(130)
-    return found[0], found[1], interrupted
+    return sides[0], sides[1], interrupted
 
 
 def _check(effect: float | None, gate: float | None, junit: Path | None) -> None:
     """Raise UsageError for options that contradict each other."""
     if gate is not None and effect is not None:
-        raise _usage("--gate sets what --effect does. Give one of them.")
+        raise _usage_error("--gate sets what --effect does. Give one of them.")
     if junit is not None and gate is None:
-        raise _usage("--junit writes what a gate says. Give --gate, as in --gate 5%.")
+        raise _usage_error("--junit writes what a gate says. Give --gate, as in --gate 5%.")
 
 
-def _judged(
+def _evaluate(
     before: Side, after: Side, effect: float | None, gate: float | None, junit: Path | None, *, in_turns: bool
 ) -> tuple[Comparison, Gate | None]:
     """Return the comparison's result and the gate's result; the latter is also written as JUnit
     XML where the options request it.
     """
-    from outpace.compare import compare as compared
+    from outpace.compare import compare as compare_sides
     from outpace.compare import evaluate_gate
     from outpace.compare import junit as junit_
     from outpace.compare.verdict import MIN_EFFECT
 
-    found = compared(before, after, gate or effect or MIN_EFFECT, in_turns=in_turns)
-    said = evaluate_gate(found, gate) if gate is not None else None
-    if said is not None and junit is not None:
+    comparison = compare_sides(before, after, gate or effect or MIN_EFFECT, in_turns=in_turns)
+    gate_result = evaluate_gate(comparison, gate) if gate is not None else None
+    if gate_result is not None and junit is not None:
         with name_option("--junit"):
-            junit_.write(found, said, junit)
-    return found, said
+            junit_.write(comparison, gate_result, junit)
+    return comparison, gate_result

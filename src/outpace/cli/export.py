@@ -55,15 +55,15 @@ def export(
     configure_process()
     from outpace.model import ToolError
     from outpace.model.units import format_count
-    from outpace.tables import export as exported
+    from outpace.tables import export as export_tables
 
     with name_option("--parquet"), _progress() as progress:
-        made = exported(*paths, parquet=parquet, tables=table or (), progress=progress, redact=redact)
-    for remark in made.remarks:
+        result = export_tables(*paths, parquet=parquet, tables=table or (), progress=progress, redact=redact)
+    for remark in result.remarks:
         print_note(f"Note: {remark}")
-    print_note(f"{format_count(len(made.files), 'table')} of {format_count(len(made.runs), 'run')} are in {parquet}")
-    if made.failed:
-        which = ", ".join(sorted({f"{page.id} ({page.failure.error})" for page in made.failed if page.failure}))
+    print_note(f"{format_count(len(result.files), 'table')} of {format_count(len(result.runs), 'run')} are in {parquet}")
+    if result.failed:
+        which = ", ".join(sorted({f"{page.id} ({page.failure.error})" for page in result.failed if page.failure}))
         raise ToolError(f"Tools failed: {which}. What the others say is written; 'outpace report PATH --json' has the traces.")
 
 
@@ -71,7 +71,7 @@ def export(
 def _progress() -> Iterator[ProgressCallback]:
     """Show the progress as an updating line in a terminal; nothing elsewhere."""
     if not sys.stderr.isatty():
-        yield lambda name, at, of: None
+        yield lambda name, index, total: None
         return
     from rich.console import Console
     from rich.markup import escape
@@ -79,4 +79,4 @@ def _progress() -> Iterator[ProgressCallback]:
     from outpace.model.text import clean
 
     with Console(stderr=True, highlight=False).status("", spinner="dots") as status:
-        yield lambda name, at, of: status.update(f"run {at} of {of}: {escape(clean(name))}")
+        yield lambda name, index, total: status.update(f"run {index} of {total}: {escape(clean(name))}")

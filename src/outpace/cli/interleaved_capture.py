@@ -93,25 +93,25 @@ def capture_sides(against: str, run: str, captures_per_side: int, options: Captu
     with Interrupts() as interrupts, ProcessTree() as family, watching(True) as watch:
         logdir = options.logdir or os.path.join(family.folder, "logs")
         with contextlib.suppress(KeyboardInterrupt):
-            for at, program in enumerate(_turns(programs, captures_per_side), 1):
+            for number, program in enumerate(_turns(programs, captures_per_side), 1):
                 interrupts.check()
-                watch.doing(f"capture {at} of {2 * captures_per_side}: {program.command}")
+                watch.doing(f"capture {number} of {2 * captures_per_side}: {program.command}")
                 program.capture(options, logdir)
-        made = min(len(program.captures) for program in programs)
+        complete = min(len(program.captures) for program in programs)
         if interrupts.seen:
-            known = (
-                f"what follows is of {format_count(made, 'capture')} a side instead of {captures_per_side}"
-                if made
+            remark = (
+                f"what follows is of {format_count(complete, 'capture')} a side instead of {captures_per_side}"
+                if complete
                 else "nothing to compare"
             )
-            watch.note(f"Ctrl-C: {known}")
+            watch.note(f"Ctrl-C: {remark}")
         if options.logdir is not None:
             watch.note(f"the captures are in {logdir}")
-    found = [Side.merge(str(program.command), program.captures[:made]) for program in programs if made]
-    return found, interrupts.seen
+    sides = [Side.merge(str(program.command), program.captures[:complete]) for program in programs if complete]
+    return sides, interrupts.seen
 
 
 def _turns(programs: list[CapturedCommand], count: int) -> Iterator[CapturedCommand]:
     """Yield the order of the captures: A B B A A B ..."""
-    for at in range(count):
-        yield from programs if at % 2 == 0 else reversed(programs)
+    for index in range(count):
+        yield from programs if index % 2 == 0 else reversed(programs)

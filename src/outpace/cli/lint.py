@@ -69,7 +69,7 @@ def lint(
     files, facts = find_files(paths), _record(record)
     chosen, left_out = _rules(select), _rules(ignore)
     select_messages([], chosen, left_out)  # raises for an unknown rule before any work is done
-    found: list[CheckedFile] = []
+    checked: list[CheckedFile] = []
     failures: list[str] = []
     for path in files:
         try:
@@ -77,22 +77,22 @@ def lint(
         except UsageError as error:
             failures.append(str(error))
             continue
-        found.append(CheckedFile(path, select_messages(messages, chosen, left_out), lines))
+        checked.append(CheckedFile(path, select_messages(messages, chosen, left_out), lines))
     if form is OutputFormat.TEXT:
-        _show(found, width, color)
+        _show(checked, width, color)
     else:
-        _encode(_as_json(found, failures, facts) if form is OutputFormat.JSON else _as_sarif(found, failures))
+        _encode(_as_json(checked, failures, facts) if form is OutputFormat.JSON else _as_sarif(checked, failures))
     for failure in failures:
         print_note(f"outpace: {failure}")
     if failures:
         raise typer.Exit(UsageError.exit_code)
-    if any(message.level == "warning" for _, messages, _ in found for message in messages) and not exit_zero:
+    if any(message.level == "warning" for _, messages, _ in checked for message in messages) and not exit_zero:
         raise typer.Exit(1)
 
 
-def _rules(given: Sequence[str] | None) -> list[str]:
+def _rules(values: Sequence[str] | None) -> list[str]:
     """Return the rules in the values of an option."""
-    return [name.strip().upper() for text in given or () for name in text.split(",")]
+    return [name.strip().upper() for text in values or () for name in text.split(",")]
 
 
 def _record(place: str) -> CaptureRecord | None:
@@ -114,26 +114,26 @@ def _form(form: OutputFormat, json: bool) -> OutputFormat:
     return OutputFormat.JSON if json else form
 
 
-def _encode(found: dict[str, Any]) -> None:
+def _encode(document: dict[str, Any]) -> None:
     """Print an object as JSON."""
     import json as encoder
 
-    sys.stdout.write(encoder.dumps(found, indent=1) + "\n")
+    sys.stdout.write(encoder.dumps(document, indent=1) + "\n")
 
 
-def _as_sarif(found: Sequence[CheckedFile], failures: Sequence[str]) -> dict[str, Any]:
+def _as_sarif(checked: Sequence[CheckedFile], failures: Sequence[str]) -> dict[str, Any]:
     """Return the messages as a SARIF log."""
     from outpace.lint import sarif
 
-    return sarif.build_log(found, failures)
+    return sarif.build_log(checked, failures)
 
 
-def _as_json(found: Sequence[CheckedFile], failures: Sequence[str], facts: CaptureRecord | None) -> dict[str, Any]:
+def _as_json(checked: Sequence[CheckedFile], failures: Sequence[str], facts: CaptureRecord | None) -> dict[str, Any]:
     """Return the messages as the object of `--json`."""
-    messages = [message.to_dict() for _, some, _ in found for message in some]
+    messages = [message.to_dict() for _, some, _ in checked for message in some]
     warnings = sum(message["level"] == "warning" for message in messages)
     return {
-        "files": len(found),
+        "files": len(checked),
         "warnings": warnings,
         "notes": len(messages) - warnings,
         "capture": facts.created if facts else None,
@@ -142,17 +142,17 @@ def _as_json(found: Sequence[CheckedFile], failures: Sequence[str], facts: Captu
     }
 
 
-def _show(found: Sequence[CheckedFile], width: int | None, color: bool | None) -> None:
+def _show(checked: Sequence[CheckedFile], width: int | None, color: bool | None) -> None:
     """Print the messages as text."""
     from outpace.cli.console import build_console
 
     console = build_console(width, color)
-    for path, messages, lines in found:
+    for path, messages, lines in checked:
         if messages:
             console.print(os.path.normpath(path), style="bold underline", soft_wrap=True)
         for message in messages:
             _message(console, message, lines)
-    console.print(_summary(len(found), [message for _, messages, _ in found for message in messages]), style="bold")
+    console.print(_summary(len(checked), [message for _, messages, _ in checked for message in messages]), style="bold")
 
 
 def _message(console: Console, message: Message, lines: Sequence[str]) -> None:
@@ -204,5 +204,5 @@ def _summary(files: int, messages: Sequence[Message]) -> str:
     """Return the sentence with the numbers of warnings and notes."""
     warnings = sum(message.level == "warning" for message in messages)
     captured = sum(message.origin == "capture" for message in messages)
-    said = f"{format_count(warnings, 'warning')} and {format_count(len(messages) - warnings, 'note')} in {format_count(files, 'file')}"
-    return f"{said}, {captured} of them confirmed by the capture." if captured else f"{said}."
+    counts = f"{format_count(warnings, 'warning')} and {format_count(len(messages) - warnings, 'note')} in {format_count(files, 'file')}"
+    return f"{counts}, {captured} of them confirmed by the capture." if captured else f"{counts}."

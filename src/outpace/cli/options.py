@@ -68,11 +68,11 @@ def check_script_args(context: typer.Context, args: list[str] | None) -> list[st
     """
     from outpace.capture.messages import print_message
 
-    own = {name for param in context.command.params for name in param.opts if name.startswith("--")}
-    meant = next((arg for arg in args or () if arg.partition("=")[0] in own), None)
-    if meant is not None:
+    option_names = {name for param in context.command.params for name in param.opts if name.startswith("--")}
+    misplaced = next((arg for arg in args or () if arg.partition("=")[0] in option_names), None)
+    if misplaced is not None:
         print_message(
-            f"{meant} is given to the script, because it stands behind it; Outpace's own options stand before the script"
+            f"{misplaced} is given to the script, because it stands behind it; Outpace's own options stand before the script"
         )
     return args or []
 

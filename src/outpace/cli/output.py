@@ -33,19 +33,19 @@ def show_report(
     shows the pages instead of the first screen; `details` shows them after it. Raises ToolError at
     the end when a tool failed.
     """
-    said = []
+    notes = []
     if csv is not None:
         from outpace.report import csv_
 
         with name_option("--csv"):
-            said.append(f"{format_count(len(csv_.write(report, csv)), 'table is', 'tables are')} in {csv}")
+            notes.append(f"{format_count(len(csv_.write(report, csv)), 'table is', 'tables are')} in {csv}")
     if html is not None:
         from outpace.report import html as html_
 
         with name_option("--html"):
-            said.append(f"The HTML report is {html_.write(report, html)}")
+            notes.append(f"The HTML report is {html_.write(report, html)}")
     print_report(report, single=single, details=details, markdown=markdown, json=json, width=width, color=color)
-    for line in said:
+    for line in notes:
         print_note(line)
     if failed := report.failed_pages():
         tools_of: dict[str, list[str]] = {}
@@ -92,7 +92,7 @@ def print_report(
     else:
         from outpace.report import terminal
 
-        tools = [p.id for p in report.pages] if single else None
+        tools = [page.id for page in report.pages] if single else None
         terminal.print_report(_to_type(report), width=width, color=color, tools=tools, details=details)
 
 

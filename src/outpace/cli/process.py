@@ -176,19 +176,19 @@ def raise_on_signals() -> None:
         return
     ending = (signal.SIGTERM, signal.SIGHUP)
 
-    def told(number: int, frame: FrameType | None) -> None:
-        def again(_: int, frame: FrameType | None) -> NoReturn:
+    def end(number: int, frame: FrameType | None) -> None:
+        def repeat(_: int, frame: FrameType | None) -> NoReturn:
             raise TerminationSignal(number)
 
-        for each in ending:
-            signal.signal(each, signal.SIG_IGN)  # ignore repeats: supervisors send two signals in a row
-        signal.signal(signal.SIGALRM, again)
+        for other in ending:
+            signal.signal(other, signal.SIG_IGN)  # ignore repeats: supervisors send two signals in a row
+        signal.signal(signal.SIGALRM, repeat)
         signal.setitimer(signal.ITIMER_REAL, _AGAIN, _AGAIN)
         raise TerminationSignal(number)
 
     for number in ending:
         if signal.getsignal(number) is signal.SIG_DFL:
-            signal.signal(number, told)
+            signal.signal(number, end)
 
 
 def require_posix(command: str) -> None:

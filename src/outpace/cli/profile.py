@@ -116,15 +116,17 @@ def profile(
         secrets=show_secrets,
         command_buffers=command_buffers is Switch.ON,
     )
-    result = _captured(script, check_script_args(context, args), options)
+    result = _run_captured(script, check_script_args(context, args), options)
     if result.run is not None:
-        html, asked = html or _report_file(logdir, result.run), seconds is None and not result.exit_code
-        show_capture(result.run, require_steps=asked, html=html, csv=csv, json=json, redact=redact, width=width, color=color)
+        html, require_steps = html or _report_file(logdir, result.run), seconds is None and not result.exit_code
+        show_capture(
+            result.run, require_steps=require_steps, html=html, csv=csv, json=json, redact=redact, width=width, color=color
+        )
     if result.exit_code:
         raise typer.Exit(result.exit_code)
 
 
-def _captured(script: str, argv: list[str], options: CaptureOptions) -> CaptureResult:
+def _run_captured(script: str, argv: list[str], options: CaptureOptions) -> CaptureResult:
     """Run the script and print how it ended; the next output begins on a new line, whatever the
     script printed last.
     """

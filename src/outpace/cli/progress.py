@@ -26,16 +26,16 @@ def show_progress(message: Callable[[float], str]) -> Iterator[None]:
     if not sys.stderr.isatty():
         yield
         return
-    began, done = time.monotonic(), threading.Event()
+    began, finished = time.monotonic(), threading.Event()
 
     def show() -> None:
-        wait, shown = _AFTER, False
-        while not done.wait(wait):
+        wait, is_shown = _AFTER, False
+        while not finished.wait(wait):
             width = shutil.get_terminal_size((80, 24)).columns - 1
             sys.stderr.write(_LINE + clean(message(time.monotonic() - began), width))
             sys.stderr.flush()
-            wait, shown = _EVERY, True
-        if shown:
+            wait, is_shown = _EVERY, True
+        if is_shown:
             sys.stderr.write(_LINE)
             sys.stderr.flush()
 
@@ -44,7 +44,7 @@ def show_progress(message: Callable[[float], str]) -> Iterator[None]:
     try:
         yield
     finally:
-        done.set()
+        finished.set()
         thread.join()
 
 

@@ -67,8 +67,8 @@ def report(
     began = time.monotonic()
     # Most of the work in the background is the core's, without Python.
     with run_in_background(lambda: api.load(tool, "json_" if json else "terminal")), show_reading(path):
-        profile = _opened(path, host, device, steps, window, redact=redact, memory=memory)
-    report = api.stored(path, tool) if profile is None else _analysed(profile, tool, time.monotonic() - began)
+        profile = _open_profile(path, host, device, steps, window, redact=redact, memory=memory)
+    report = api.stored(path, tool) if profile is None else _analyse(profile, tool, time.monotonic() - began)
     show_report(
         report,
         single=tool is not None,
@@ -82,7 +82,7 @@ def report(
     )
 
 
-def _analysed(profile: Profile, tools: list[str] | None, reading: float) -> Report:
+def _analyse(profile: Profile, tools: list[str] | None, reading: float) -> Report:
     """Return the report of a profile, with a progress line; reading the profile took the stated
     number of seconds.
     """
@@ -94,7 +94,7 @@ def _analysed(profile: Profile, tools: list[str] | None, reading: float) -> Repo
         return profile.report(tools)
 
 
-def _opened(
+def _open_profile(
     path: str,
     hosts: list[str] | None,
     devices: list[str] | None,

@@ -49,7 +49,7 @@ def _side(source: str, redaction: Redaction | None, part: Mapping[str, Any]) -> 
         with show_reading(source), api.open(source, redact=redaction or False, **part) as profile:
             return Side.from_runs(profile.run.source if redaction else source, profile.run)
     except NotFoundError as error:
-        there = baseline_store.find_baselines()
+        names = baseline_store.find_baselines()
         raise NotFoundError(
-            f"{error} Baselines in {baseline_store.FOLDER}: {', '.join(there)}." if there else str(error)
+            f"{error} Baselines in {baseline_store.FOLDER}: {', '.join(names)}." if names else str(error)
         ) from error

@@ -13,10 +13,12 @@ def tools(json: Annotated[bool, typer.Option("--json", help="Print JSON instead 
     """List the analysis tools and the question that each answers."""
     from outpace import api
 
-    found = api.tools()
+    entries = api.tools()
     if json:
-        typer.echo(jsonlib.dumps([{"id": t.id, "title": t.title, "question": t.question} for t in found], indent=1))
+        typer.echo(
+            jsonlib.dumps([{"id": entry.id, "title": entry.title, "question": entry.question} for entry in entries], indent=1)
+        )
         return
-    width = max(len(t.id) for t in found)
-    for tool in found:
+    width = max(len(entry.id) for entry in entries)
+    for tool in entries:
         typer.echo(f"{tool.id:<{width}}  {tool.question}")

@@ -87,35 +87,37 @@ def trace(
     from outpace.model import UsageError
     from outpace.viewer import Arguments, parse_selection
 
-    for name, value, known in (("--format", form, ("perfetto", "json")), ("--arguments", arguments, tuple(Arguments))):
-        if value not in known:
-            raise UsageError(f"{name} {value!r} is unknown: give {' or '.join(str(getattr(k, 'value', k)) for k in known)}.")
+    for name, value, choices in (("--format", form, ("perfetto", "json")), ("--arguments", arguments, tuple(Arguments))):
+        if value not in choices:
+            raise UsageError(
+                f"{name} {value!r} is unknown: give {' or '.join(str(getattr(choice, 'value', choice)) for choice in choices)}."
+            )
     selection = parse_selection(window, steps, track, Arguments(arguments))
     if out is not None:
         place = "" if out.absolute().parent.is_dir() else ", in a new folder"
         if form == "perfetto" and out.name.endswith((".json", ".json.gz")):
             form = "json"
-        profile = _opened(path, redact, window, memory)
+        profile = _open_profile(path, redact, window, memory)
         with show_progress(lambda passed: f"Writing {out}: {passed:.0f} s"):
             written = _to_file(profile, out, form, selection)
         _tell(profile, written, f"The trace is {out} ({out.stat().st_size / 1e6:,.1f} MB{place})")
     else:
         require_posix("The viewer ('outpace trace' without --out)")
-        _view(_opened(path, redact, window, memory), form, selection, browser, port)
+        _view(_open_profile(path, redact, window, memory), form, selection, browser, port)
 
 
-def _opened(path: str, redact: bool, window: str | None, memory: str | None) -> Profile:
+def _open_profile(path: str, redact: bool, window: str | None, memory: str | None) -> Profile:
     """Return the profile; of one host with many events, only the events that reach into the
     window.
     """
     from outpace import api
     from outpace.cli.progress import show_reading
 
-    wanted = build_open_options(window, memory)
-    if wanted["window"] is not None:
-        wanted["window"] = replace(wanted["window"], include_overlapping=True, optional=True)
+    options = build_open_options(window, memory)
+    if options["window"] is not None:
+        options["window"] = replace(options["window"], include_overlapping=True, optional=True)
     with show_reading(path):
-        return api.open(path, redact=redact, **wanted)
+        return api.open(path, redact=redact, **options)
 
 
 def _write(profile: Profile, file: IO[bytes], form: str, selection: Selection) -> ExportSummary:
@@ -155,8 +157,8 @@ def _view(profile: Profile, form: str, selection: Selection, browser: bool, port
             raise OutputError(
                 f"The trace cannot be written to {tempfile.gettempdir()}: {error.strerror or error}. Set TMPDIR to another place."
             ) from error
-        seen = find_selection_view(profile.run, selection)
-        server = Server(TraceSite(folder, file, seen).answer, port)
+        view_range = find_selection_view(profile.run, selection)
+        server = Server(TraceSite(folder, file, view_range).answer, port)
         _tell(profile, written, f"The viewer is at {server.address} (end it with Ctrl-C)")
         run_server(server, browser, _IDLE)
 

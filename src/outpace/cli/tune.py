@@ -157,7 +157,7 @@ def tune(
         "asked_budget": budget,
         "budget": parse_seconds(budget or (_LIMITS_BUDGET if only_limits else _BUDGET)),
         "then": then.value,
-        "allow": sorted({each.value for each in allow or []}),
+        "allow": sorted({item.value for item in allow or []}),
         "require": require.value,
         "only_limits": only_limits,
         "dry_run": dry_run,
@@ -240,9 +240,9 @@ def _report(outcome: EnvironmentOutcome, plan: dict[str, Any]) -> Page:
             Report(plan["script"], page.headline, (), (), (page,)), width=plan["width"], color=plan["color"], tools=[ID]
         )
     if plan["out"]:
-        for at, experiment in enumerate(outcome.races):
+        for index, experiment in enumerate(outcome.races):
             print_message(
-                f"the samples of a race are in {write_experiment(experiment, Path(plan['out']) / f'environment-{at}.jsonl')}"
+                f"the samples of a race are in {write_experiment(experiment, Path(plan['out']) / f'environment-{index}.jsonl')}"
             )
     return page
 
@@ -284,11 +284,11 @@ def _tune_script(plan: dict[str, Any], pages: tuple[Page, ...]) -> int:
             return INTERRUPTED
     code, outcome = tuned.code, tuned.outcome
     if tuned.seen is not None:
-        code = _would_try(tuned.seen, as_json=bool(plan["json"]))
+        code = _print_survey(tuned.seen, as_json=bool(plan["json"]))
     if tuned.searched is not None:
-        code = _told(tuned, time.monotonic() - began)
+        code = _report_tuning(tuned, time.monotonic() - began)
     if outcome is None or not outcome.stopped:
-        code = _untuned(code, outcome, trains)
+        code = _report_untuned(code, outcome, trains)
     if not trains or code == INTERRUPTED or (outcome is None and code):
         return code
     if plan["then"] == "apply" and tuned.proof is not None and tuned.proof.stack is not None:
@@ -298,23 +298,26 @@ def _tune_script(plan: dict[str, Any], pages: tuple[Page, ...]) -> int:
     exec_command(script_command(plan["script"], plan["argv"], plan["module"]))
 
 
-def _would_try(seen: Seen, *, as_json: bool) -> int:
+def _print_survey(survey: Seen, *, as_json: bool) -> int:
     """Print what a tuning would race, what not, and why; return the exit code 0."""
     from outpace.tune.optimisations.advice import advice_on
 
-    consents = (f", kept only with --allow {each.consent}" if each.consent else "" for each in seen.candidates)
-    tried = [(f"would try{said}", f"{each.title}: {each.why}") for said, each in zip(consents, seen.candidates, strict=True)]
-    others = [(other.decision, f"{other.title}: {other.reason}") for other in seen.others]
-    advice = [("advice", f"{one.title}: {one.sentence} {one.reason}") for one in advice_on(seen.facts)]
-    told = {"would_try": tried, "not_tried": others, "advice": advice}
-    lines = {name: [f"{what}: {text}" for what, text in rows] for name, rows in told.items()}
+    consents = (f", kept only with --allow {candidate.consent}" if candidate.consent else "" for candidate in survey.candidates)
+    tried = [
+        (f"would try{consent}", f"{candidate.title}: {candidate.why}")
+        for consent, candidate in zip(consents, survey.candidates, strict=True)
+    ]
+    left_out = [(other.decision, f"{other.title}: {other.reason}") for other in survey.others]
+    advice = [("advice", f"{one.title}: {one.sentence} {one.reason}") for one in advice_on(survey.facts)]
+    sections = {"would_try": tried, "not_tried": left_out, "advice": advice}
+    lines = {name: [f"{what}: {text}" for what, text in rows] for name, rows in sections.items()}
     for line in [jsonlib.dumps(lines)] if as_json else [line for rows in lines.values() for line in rows]:
         typer.echo(line)
     return 0
 
 
-def _told(tuned: Tuned, whole: float) -> int:
-    """Report the result of the tuning and where the time went (`whole` seconds), and return the
+def _report_tuning(tuned: Tuned, total_s: float) -> int:
+    """Report the result of the tuning and where the time went (`total_s` seconds), and return the
     exit code.
     """
     from outpace.capture.messages import print_message
@@ -329,11 +332,11 @@ def _told(tuned: Tuned, whole: float) -> int:
     if tuned.searched.unwritten:
         print_message(tuned.searched.unwritten)
     raced = tuned.experiment.seconds if tuned.experiment is not None else 0.0
-    print_message(times(tuned.searched.climbed.seconds, raced, tuned.plan["budget"], whole))
+    print_message(times(tuned.searched.climbed.seconds, raced, tuned.plan["budget"], total_s))
     return code
 
 
-def _untuned(code: int, outcome: ScriptOutcome | None, trains: bool) -> int:
+def _report_untuned(code: int, outcome: ScriptOutcome | None, trains: bool) -> int:
     """Print why nothing was tuned of a script that ended by itself, and that none of its files
     remain; return the exit code where it does not train.
     """

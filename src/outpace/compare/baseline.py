@@ -70,34 +70,38 @@ def _lines(side: Side) -> Iterator[str]:
     """Yield the lines of the JSON document: one for each capture and one for each part. Names that
     are not valid Unicode are preserved by JSON escapes.
     """
-    every = (times for each in side.captures for times in (each.step_ps, *each.category_ps.values(), *each.part_ps.values()))
-    unit = int(np.gcd.reduce(np.rint(np.concatenate(list(every))).astype(np.int64)))
+    arrays = (
+        times
+        for capture in side.captures
+        for times in (capture.step_ps, *capture.category_ps.values(), *capture.part_ps.values())
+    )
+    unit = int(np.gcd.reduce(np.rint(np.concatenate(list(arrays))).astype(np.int64)))
 
     def counts(times: Values) -> list[int]:
-        return [int(each) for each in np.rint(times / unit).tolist()]
+        return [int(count) for count in np.rint(times / unit).tolist()]
 
     yield f'{{"baseline":{FORMAT},\n"facts":{_json(dict(side.facts))},\n"unit_ps":{unit},\n"captures":[\n'
     yield ",\n".join(
         _json(
             {
-                "steps": counts(each.step_ps),
-                "categories": {key.value: counts(times) for key, times in each.category_ps.items()},
-                "short": sorted(each.short_parts),
-                "hosts": [(host, len(list(steps))) for host, steps in groupby(each.hosts)],
+                "steps": counts(capture.step_ps),
+                "categories": {key.value: counts(times) for key, times in capture.category_ps.items()},
+                "short": sorted(capture.short_parts),
+                "hosts": [(host, len(list(steps))) for host, steps in groupby(capture.hosts)],
                 "machine": {
-                    "loops": {loop: round(ns) for loop, ns in each.machine.loop_ns.items()},
-                    "others": None if math.isnan(each.machine.others_share) else round(each.machine.others_share, 4),
+                    "loops": {loop: round(ns) for loop, ns in capture.machine.loop_ns.items()},
+                    "others": None if math.isnan(capture.machine.others_share) else round(capture.machine.others_share, 4),
                 },
                 "lines": [
-                    [line.function, line.code, line.name, round(line.time_ps), round(line.error_ps)] for line in each.lines
+                    [line.function, line.code, line.name, round(line.time_ps), round(line.error_ps)] for line in capture.lines
                 ],
             }
         )
-        for each in side.captures
+        for capture in side.captures
     )
     yield '\n],\n"parts":[\n'
     yield ",\n".join(
-        _json([*part, *(counts(each.part_ps[part]) if part in each.part_ps else None for each in side.captures)])
+        _json([*part, *(counts(capture.part_ps[part]) if part in capture.part_ps else None for capture in side.captures)])
         for part in side.parts
     )
     yield "\n]}\n"
@@ -134,9 +138,9 @@ def _captures(document: Mapping[str, Any]) -> Iterator[CaptureTimes]:
         hosts = decode(tuple[tuple[str, int], ...], capture.get("hosts", ()))
         if hosts and (min(count for _, count in hosts) < 1 or sum(count for _, count in hosts) != len(steps)):
             raise ValueError(f"there are hosts of another number of steps than {len(steps)}")
-        named = tuple(host for host, count in hosts for _ in range(count))
+        step_hosts = tuple(host for host, count in hosts for _ in range(count))
         yield CaptureTimes(
-            times, steps, categories, tuple(map(_line, capture["lines"])), short, _machine(capture.get("machine")), named
+            times, steps, categories, tuple(map(_line, capture["lines"])), short, _machine(capture.get("machine")), step_hosts
         )
 
 
@@ -149,10 +153,10 @@ def _machine(value: Any) -> Machine:
     loops = decode(dict[str, int], value["loops"])
     if any(loop not in CALIBRATION_LOOPS or ns <= 0 for loop, ns in loops.items()):
         raise ValueError("a loop is not known, or takes no time")
-    others = decode(float | None, value["others"])
-    if others is not None and not 0 <= others <= 1:
+    others_share = decode(float | None, value["others"])
+    if others_share is not None and not 0 <= others_share <= 1:
         raise ValueError("others use less than nothing of the machine, or more than all")
-    return Machine(loops, math.nan if others is None else others)
+    return Machine(loops, math.nan if others_share is None else others_share)
 
 
 def _line(value: Any) -> SampledLine:
@@ -169,7 +173,7 @@ def _times(value: Any, unit: int, steps: int | None = None) -> Values:
     if type(value) is not list or not {int}.issuperset(map(type, value)):
         raise TypeError(f"{value!r:.60} is no list of whole numbers")
     # only the extremes are decoded, because a list may have a million values
-    if value and min(decode(int, each(value)) for each in (min, max)) < 0:
+    if value and min(decode(int, extreme(value)) for extreme in (min, max)) < 0:
         raise ValueError(f"{min(value)} is no time")
     if steps is not None and len(value) != steps:
         raise ValueError(f"there are {len(value)} times of {steps} steps")

@@ -80,8 +80,8 @@ def build_baseline_report(side: Side) -> Report:
     means = sorted(((side.part_mean(part).value, part) for part in side.parts), reverse=True)
     rows = []
     for time, part in means:
-        named = dict(zip(("where", "type", "part"), part, strict=True))
-        rows.append(PART_COLUMNS.row(named, work=classify_part(part), ps=time, share=time / step))
+        columns = dict(zip(("where", "type", "part"), part, strict=True))
+        rows.append(PART_COLUMNS.row(columns, work=classify_part(part), ps=time, share=time / step))
     facts = FACT_COLUMNS.build({"what": fact, "value": value} for fact, value in sorted(side.facts.items()))
     says = f"{side.name}: {humanize(step, Unit.PS)} per step, {side.size_text}."
     sections = (

@@ -22,8 +22,8 @@ _NAME = compile_lazily(r"(?!.*\.json$)[A-Za-z0-9_][A-Za-z0-9._-]{0,99}")
 
 def find_baselines(folder: str = FOLDER) -> list[str]:
     """Return the paths of a folder's baselines, sorted by name."""
-    found = (path.name.removesuffix(ENDING) for path in Path(folder).glob(f"*{ENDING}") if path.is_file())
-    return sorted(name for name in found if _NAME.fullmatch(name))
+    names = (path.name.removesuffix(ENDING) for path in Path(folder).glob(f"*{ENDING}") if path.is_file())
+    return sorted(name for name in names if _NAME.fullmatch(name))
 
 
 def baseline_path(name: str, folder: str = FOLDER) -> Path:
@@ -56,10 +56,10 @@ def require_existing(name: str, folder: str = FOLDER) -> Path:
     """Return the path of an existing baseline. Raises NotFoundError where it does not exist."""
     path = baseline_path(name, folder)
     if not path.is_file():
-        there = find_baselines(folder)
+        names = find_baselines(folder)
         says = (
-            f"{format_suggestion(name, there)} There are: {', '.join(there)}."
-            if there
+            f"{format_suggestion(name, names)} There are: {', '.join(names)}."
+            if names
             else " 'outpace baseline save' makes one."
         )
         raise NotFoundError(f"There is no baseline {name} in {folder}.{says}")

@@ -116,17 +116,17 @@ def clamp_share(value: float, low: float, high: float) -> ShareEstimate:
 
 def compute_share(changes: Sequence[Change], step: float) -> ShareEstimate:
     """Return the time that changes add to a step of `step` ps, as a share."""
-    return clamp_share(*(each / step for each in sum_changes(changes)))
+    return clamp_share(*(time_ps / step for time_ps in sum_changes(changes)))
 
 
 def sum_changes(changes: Sequence[Change]) -> tuple[float, float, float]:
     """Return (sum, low, high) of changes with the 95% interval, ps. The errors of the changes are
     independent, and each is asymmetric as the error of a ratio is.
     """
-    value = math.fsum(each.delta_ps for each in changes)
-    below = _half([each.delta_ps - each.low_ps for each in changes])
-    above = _half([each.high_ps - each.delta_ps for each in changes])
-    return value, value - below, value + above
+    value = math.fsum(change.delta_ps for change in changes)
+    low_half = _half([change.delta_ps - change.low_ps for change in changes])
+    high_half = _half([change.high_ps - change.delta_ps for change in changes])
+    return value, value - low_half, value + high_half
 
 
 def _half(halves: Sequence[float]) -> float:
@@ -145,9 +145,9 @@ def compute_share_bounds(changes: Sequence[Change], step: float) -> ShareEstimat
     """Return the least and the most that all changes add to a step. An apparent change that is not
     the program's cannot offset a loss or a gain of the program; it only widens the interval.
     """
-    value = math.fsum(each.delta_ps for each in changes if each.kind is not ChangeKind.MACHINE)
-    every, low, high = sum_changes(changes)
-    return clamp_share(value / step, (low - max(every - value, 0.0)) / step, (high + max(value - every, 0.0)) / step)
+    value = math.fsum(change.delta_ps for change in changes if change.kind is not ChangeKind.MACHINE)
+    total, low, high = sum_changes(changes)
+    return clamp_share(value / step, (low - max(total - value, 0.0)) / step, (high + max(value - total, 0.0)) / step)
 
 
 def compute_min_change(before: Side, after: Side) -> float:
@@ -164,19 +164,19 @@ def compute_changes(
     for row in rows:
         one, two, factor = before.part_mean(row.part), after.part_mean(row.part_after), factors[row.work_class]
         if row.error:
-            changes.append(_with_lines(_of_row(row, one, two, factor), lines))
+            changes.append(_with_lines(_row_change(row, one, two, factor), lines))
         else:  # a part too small to contribute to its class's factor
             changes.append(compute_change(row.part, row.part_after[2], row.work_class, one, two, factor))
-    return _moved(mark_significant(changes, step, compute_min_change(before, after)))
+    return _mark_moved(mark_significant(changes, step, compute_min_change(before, after)))
 
 
-def _of_row(row: PartRow, one: Mean, two: Mean, factor: Factor) -> Change:
+def _row_change(row: PartRow, one: Mean, two: Mean, factor: Factor) -> Change:
     """Return the change of a part whose error was fitted with its class."""
     expected = one.value * math.exp(factor.log_factor)
     steps = math.hypot(one.sampling_error / one.value, two.sampling_error / two.value) if row.sampled else 0.0
     error = math.hypot(row.error, steps)
     half = student(LEVEL, int(row.freedom)) * error
-    delta, low, high = (expected * math.expm1(row.log_ratio + at * half) for at in (0, -1, 1))
+    delta, low, high = (expected * math.expm1(row.log_ratio + sign * half) for sign in (0, -1, 1))
     p_value = two_sided_p_value(row.log_ratio / error, row.freedom)
     return Change(
         row.part, row.part_after[2], row.work_class, one, two, expected, ChangeKind.CHANGED, delta, low, high, p_value
@@ -190,13 +190,13 @@ def compute_change(part: PartKey, name_after: str, work: str, before: Mean, afte
     expected = before.value * math.exp(factor.log_factor)
     kind = ChangeKind.NEW if before.value == 0 else ChangeKind.GONE if after.value == 0 else ChangeKind.CHANGED
     delta, freedom = after.value - expected, min(before.freedom, after.freedom)
-    apart = math.hypot(before.error, after.error)
-    error = math.hypot(apart, factor.spread * expected)
+    measured = math.hypot(before.error, after.error)
+    error = math.hypot(measured, factor.spread * expected)
     half = student(LEVEL, freedom) * error
     # no machine makes a part appear or disappear entirely, so that the spread of classes does not
     # apply
-    unlike = error if kind is ChangeKind.CHANGED else apart
-    p_value = two_sided_p_value(delta / unlike, freedom) if unlike else 1.0
+    test_error = error if kind is ChangeKind.CHANGED else measured
+    p_value = two_sided_p_value(delta / test_error, freedom) if test_error else 1.0
     return Change(part, name_after, work, before, after, expected, kind, delta, delta - half, delta + half, p_value)
 
 
@@ -204,14 +204,14 @@ def mark_significant(changes: Sequence[Change], step: float, min_change: float =
     """Return the changes, of which those that may be due to chance or the machine, or are too small
     to matter, are classified as the machine's.
     """
-    heavy = [each for each in changes if max(each.before.value, each.after.value) >= MIN_PART_SHARE * step]
-    significant = benjamini_hochberg([each.p_value for each in heavy], FALSE_DISCOVERY_RATE)
-    own = {
-        id(each)
-        for each, is_sure in zip(heavy, significant, strict=True)
-        if is_sure and abs(each.delta_ps) >= min_change * step
+    large = [change for change in changes if max(change.before.value, change.after.value) >= MIN_PART_SHARE * step]
+    significant = benjamini_hochberg([change.p_value for change in large], FALSE_DISCOVERY_RATE)
+    own_ids = {
+        id(change)
+        for change, is_sure in zip(large, significant, strict=True)
+        if is_sure and abs(change.delta_ps) >= min_change * step
     }
-    return [each if id(each) in own else replace(each, kind=ChangeKind.MACHINE) for each in changes]
+    return [change if id(change) in own_ids else replace(change, kind=ChangeKind.MACHINE) for change in changes]
 
 
 def _new_lines(before: Side, after: Side) -> Mean | None:
@@ -221,11 +221,11 @@ def _new_lines(before: Side, after: Side) -> Mean | None:
     one, two = (group_by_line(capture.lines for capture in side.captures) for side in (before, after))
     if not one or not two:
         return None
-    new = [line_mean(two[key], after.capture_log_sd) for key in two.keys() - one.keys()]
-    gone = [line_mean(one[key], before.capture_log_sd) for key in one.keys() - two.keys()]
-    value = math.fsum(each.value for each in new) - math.fsum(each.value for each in gone)
-    errors = [each.error for each in (*new, *gone)]
-    return Mean(value, math.hypot(*errors), math.hypot(*errors), min((each.freedom for each in (*new, *gone)), default=1))
+    added = [line_mean(two[key], after.capture_log_sd) for key in two.keys() - one.keys()]
+    removed = [line_mean(one[key], before.capture_log_sd) for key in one.keys() - two.keys()]
+    value = math.fsum(line.value for line in added) - math.fsum(line.value for line in removed)
+    errors = [line.error for line in (*added, *removed)]
+    return Mean(value, math.hypot(*errors), math.hypot(*errors), min((line.freedom for line in (*added, *removed)), default=1))
 
 
 def _with_lines(change: Change, lines: Mean | None) -> Change:
@@ -245,15 +245,17 @@ def _with_lines(change: Change, lines: Mean | None) -> Change:
     return replace(change, low_ps=change.delta_ps - half, high_ps=change.delta_ps + half, p_value=p_value)
 
 
-def _moved(changes: list[Change]) -> list[Change]:
+def _mark_moved(changes: list[Change]) -> list[Change]:
     """Return the changes with those of the program reclassified as moved where one that disappears
     has a counterpart in the same class that appears with about the same time.
     """
-    own = sorted((each for each in changes if each.kind is not ChangeKind.MACHINE), key=lambda each: -abs(each.delta_ps))
+    candidates = sorted(
+        (change for change in changes if change.kind is not ChangeKind.MACHINE), key=lambda change: -abs(change.delta_ps)
+    )
     moved: set[PartKey] = set()
-    for one, two in combinations(own, 2):
+    for one, two in combinations(candidates, 2):
         remainder, larger = abs(one.delta_ps + two.delta_ps), max(abs(one.delta_ps), abs(two.delta_ps))
         opposite = one.work_class == two.work_class and one.delta_ps * two.delta_ps < 0 and remainder <= _CANCELS * larger
         if opposite and not moved & {one.part, two.part}:
             moved |= {one.part, two.part}
-    return [replace(each, kind=ChangeKind.MOVED) if each.part in moved else each for each in changes]
+    return [replace(change, kind=ChangeKind.MOVED) if change.part in moved else change for change in changes]

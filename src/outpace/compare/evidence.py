@@ -93,17 +93,17 @@ class MachineEvidence:
         """Log factor by which a program is expected to take longer on the second machine: the ratio
         of the loops and the cost of the cores that other programs used.
         """
-        return self.log_shift + _crowded(self.others_shares)
+        return self.log_shift + _log_crowding(self.others_shares)
 
     @property
     def low_log(self) -> float:
         """Lower bound of the log factor by which the machine is slower."""
-        return self._ends[0] + _CONTENDED * min(_crowded(self.others_shares), 0.0)
+        return self._ends[0] + _CONTENDED * min(_log_crowding(self.others_shares), 0.0)
 
     @property
     def high_log(self) -> float:
         """Upper bound of the log factor by which the machine is slower."""
-        return self._ends[1] + _CONTENDED * max(_crowded(self.others_shares), 0.0)
+        return self._ends[1] + _CONTENDED * max(_log_crowding(self.others_shares), 0.0)
 
     @property
     def _ends(self) -> tuple[float, float]:
@@ -121,7 +121,7 @@ class MachineEvidence:
         take cores from work that uses many threads and none from work that uses one, and which
         work waits for a core is chance.
         """
-        return math.hypot(_crowded(self.others_shares), _CHANCE * max(self.others_shares or (0.0, 0.0)))
+        return math.hypot(_log_crowding(self.others_shares), _CHANCE * max(self.others_shares or (0.0, 0.0)))
 
     def explains(self, log_ratio: float) -> bool:
         """Whether the machine may be the reason that all work takes longer by this log factor."""
@@ -131,39 +131,39 @@ class MachineEvidence:
 def compute_machine(run: Run, hosts: Sequence[str]) -> Machine:
     """Return the machine of a capture's hosts, the mean where there are several."""
     records = [run.record(host) for host in hosts]
-    told = [record.get("calibration") or {} for record in records]
+    calibrations = [record.get("calibration") or {} for record in records]
     loops = {
-        loop: fmean(float(each[loop]) for each in told)
+        loop: fmean(float(times[loop]) for times in calibrations)
         for loop in CALIBRATION_LOOPS
-        if told and all(each.get(loop) for each in told)
+        if calibrations and all(times.get(loop) for times in calibrations)
     }
     timelines = [run.by_host[host] for host in hosts]
-    used = [
-        other_processes_cores(run, each) / cores
-        for each in timelines
-        if (cores := run.core_count(each)) and machine_utilization(run, each) > 0
+    other_shares = [
+        other_processes_cores(run, timeline) / cores
+        for timeline in timelines
+        if (cores := run.core_count(timeline)) and machine_utilization(run, timeline) > 0
     ]
-    return Machine(loops, fmean(used) if used and len(used) == len(hosts) else math.nan)
+    return Machine(loops, fmean(other_shares) if other_shares and len(other_shares) == len(hosts) else math.nan)
 
 
 def compare_machines(before: Sequence[HasMachine], after: Sequence[HasMachine]) -> MachineEvidence:
     """Return the evidence from the machines of both sides, each over all of its captures."""
-    one, two = ([each.machine for each in side] for side in (before, after))
-    common = [loop for loop in CALIBRATION_LOOPS if all(loop in each.loop_ns for each in (*one, *two))]
+    one, two = ([capture.machine for capture in side] for side in (before, after))
+    common = [loop for loop in CALIBRATION_LOOPS if all(loop in machine.loop_ns for machine in (*one, *two))]
     loops = {loop: math.exp(_log(two, [loop]) - _log(one, [loop])) for loop in common}
-    others = fmean(each.others_share for each in one), fmean(each.others_share for each in two)
+    others = fmean(machine.others_share for machine in one), fmean(machine.others_share for machine in two)
     middle = _log(two, common) - _log(one, common) if common else 0.0
     return MachineEvidence(loops, None if math.isnan(sum(others)) else others, middle)
 
 
 def _log(machines: Sequence[Machine], loops: Sequence[str]) -> float:
     """Return the mean over captures of the log time of the median loop."""
-    return fmean(median(math.log(each.loop_ns[loop]) for loop in loops) for each in machines)
+    return fmean(median(math.log(machine.loop_ns[loop]) for loop in loops) for machine in machines)
 
 
-def _crowded(others: tuple[float, float] | None) -> float:
+def _log_crowding(others: tuple[float, float] | None) -> float:
     """Return the log by which the share of the machine available to work that uses all cores is
     smaller on the second side.
     """
-    one, two = (min(max(each, 0.0), _FULL) for each in others or (0.0, 0.0))
+    one, two = (min(max(share, 0.0), _FULL) for share in others or (0.0, 0.0))
     return math.log1p(-one) - math.log1p(-two)

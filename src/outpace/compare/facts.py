@@ -83,7 +83,7 @@ def compute_facts(run: Run) -> dict[str, str]:
     hosts = main_program_hosts(run)
     record = run.record(hosts[0]) if hosts else {}
     first = run.by_host[hosts[0]] if hosts else run.hosts[0]
-    known = framework_versions(run, first)
+    versions = framework_versions(run, first)
     examples = examples_per_step(run).get(first.host)
     devices = [plane.name.rpartition("/")[2] for plane in first.device_planes]
     return {
@@ -103,7 +103,7 @@ def compute_facts(run: Run) -> dict[str, str]:
         LOST_FACT: format_lost_data(run) or _WHOLE,
         VERSION_FACT: __version__,
         "Python": str(record.get("python") or ""),
-        **{name: known[name] for name in FACT_MEANINGS if name in known},
+        **{name: versions[name] for name in FACT_MEANINGS if name in versions},
     }
 
 
@@ -122,7 +122,9 @@ def merge_facts(facts: list[Mapping[str, str]]) -> dict[str, str]:
     """Return the facts of one side from those of its captures: the first capture's, with the lost
     data of any of them.
     """
-    losses = dict.fromkeys(each[LOST_FACT] for each in facts if each.get(LOST_FACT, _WHOLE) != _WHOLE)
+    losses = dict.fromkeys(
+        capture_facts[LOST_FACT] for capture_facts in facts if capture_facts.get(LOST_FACT, _WHOLE) != _WHOLE
+    )
     return {**facts[0], LOST_FACT: "; ".join(losses)} if losses else dict(facts[0])
 
 
@@ -130,8 +132,8 @@ def find_conflicts(one: Mapping[str, str], two: Mapping[str, str]) -> list[str]:
     """Return the names of the facts that forbid captures to belong to one side: known for both and
     different.
     """
-    known = [(fact, one.get(fact, ""), two.get(fact, "")) for fact in (*BLOCKING_FACTS, VERSION_FACT)]
-    return [fact for fact, here, there in known if here and there and here != there]
+    values = [(fact, one.get(fact, ""), two.get(fact, "")) for fact in (*BLOCKING_FACTS, VERSION_FACT)]
+    return [fact for fact, first, second in values if first and second and first != second]
 
 
 def find_differences(one: Mapping[str, str], two: Mapping[str, str]) -> tuple[FactDifference, ...]:
@@ -140,11 +142,11 @@ def find_differences(one: Mapping[str, str], two: Mapping[str, str]) -> tuple[Fa
     """
     differences = []
     for name in dict.fromkeys((*FACT_MEANINGS, *one, *two)):
-        here, there = one.get(name, ""), two.get(name, "")
-        blocks = name in BLOCKING_FACTS and bool(here and there)
+        first, second = one.get(name, ""), two.get(name, "")
+        blocks = name in BLOCKING_FACTS and bool(first and second)
         meaning = FACT_MEANINGS.get(name, "") if blocks or name not in BLOCKING_FACTS else _UNKNOWN
-        if here != there:
-            differences.append(FactDifference(name, here, there, meaning, blocks))
+        if first != second:
+            differences.append(FactDifference(name, first, second, meaning, blocks))
     return tuple(differences)
 
 
@@ -157,8 +159,8 @@ def find_program_difference(
     """
     if shared_fraction >= MIN_SHARED_TIME:
         return ()
-    scripts = [os.path.basename(each.get("script", "")) for each in (one, two)]
-    kinds = [each.get("program", "") for each in (one, two)]
+    scripts = [os.path.basename(facts.get("script", "")) for facts in (one, two)]
+    kinds = [facts.get("program", "") for facts in (one, two)]
     names = scripts if all(scripts) else kinds
     if names[0] == names[1] or not all(names):
         return ()

@@ -78,11 +78,11 @@ class _Place:
 
     @property
     def before(self) -> float:
-        return sum(each.before.value for each in self.held)
+        return sum(change.before.value for change in self.held)
 
     @property
     def after(self) -> float:
-        return sum(each.after.value for each in self.held)
+        return sum(change.after.value for change in self.held)
 
 
 def build_flame_graph(comparison: Comparison, lines: Sequence[Change]) -> Chart:
@@ -90,13 +90,13 @@ def build_flame_graph(comparison: Comparison, lines: Sequence[Change]) -> Chart:
     which no op runs.
     """
     table = FLAME_COLUMNS.build(_rows(_tree(comparison, lines)))
-    shown = ("parent", "name", "time_ps", "before_ps", "after_ps", "delta_ps", "low_ps", "high_ps")
-    return Chart(table.title, ChartKind.ICICLE, table, "id", shown, COLORS, _REMARK, state="became", aside="gone")
+    columns = ("parent", "name", "time_ps", "before_ps", "after_ps", "delta_ps", "low_ps", "high_ps")
+    return Chart(table.title, ChartKind.ICICLE, table, "id", columns, COLORS, _REMARK, state="became", aside="gone")
 
 
-def _tree(found: Comparison, lines: Sequence[Change]) -> dict[_Path, _Place]:
+def _tree(comparison: Comparison, lines: Sequence[Change]) -> dict[_Path, _Place]:
     places: dict[_Path, _Place] = defaultdict(_Place)
-    for change in found.changes:
+    for change in comparison.changes:
         path = _path(change)
         for depth in range(1, len(path) + 1):
             places[path[:depth]].held.append(change)
@@ -130,13 +130,13 @@ def _widen(places: Mapping[_Path, _Place]) -> None:
 
 def _rows(places: Mapping[_Path, _Place]) -> Iterator[Row]:
     """Yield the rows of the tree, parents first and siblings by decreasing width."""
-    below: dict[_Path, list[_Path]] = defaultdict(list)
+    children: dict[_Path, list[_Path]] = defaultdict(list)
     for path in places:
-        below[path[:-1]].append(path)
+        children[path[:-1]].append(path)
     waiting: list[_Path] = [()]
     while waiting:
         path = waiting.pop()
-        waiting += sorted(below[path], key=lambda each: places[each].width)
+        waiting += sorted(children[path], key=lambda child: places[child].width)
         if not path or not (place := places[path]).width:
             continue
         delta, low, high = sum_changes(place.held)
@@ -158,10 +158,10 @@ def _rows(places: Mapping[_Path, _Place]) -> Iterator[Row]:
 
 def _became(place: _Place) -> str:
     """Return the word for the program's change of a node, which selects its colour."""
-    if all(each.kind is ChangeKind.MOVED for each in place.held):
+    if all(change.kind is ChangeKind.MOVED for change in place.held):
         return _MOVED
     if not place.before or not place.after:
         return _GONE if place.before else _NEW
-    own = sum(each.delta_ps for each in place.held if each.kind in PROGRAM_KINDS)
-    share = own / sum(each.expected_ps for each in place.held)
+    own_ps = sum(change.delta_ps for change in place.held if change.kind in PROGRAM_KINDS)
+    share = own_ps / sum(change.expected_ps for change in place.held)
     return next(word for word, least in _LEAST.items() if share >= least)

@@ -29,10 +29,12 @@ def compute_line_changes(comparison: Comparison) -> tuple[Change, ...]:
         return ()
     changes = []
     for key in dict.fromkeys((*one, *two)):
-        here, there = one.get(key) or two[key], two.get(key) or one[key]
+        lines_before, lines_after = one.get(key) or two[key], two.get(key) or one[key]
         before, after = (line_mean(side.get(key, (None,)), comparison.before.capture_log_sd) for side in (one, two))
-        changes.append(compute_change((PYTHON_LOCATION, key[1], _name(here)), _name(there), PYTHON, before, after, factor))
-    return tuple(sorted(mark_significant(changes, comparison.step_before.value), key=lambda each: -abs(each.delta_ps)))
+        changes.append(
+            compute_change((PYTHON_LOCATION, key[1], _name(lines_before)), _name(lines_after), PYTHON, before, after, factor)
+        )
+    return tuple(sorted(mark_significant(changes, comparison.step_before.value), key=lambda change: -abs(change.delta_ps)))
 
 
 def find_main_line(change: Change, lines: Sequence[Change]) -> Change | None:
@@ -41,12 +43,12 @@ def find_main_line(change: Change, lines: Sequence[Change]) -> Change | None:
     """
     if change.part[0] != STEP_SIDE:
         return None
-    own = (line for line in lines if line.kind is not ChangeKind.MACHINE and line.delta_ps * change.delta_ps > 0)
-    return next(own, None)
+    causes = (line for line in lines if line.kind is not ChangeKind.MACHINE and line.delta_ps * change.delta_ps > 0)
+    return next(causes, None)
 
 
-def _name(told: Sequence[SampledLine | None]) -> str:
-    return next(line.name for line in told if line is not None)
+def _name(lines: Sequence[SampledLine | None]) -> str:
+    return next(line.name for line in lines if line is not None)
 
 
 def find_suspect(comparison: Comparison, growth_ps: float) -> tuple[Change | None, Change | None]:
@@ -54,10 +56,10 @@ def find_suspect(comparison: Comparison, growth_ps: float) -> tuple[Change | Non
     for a faster step), significant or not: `line` is the line of Python that makes most of the
     change where the part is the time in which no op runs.
     """
-    part = max(comparison.changes, key=lambda each: each.delta_ps * growth_ps, default=None)
+    part = max(comparison.changes, key=lambda change: change.delta_ps * growth_ps, default=None)
     if part is None or part.delta_ps * growth_ps <= 0:
         return None, None
     if part.part[0] != STEP_SIDE:
         return part, None
-    line = max(compute_line_changes(comparison), key=lambda each: each.delta_ps * growth_ps, default=None)
+    line = max(compute_line_changes(comparison), key=lambda change: change.delta_ps * growth_ps, default=None)
     return part, line if line is not None and line.delta_ps / part.delta_ps >= _MOST else None

@@ -128,40 +128,45 @@ def fit_machine_model(
     max_class_log: maximum distance, by that evidence, of the log factor of a class with few parts
       from that of all parts; None where it gives no limit
     """
-    told = [
+    long_rows = [
         row for row in rows if min(row.means) > 0 and _shorter(row, captures_before) >= MIN_PART_SHARE * min(step_times)
     ]  # the shorter side decides, so that the growth of a part does not
-    shared = _share(told, rows, slice(captures_before) if step_times[0] <= step_times[1] else slice(captures_before, None))
-    blind = shared < MIN_SHARED_TIME
-    logs = {id(row): np.log(row.means) - np.log(row.means).mean() for row in told}
-    works = {work: [row for row in told if row.work_class == work] for work in sorted({row.work_class for row in rows})}
+    shared = _share(long_rows, rows, slice(captures_before) if step_times[0] <= step_times[1] else slice(captures_before, None))
+    few_shared = shared < MIN_SHARED_TIME
+    logs = {id(row): np.log(row.means) - np.log(row.means).mean() for row in long_rows}
+    works = {work: [row for row in long_rows if row.work_class == work] for work in sorted({row.work_class for row in rows})}
     shift = np.repeat(
         (-log_shift / 2, log_shift / 2), (captures_before, (len(rows[0].means) if rows else captures_before) - captures_before)
     )
-    usual = shift if blind or not told else _factor(told, logs, captures_before, log_shift)
-    most = math.hypot(_REACH * CLASS_LOG_SD if max_class_log is None else max_class_log, _REACH * class_log_sd)
-    middles = {work: usual if blind else _of_class(mine, logs, captures_before, usual, most) for work, mine in works.items()}
-    speaking = [
-        _between(middles[work], captures_before) for work, mine in works.items() if len(mine) >= MIN_PARTS and not blind
+    overall = shift if few_shared or not long_rows else _factor(long_rows, logs, captures_before, log_shift)
+    max_log = math.hypot(_REACH * CLASS_LOG_SD if max_class_log is None else max_class_log, _REACH * class_log_sd)
+    middles = {
+        work: overall if few_shared else _class_factor(class_rows, logs, captures_before, overall, max_log)
+        for work, class_rows in works.items()
+    }
+    class_logs = [
+        _side_difference(middles[work], captures_before)
+        for work, class_rows in works.items()
+        if len(class_rows) >= MIN_PARTS and not few_shared
     ]
-    apart = math.hypot(CLASS_LOG_SD, class_log_sd, max(speaking) - min(speaking) if speaking else 0.0)
-    found: dict[int, PartRow] = {}
+    class_sd = math.hypot(CLASS_LOG_SD, class_log_sd, max(class_logs) - min(class_logs) if class_logs else 0.0)
+    fitted: dict[int, PartRow] = {}
     factors = {}
-    for work, mine in works.items():
-        few = blind or len(mine) < MIN_PARTS
-        prior = math.hypot(_ALONE * PART_LOG_SD[work == ON_DEVICE], apart) if few else PART_LOG_SD[work == ON_DEVICE]
-        left = {id(row): logs[id(row)] - middles[work] for row in mine}
-        away = {key: _between(those, captures_before) for key, those in left.items()}
-        spread = prior if few else _spread(list(away.values()), prior)
-        errors = _errors(left, captures_before, prior if few else None)
-        for row in mine:
-            error, freedom = errors.get(id(row), (spread, min(PRIOR_WEIGHT + len(told), TAIL_FREEDOM)))
-            found[id(row)] = replace(row, log_ratio=away[id(row)], error=error, freedom=freedom, sampled=not errors)
-        factors[work] = Factor(_between(middles[work], captures_before), spread, len(mine))
-    return MachineModel([found.get(id(row), row) for row in rows], factors, shared)
+    for work, class_rows in works.items():
+        few_parts = few_shared or len(class_rows) < MIN_PARTS
+        prior = math.hypot(_ALONE * PART_LOG_SD[work == ON_DEVICE], class_sd) if few_parts else PART_LOG_SD[work == ON_DEVICE]
+        residuals = {id(row): logs[id(row)] - middles[work] for row in class_rows}
+        differences = {key: _side_difference(row_logs, captures_before) for key, row_logs in residuals.items()}
+        spread = prior if few_parts else _spread(list(differences.values()), prior)
+        errors = _errors(residuals, captures_before, prior if few_parts else None)
+        for row in class_rows:
+            error, freedom = errors.get(id(row), (spread, min(PRIOR_WEIGHT + len(long_rows), TAIL_FREEDOM)))
+            fitted[id(row)] = replace(row, log_ratio=differences[id(row)], error=error, freedom=freedom, sampled=not errors)
+        factors[work] = Factor(_side_difference(middles[work], captures_before), spread, len(class_rows))
+    return MachineModel([fitted.get(id(row), row) for row in rows], factors, shared)
 
 
-def _between(logs: Values, count: int) -> float:
+def _side_difference(logs: Values, count: int) -> float:
     """Return the mean of the second side's captures less that of the first's."""
     return float(logs[count:].mean() - logs[:count].mean())
 
@@ -173,84 +178,89 @@ def _shorter(row: PartRow, count: int) -> float:
 
 def _share(some: Sequence[PartRow], rows: Sequence[PartRow], side: slice) -> float:
     """Return the share that some parts have in the time of all parts on one side."""
-    whole = sum(sum(row.means[side]) for row in rows)
-    return sum(sum(row.means[side]) for row in some) / whole if whole else 0.0
+    total = sum(sum(row.means[side]) for row in rows)
+    return sum(sum(row.means[side]) for row in some) / total if total else 0.0
 
 
-def _of_class(mine: Sequence[PartRow], logs: dict[int, Values], count: int, usual: Values, most: float) -> Values:
+def _class_factor(
+    class_rows: Sequence[PartRow], logs: dict[int, Values], count: int, overall: Values, max_log: float
+) -> Values:
     """Return the log factor of a class in each capture: from its own parts where there are many;
     limited to near that of all parts where there are few, since two of three may be parts that
     the program changed.
     """
-    if len(mine) < MIN_PARTS_OWN_FACTOR:
-        return usual
-    own = _factor(mine, logs, count, _between(usual, count), own=True)
-    away = _between(own, count) - _between(usual, count)
-    if len(mine) >= MIN_PARTS or abs(away) <= most:
-        return own
-    return np.asarray(usual + (own - usual) * most / abs(away), np.float64)
+    if len(class_rows) < MIN_PARTS_OWN_FACTOR:
+        return overall
+    own_factor = _factor(class_rows, logs, count, _side_difference(overall, count), unweighted=True)
+    difference = _side_difference(own_factor, count) - _side_difference(overall, count)
+    if len(class_rows) >= MIN_PARTS or abs(difference) <= max_log:
+        return own_factor
+    return np.asarray(overall + (own_factor - overall) * max_log / abs(difference), np.float64)
 
 
-def _factor(told: Sequence[PartRow], logs: dict[int, Values], count: int, near: float, own: bool = False) -> Values:
+def _factor(rows: Sequence[PartRow], logs: dict[int, Values], count: int, near: float, unweighted: bool = False) -> Values:
     """Return the log factor of some parts in each capture: the value between their two medians at
-    which the difference between the sides is nearest to `near`. With `own`, for a class of many
-    parts, it is the unweighted median: most of them did not change, whatever time they take.
+    which the difference between the sides is nearest to `near`. With `unweighted`, for a class of
+    many parts, it is the unweighted median: most of them did not change, whatever time they take.
     """
-    each = np.array([logs[id(row)] for row in told])
-    shorter = np.array([_shorter(row, count) for row in told])
-    plain = _middle(each, np.ones(len(told)), count, near)
-    if own and len(told) >= MIN_PARTS:
+    row_logs = np.array([logs[id(row)] for row in rows])
+    shorter = np.array([_shorter(row, count) for row in rows])
+    plain = _middle(row_logs, np.ones(len(rows)), count, near)
+    if unweighted and len(rows) >= MIN_PARTS:
         return plain
-    timed = _middle(each, shorter, count, near)
-    one, two = _between(plain, count), _between(timed, count)
+    timed = _middle(row_logs, shorter, count, near)
+    one, two = _side_difference(plain, count), _side_difference(timed, count)
     if one == two:
         return plain
-    aim = min(max(near, min(one, two)), max(one, two))
-    return np.asarray(plain + (timed - plain) * (aim - one) / (two - one), np.float64)
+    nearest = min(max(near, min(one, two)), max(one, two))
+    return np.asarray(plain + (timed - plain) * (nearest - one) / (two - one), np.float64)
 
 
-def _middle(each: Values, weights: Values, count: int, near: float) -> Values:
+def _middle(row_logs: Values, weights: Values, count: int, near: float) -> Values:
     """Return the weighted median in each capture. Where two values are in the middle, each side
     gets the value for which the difference between the sides is nearest to `near`.
     """
-    order = np.argsort(each, axis=0)
+    order = np.argsort(row_logs, axis=0)
     reached = np.cumsum(weights[order], axis=0) / weights.sum()
     ends = []
     for half in (0.5 - _HAIR, 0.5 + _HAIR):
-        at = np.minimum((reached < half).sum(axis=0), len(each) - 1)
-        ends.append(np.take_along_axis(each, order, axis=0)[at, np.arange(each.shape[1])])
-    both = [np.concatenate((one[:count], two[count:])) for one in ends for two in ends]
-    return np.asarray(min(both, key=lambda logs: abs(_between(logs, count) - near)), np.float64)
+        positions = np.minimum((reached < half).sum(axis=0), len(row_logs) - 1)
+        ends.append(np.take_along_axis(row_logs, order, axis=0)[positions, np.arange(row_logs.shape[1])])
+    candidates = [np.concatenate((one[:count], two[count:])) for one in ends for two in ends]
+    return np.asarray(min(candidates, key=lambda logs: abs(_side_difference(logs, count) - near)), np.float64)
 
 
-def _spread(away: Sequence[float], prior: float) -> float:
+def _spread(differences: Sequence[float], prior: float) -> float:
     """Return the sd of a class's parts around its factor."""
-    middle = median(away)
-    deviation = _MAD * median(abs(each - middle) for each in away)
-    return math.sqrt((PRIOR_WEIGHT * prior**2 + len(away) * deviation**2) / (PRIOR_WEIGHT + len(away)))
+    middle = median(differences)
+    deviation = _MAD * median(abs(distance - middle) for distance in differences)
+    return math.sqrt((PRIOR_WEIGHT * prior**2 + len(differences) * deviation**2) / (PRIOR_WEIGHT + len(differences)))
 
 
-def _errors(left: dict[int, Values], count: int, prior: float | None) -> dict[int, tuple[float, float]]:
+def _errors(residuals: dict[int, Values], count: int, prior: float | None) -> dict[int, tuple[float, float]]:
     """Return (error, degrees of freedom) of the difference between the sides for each part, from
     the variance between captures of one side; empty where there are too few captures. `prior` is
     the sd of one capture where the class does not provide it.
     """
-    captures = len(next(iter(left.values()), ()))
+    captures = len(next(iter(residuals.values()), ()))
     freedom = captures - 2
     if freedom < _MODERATE or not 0 < count < captures:
         return {}
-    within = {key: _within(those, count) for key, those in left.items()}
+    variances = {key: _variance_within(row_logs, count) for key, row_logs in residuals.items()}
     # ratio of the median of chi squared to its degrees of freedom (Wilson and Hilferty 1931)
     middle = (1 - 2 / (9 * freedom)) ** 3
-    usual = prior**2 if prior is not None else median(within.values()) / middle
-    apart = 1 / count + 1 / (captures - count)
+    class_variance = prior**2 if prior is not None else median(variances.values()) / middle
+    per_capture = 1 / count + 1 / (captures - count)
     return {
-        key: (math.sqrt((PRIOR_WEIGHT * usual + freedom * seen) / (PRIOR_WEIGHT + freedom) * apart), PRIOR_WEIGHT + freedom)
-        for key, seen in within.items()
+        key: (
+            math.sqrt((PRIOR_WEIGHT * class_variance + freedom * variance) / (PRIOR_WEIGHT + freedom) * per_capture),
+            PRIOR_WEIGHT + freedom,
+        )
+        for key, variance in variances.items()
     }
 
 
-def _within(logs: Values, count: int) -> float:
+def _variance_within(logs: Values, count: int) -> float:
     """Return the variance of a part among captures of one side."""
     sides = (logs[:count], logs[count:])
     return float(sum(((side - side.mean()) ** 2).sum() for side in sides)) / (len(logs) - 2)

@@ -120,8 +120,8 @@ def build_page(comparison: Comparison, gate: Gate | None = None) -> Page:
     """Return the page with all results of a comparison."""
     one, two = comparison.step_before, comparison.step_after
     items = [
-        Figure("Before", one.value, Unit.PS, _of(comparison.before, one.value)),
-        Figure("After", two.value, Unit.PS, _of(comparison.after, two.value)),
+        Figure("Before", one.value, Unit.PS, _side_label(comparison.before, one.value)),
+        Figure("After", two.value, Unit.PS, _side_label(comparison.after, two.value)),
         Figure("Ratio", comparison.ratio, Unit.RATIO, f"95% CI {comparison.ratio_low:.2f} to {comparison.ratio_high:.2f}"),
         Figure("Verdict", comparison.verdict.value, Unit.TEXT, _why(comparison)),
     ]
@@ -129,11 +129,11 @@ def build_page(comparison: Comparison, gate: Gate | None = None) -> Page:
         items.append(Figure("Gate", gate.outcome.value, Unit.TEXT, f"{100 * gate.tolerance:g}% of a step"))
     sections: list[Section] = [Figures("Step time, trimmed mean", tuple(items))]
     if comparison.basis is VerdictBasis.IDENTICAL:
-        return Page(ID, TITLE, QUESTION, _says(comparison, gate), tuple(sections))
+        return Page(ID, TITLE, QUESTION, _headline(comparison, gate), tuple(sections))
     sections.append(TableView(_categories(comparison)))
-    own = comparison.own_changes
-    if own:
-        sections.append(TableView(_changes(comparison, own, OWN_CHANGE_COLUMNS), _SHOWN, limit=15))
+    own_changes = comparison.own_changes
+    if own_changes:
+        sections.append(TableView(_changes(comparison, own_changes, OWN_CHANGE_COLUMNS), _SHOWN, limit=15))
     sampled = compute_line_changes(comparison)
     sections.append(build_flame_graph(comparison, sampled))
     sections.append(
@@ -159,20 +159,20 @@ def build_page(comparison: Comparison, gate: Gate | None = None) -> Page:
     undecided = comparison.verdict is Verdict.OPEN if gate is None else gate.outcome is GateOutcome.OPEN
     if comparison.is_comparable and undecided:
         sections.append(Paragraph("What would decide", render_remedy(comparison)))
-    return Page(ID, TITLE, QUESTION, _says(comparison, gate), tuple(sections))
+    return Page(ID, TITLE, QUESTION, _headline(comparison, gate), tuple(sections))
 
 
-def _says(found: Comparison, gate: Gate | None) -> str:
-    return render_headline(found) if gate is None else f"{gate.sentence} {render_headline(found)}"
+def _headline(comparison: Comparison, gate: Gate | None) -> str:
+    return render_headline(comparison) if gate is None else f"{gate.sentence} {render_headline(comparison)}"
 
 
-def _of(side: Side, trimmed: float) -> str:
+def _side_label(side: Side, trimmed: float) -> str:
     """Return the label of a side's step time, with the untrimmed mean that a report of the side
     shows where it differs.
     """
-    named = f"{side.name}, {side.size_text}"
+    label = f"{side.name}, {side.size_text}"
     same = abs(side.untrimmed_step_ps / trimmed - 1) < _SAME
-    return named if same else f"{named}; untrimmed, as in its report, {humanize(side.untrimmed_step_ps, Unit.PS)}"
+    return label if same else f"{label}; untrimmed, as in its report, {humanize(side.untrimmed_step_ps, Unit.PS)}"
 
 
 _OLDER = "They may tell parts apart in different ways: save the baseline anew where its profiles are at hand."
@@ -186,19 +186,19 @@ _HOSTS = "Each host with itself: one that takes longer makes all others wait, so
 _SHOWN = ("part", "became", "before_ps", "after_ps", "delta_ps", "low_ps", "high_ps")
 
 
-def _why(found: Comparison) -> str:
-    return f"{len(found.own_changes)} of {len(found.changes)} parts changed by more than their class of work"
+def _why(comparison: Comparison) -> str:
+    return f"{len(comparison.own_changes)} of {len(comparison.changes)} parts changed by more than their class of work"
 
 
-def _warnings(found: Comparison) -> tuple[str, ...]:
+def _warnings(comparison: Comparison) -> tuple[str, ...]:
     return tuple(
         f"{name} differs: {one or 'unknown'} and {two or 'unknown'}. {_OLDER if name == VERSION_FACT else 'Step times say little.'}"
-        for name, one, two, _, forbids in found.differences
+        for name, one, two, _, forbids in comparison.differences
         if forbids or name == VERSION_FACT
     )
 
 
-def _changes(found: Comparison, changes: tuple[Change, ...], kind: TableType = CHANGE_COLUMNS) -> Table:
+def _changes(comparison: Comparison, changes: tuple[Change, ...], kind: TableType = CHANGE_COLUMNS) -> Table:
     rows = []
     for change in changes:
         where, part_type, part = change.part
@@ -212,8 +212,8 @@ def _changes(found: Comparison, changes: tuple[Change, ...], kind: TableType = C
             before_ps=before,
             after_ps=after,
             ratio=after / before if before else math.nan,
-            expected=math.exp(found.factors[change.work_class].log_factor),
-            share=change.delta_ps / found.step_expected_ps,
+            expected=math.exp(comparison.factors[change.work_class].log_factor),
+            share=change.delta_ps / comparison.step_expected_ps,
             became=change.kind.value,
             now=change.name_after if change.name_after != part else "",
         )
@@ -221,27 +221,27 @@ def _changes(found: Comparison, changes: tuple[Change, ...], kind: TableType = C
     return kind.build(rows)
 
 
-def _categories(found: Comparison) -> Table:
-    whole = found.step_after.value - found.step_before.value
+def _categories(comparison: Comparison) -> Table:
+    growth_ps = comparison.step_after.value - comparison.step_before.value
     rows = []
     for category in Category:
-        one, two = (each.value for each in found.categories[category])
+        one, two = (mean.value for mean in comparison.categories[category])
         if one or two:
             times = {"before_ps": one, "after_ps": two, "more_ps": two - one}
-            rows.append({"category": category.label, **times, "share": (two - one) / whole if whole else 0.0})
+            rows.append({"category": category.label, **times, "share": (two - one) / growth_ps if growth_ps else 0.0})
     return CATEGORY_COLUMNS.build(rows)
 
 
-def _classes(found: Comparison) -> Table:
+def _classes(comparison: Comparison) -> Table:
     return CLASS_COLUMNS.build(
         CLASS_COLUMNS.row(factor, work=work, parts=factor.part_count, ratio=math.exp(factor.log_factor))
-        for work, factor in found.factors.items()
+        for work, factor in comparison.factors.items()
     )
 
 
-def _hosts(found: Comparison) -> Table:
+def _hosts(comparison: Comparison) -> Table:
     rows = []
-    for host in found.host_comparisons:
+    for host in comparison.host_comparisons:
         part = find_slowed_part(host)
         row = HOST_COLUMNS.row(
             host,
@@ -257,21 +257,25 @@ def _hosts(found: Comparison) -> Table:
     return HOST_COLUMNS.build(rows)
 
 
-def _differs(found: Comparison) -> Table:
+def _differs(comparison: Comparison) -> Table:
     kind = DIFFERENCE_COLUMNS
-    return kind.build(kind.row(each, what=each.name, means=each.meaning, forbids=each.blocks) for each in found.differences)
+    return kind.build(
+        kind.row(difference, what=difference.name, means=difference.meaning, forbids=difference.blocks)
+        for difference in comparison.differences
+    )
 
 
-def _machine(found: Comparison) -> Table:
-    known = found.evidence
+def _machine(comparison: Comparison) -> Table:
+    evidence = comparison.evidence
     rows: list[Row] = []
     unknown = dict.fromkeys(("before", "after", "ratio", "used_before", "used_after"), math.nan)
-    for loop in (each for each in CALIBRATION_LOOPS if each in known.loop_ratios):
+    for loop in (name for name in CALIBRATION_LOOPS if name in evidence.loop_ratios):
         one, two = (
-            1e3 * fmean(capture.machine.loop_ns[loop] for capture in side.captures) for side in (found.before, found.after)
+            1e3 * fmean(capture.machine.loop_ns[loop] for capture in side.captures)
+            for side in (comparison.before, comparison.after)
         )
-        rows.append({**unknown, "what": f"a loop of {loop}", "before": one, "after": two, "ratio": known.loop_ratios[loop]})
-    if known.others_shares is not None:
-        before, after = known.others_shares
+        rows.append({**unknown, "what": f"a loop of {loop}", "before": one, "after": two, "ratio": evidence.loop_ratios[loop]})
+    if evidence.others_shares is not None:
+        before, after = evidence.others_shares
         rows.append({**unknown, "what": "other programs", "used_before": before, "used_after": after})
     return MACHINE_COLUMNS.build(rows)

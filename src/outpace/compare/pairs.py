@@ -24,43 +24,56 @@ def pair_parts(before: Sequence[PartKey], after: Sequence[PartKey]) -> list[tupl
     order where both sides have the same number of them, even if their names differ. A part without
     a counterpart is paired with itself.
     """
-    here, there = _groups(before, _plain), _groups(after, _plain)
-    found = [pair for plain in dict.fromkeys((*here, *there)) for pair in _of_one(here.get(plain, []), there.get(plain, []))]
-    old, new = set(before), set(after)
-    gone = [part for part, other in found if part == other and part not in new]
-    come = [part for part, other in found if part == other and part not in old]
-    here, there = _groups(gone, _scope), _groups(come, _scope)
-    alike = {scope for scope in here.keys() & there.keys() if scope[2] and len(here[scope]) == len(there[scope])}
-    renamed = [pair for scope in here if scope in alike for pair in zip(here[scope], there[scope], strict=True)]
-    lone = {part for pair in renamed for part in pair}
-    return [(part, other) for part, other in found if not (part == other and part in lone)] + renamed
+    groups_before, groups_after = _groups(before, _plain_key), _groups(after, _plain_key)
+    pairs = [
+        pair
+        for plain in dict.fromkeys((*groups_before, *groups_after))
+        for pair in _pair_equal_names(groups_before.get(plain, []), groups_after.get(plain, []))
+    ]
+    parts_before, parts_after = set(before), set(after)
+    gone_parts = [part for part, other in pairs if part == other and part not in parts_after]
+    new_parts = [part for part, other in pairs if part == other and part not in parts_before]
+    gone_scopes, new_scopes = _groups(gone_parts, _scope_key), _groups(new_parts, _scope_key)
+    shared_scopes = {
+        scope
+        for scope in gone_scopes.keys() & new_scopes.keys()
+        if scope[2] and len(gone_scopes[scope]) == len(new_scopes[scope])
+    }
+    renamed = [
+        pair
+        for scope in gone_scopes
+        if scope in shared_scopes
+        for pair in zip(gone_scopes[scope], new_scopes[scope], strict=True)
+    ]
+    renamed_parts = {part for pair in renamed for part in pair}
+    return [(part, other) for part, other in pairs if not (part == other and part in renamed_parts)] + renamed
 
 
-def _plain(part: PartKey) -> PartKey:
+def _plain_key(part: PartKey) -> PartKey:
     return part[0], part[1], _COUNTER.sub("", _CALL.sub("", part[2]))
 
 
-def _scope(part: PartKey) -> PartKey:
+def _scope_key(part: PartKey) -> PartKey:
     """Return the part's key with the scope of its layer as the name, as `gradient_tape/model/conv`:
     an op of the backward pass is named below the op of its forward pass.
     """
-    return part[0], part[1], "/".join(_plain(part)[2].split("/")[:-2])
+    return part[0], part[1], "/".join(_plain_key(part)[2].split("/")[:-2])
 
 
-def _of_one(before: list[PartKey], after: list[PartKey]) -> list[tuple[PartKey, PartKey]]:
+def _pair_equal_names(before: list[PartKey], after: list[PartKey]) -> list[tuple[PartKey, PartKey]]:
     """Return the pairs among parts whose names differ only in their counters."""
     if len(before) == len(after):
         return list(zip(before, after, strict=True)) if set(before) != set(after) else [(part, part) for part in before]
     common = set(before) & set(after)
-    left, right = ([part for part in parts if part not in common] for parts in (before, after))
-    found = [(part, part) for part in before if part in common]
-    found += zip(left, right, strict=False)
-    rest = (left if len(left) > len(right) else right)[min(len(left), len(right)) :]
-    return found + [(part, part) for part in rest]
+    rest_before, rest_after = ([part for part in parts if part not in common] for parts in (before, after))
+    pairs = [(part, part) for part in before if part in common]
+    pairs += zip(rest_before, rest_after, strict=False)
+    rest = (rest_before if len(rest_before) > len(rest_after) else rest_after)[min(len(rest_before), len(rest_after)) :]
+    return pairs + [(part, part) for part in rest]
 
 
 def _groups(parts: Sequence[PartKey], key: Callable[[PartKey], PartKey]) -> dict[PartKey, list[PartKey]]:
-    found: dict[PartKey, list[PartKey]] = {}
+    groups: dict[PartKey, list[PartKey]] = {}
     for part in parts:
-        found.setdefault(key(part), []).append(part)
-    return found
+        groups.setdefault(key(part), []).append(part)
+    return groups

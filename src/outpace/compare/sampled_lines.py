@@ -38,8 +38,10 @@ def group_by_line(captures: Iterable[Sequence[SampledLine]]) -> dict[tuple[str, 
     """Return each line, by (function, code), as it is in each capture that was sampled; None where
     a capture has no sample of it. `captures` are the lines of each.
     """
-    known = [{(line.function, line.code): line for line in lines} for lines in captures if lines]
-    return {key: [lines.get(key) for lines in known] for key in dict.fromkeys(key for lines in known for key in lines)}
+    by_capture = [{(line.function, line.code): line for line in lines} for lines in captures if lines]
+    return {
+        key: [lines.get(key) for lines in by_capture] for key in dict.fromkeys(key for lines in by_capture for key in lines)
+    }
 
 
 def line_mean(lines: Sequence[SampledLine | None], log_sd: float) -> Mean:

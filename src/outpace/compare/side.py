@@ -39,7 +39,7 @@ INPUT, COPIES, ON_DEVICE = "input", "copies", "device"
 
 _COPIES = compile_lazily(r"Memcpy|copy|_Send|_Recv|HostRecv|HostSend", re.IGNORECASE)
 _COLLECTIVE = compile_lazily(r"Collective|all.?reduce|all.?gather|reduce.?scatter|all.?to.?all|nccl|rccl", re.IGNORECASE)
-_BESIDE = (Category.ALL_OTHERS, Category.COMPILATION)  # categories of time without an op
+_TIME_WITHOUT_OPS = (Category.ALL_OTHERS, Category.COMPILATION)  # categories of time without an op
 STEP_SIDE = "Step"
 SHORT_OPS: PartKey = (HOST, "", "short ops and the executor")
 INPUT_PIPELINE = _INPUT  # location of stages of the input pipeline and of the work in them
@@ -72,10 +72,10 @@ class CaptureTimes:
         """Return the times of one host. The result has no lines of Python, since these are of all
         hosts.
         """
-        mine = np.array(self.hosts) == host
-        parts = {part: times[mine] for part, times in self.part_ps.items() if times[mine].any()}
-        categories = {category: times[mine] for category, times in self.category_ps.items()}
-        return replace(self, part_ps=parts, step_ps=self.step_ps[mine], category_ps=categories, lines=(), hosts=())
+        of_host = np.array(self.hosts) == host
+        parts = {part: times[of_host] for part, times in self.part_ps.items() if times[of_host].any()}
+        categories = {category: times[of_host] for category, times in self.category_ps.items()}
+        return replace(self, part_ps=parts, step_ps=self.step_ps[of_host], category_ps=categories, lines=(), hosts=())
 
 
 @dataclass(frozen=True, eq=False)
@@ -108,7 +108,8 @@ class Side:
         for side in sides:
             differ = find_conflicts(first.facts, side.facts)
             differ += [
-                each.name for each in find_program_difference(first.facts, side.facts, compute_shared_fraction(first, side))
+                difference.name
+                for difference in find_program_difference(first.facts, side.facts, compute_shared_fraction(first, side))
             ]
             if differ:
                 raise UsageError(
@@ -149,7 +150,7 @@ class Side:
 
     def _means(self, times: Sequence[Values]) -> list[tuple[float, float]]:
         """Return (mean, error) over the steps of each capture."""
-        return [mean_with_error(each, capture.hosts) for each, capture in zip(times, self.captures, strict=True)]
+        return [mean_with_error(step_times, capture.hosts) for step_times, capture in zip(times, self.captures, strict=True)]
 
     @property
     def short_parts(self) -> frozenset[PartKey]:
@@ -158,17 +159,17 @@ class Side:
 
     def merge_parts(self, parts: Set[PartKey]) -> Side:
         """Return this side with the given short parts merged into one."""
-        return replace(self, captures=tuple(_joining(capture, parts) for capture in self.captures)) if parts else self
+        return replace(self, captures=tuple(_join_short(capture, parts) for capture in self.captures)) if parts else self
 
     @property
     def hosts(self) -> tuple[str, ...]:
         """Hosts that all captures have in common, sorted; empty where there is one host."""
         first = tuple(dict.fromkeys(self.captures[0].hosts))
-        return first if all(tuple(dict.fromkeys(each.hosts)) == first for each in self.captures) else ()
+        return first if all(tuple(dict.fromkeys(capture.hosts)) == first for capture in self.captures) else ()
 
     def select_host(self, host: str) -> Side:
         """Return the side reduced to one host."""
-        return replace(self, name=host, captures=tuple(each.select_host(host) for each in self.captures))
+        return replace(self, name=host, captures=tuple(capture.select_host(host) for capture in self.captures))
 
     @property
     def step_times(self) -> list[float]:
@@ -210,14 +211,17 @@ class Side:
 
 def compute_shared_fraction(before: Side, after: Side) -> float:
     """Return the share of the faster side's time in parts that both sides have."""
-    fast, at = min((before, 0), (after, 1), key=lambda each: each[0].step_time.value)
-    there = [set(side.parts) for side in (before, after)]
+    fast, index = min((before, 0), (after, 1), key=lambda choice: choice[0].step_time.value)
+    part_sets = [set(side.parts) for side in (before, after)]
     times = {
-        pair: sum(float(times.mean()) for times in fast.part_times(pair[at])) for pair in pair_parts(before.parts, after.parts)
+        pair: sum(float(times.mean()) for times in fast.part_times(pair[index]))
+        for pair in pair_parts(before.parts, after.parts)
     }
-    whole = sum(times.values())
+    total = sum(times.values())
     return (
-        sum(time for (here, other), time in times.items() if here in there[0] and other in there[1]) / whole if whole else 0.0
+        sum(time for (part, other), time in times.items() if part in part_sets[0] and other in part_sets[1]) / total
+        if total
+        else 0.0
     )
 
 
@@ -236,19 +240,23 @@ def classify_part(part: PartKey) -> str:
 
 
 def _capture(run: Run) -> CaptureTimes:
-    found, breakdown = op_step_times(run), step_breakdown(run).select_hosts(*main_program_hosts(run))
-    steps = _whole(found.step_ps)
+    op_times, breakdown = op_step_times(run), step_breakdown(run).select_hosts(*main_program_hosts(run))
+    steps = _round_times(op_times.step_ps)
     if not len(steps) or not steps.all():
         raise UsageError(f"No step was found in {run.source}, so that there is nothing to compare. 'outpace report' says why.")
     per_row = np.array([breakdown.steps_per_execution[host] for host in breakdown.steady_steps["host"].tolist()], np.float64)
-    categories = {each: _whole(breakdown.category_ps(each) / per_row) for each in Category}
-    parts = {op: _whole(found.time_ps[row]) for row, op in enumerate(found.ops) if not (op[0] == INPUT_PIPELINE and _waits(op))}
-    parts |= {(STEP_SIDE, each.label, each.label): categories[each] for each in _BESIDE}
+    categories = {category: _round_times(breakdown.category_ps(category) / per_row) for category in Category}
+    parts = {
+        op: _round_times(op_times.time_ps[row])
+        for row, op in enumerate(op_times.ops)
+        if not (op[0] == INPUT_PIPELINE and _is_waiting_stage(op))
+    }
+    parts |= {(STEP_SIDE, category.label, category.label): categories[category] for category in _TIME_WITHOUT_OPS}
     parts |= {
-        (STEP_SIDE, part, part): _whole(times) for part, times in _without_ops(run, breakdown.steps_per_execution).items()
+        (STEP_SIDE, part, part): _round_times(times) for part, times in _without_ops(run, breakdown.steps_per_execution).items()
     }
     parts = {part: times for part, times in parts.items() if times.any()}
-    short, machine = found.short_ops & parts.keys(), compute_machine(run, main_program_hosts(run))
+    short, machine = op_times.short_ops & parts.keys(), compute_machine(run, main_program_hosts(run))
     return CaptureTimes(parts, steps, categories, compute_sampled_lines(run), short, machine, _hosts(run, breakdown))
 
 
@@ -263,20 +271,20 @@ def _without_ops(run: Run, per_row: Mapping[str, int]) -> dict[str, Values]:
     """Return the time that hosts of the main program spend in a training step
     while no op runs, ps.
     """
-    found: dict[str, list[Values]] = {}
+    times_by_part: dict[str, list[Values]] = {}
     for host in main_program_hosts(run):
         for part, times in time_without_ops(run, host).items():
-            found.setdefault(part, []).append(times / per_row[host])
-    return {part: np.concatenate(times) for part, times in found.items()}
+            times_by_part.setdefault(part, []).append(times / per_row[host])
+    return {part: np.concatenate(times) for part, times in times_by_part.items()}
 
 
-def _joining(capture: CaptureTimes, short: Set[PartKey]) -> CaptureTimes:
+def _join_short(capture: CaptureTimes, short: Set[PartKey]) -> CaptureTimes:
     parts = {part: times for part, times in capture.part_ps.items() if part not in short}
     joined = [times for part, times in capture.part_ps.items() if part in short]
     return replace(capture, part_ps=parts | {SHORT_OPS: np.asarray(sum(joined), np.float64)} if joined else parts)
 
 
-def _whole(times: Values) -> Values:
+def _round_times(times: Values) -> Values:
     """Round times to whole nanoseconds, the unit of profilers; times divided among threads and
     devices are fractions otherwise.
     """
@@ -290,7 +298,7 @@ def is_waiting(part: PartKey) -> bool:
     return part[2] == WAITING or bool(_COLLECTIVE.search(part[1]))
 
 
-def _waits(part: PartKey) -> bool:
+def _is_waiting_stage(part: PartKey) -> bool:
     """Whether the part is a stage of an input pipeline that, where it is called, waits for elements
     from other threads.
     """

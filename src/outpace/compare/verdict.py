@@ -223,7 +223,7 @@ class Comparison:
     @property
     def own_changes(self) -> tuple[Change, ...]:
         """The program's own changes, the largest first."""
-        return tuple(each for each in self.changes if each.kind in PROGRAM_KINDS)
+        return tuple(change for change in self.changes if change.kind in PROGRAM_KINDS)
 
     @property
     def main_change(self) -> Change:
@@ -232,8 +232,8 @@ class Comparison:
         """
         sign = 1 if self.program_share.value > 0 else -1
         return max(
-            (each for each in self.changes if each.kind is not ChangeKind.MACHINE),
-            key=lambda each: (each.kind in PROGRAM_KINDS, sign * each.delta_ps),
+            (change for change in self.changes if change.kind is not ChangeKind.MACHINE),
+            key=lambda change: (change.kind in PROGRAM_KINDS, sign * change.delta_ps),
         )
 
     @once
@@ -246,7 +246,8 @@ class Comparison:
             return ()
         pairs = zip(one, one if set(one) == set(two) else two, strict=True)
         return tuple(
-            compare(self.before.select_host(here), self.after.select_host(there), self.min_effect) for here, there in pairs
+            compare(self.before.select_host(host_before), self.after.select_host(host_after), self.min_effect)
+            for host_before, host_after in pairs
         )
 
     @once
@@ -268,23 +269,31 @@ class Comparison:
         )
 
 
-def _direction(found: Comparison) -> Verdict | None:
+def _direction(comparison: Comparison) -> Verdict | None:
     """Return faster or slower where it is significant: the program's share excludes 0 and is too
     large to be a difference between single processes, and the step did not significantly change
     the other way by more than the machine is known to cause.
     """
-    if not found.supported or not found.program_share.excludes_zero or found.program_share.value <= -1 or found.may_be_chance:
+    if (
+        not comparison.supported
+        or not comparison.program_share.excludes_zero
+        or comparison.program_share.value <= -1
+        or comparison.may_be_chance
+    ):
         return None
-    slower, known = found.program_share.value > 0, found.evidence
-    step = math.log(found.ratio)
-    if step < min(known.low_log, -_AGAINST) if slower else step > max(known.high_log, _AGAINST):
+    slower, evidence = comparison.program_share.value > 0, comparison.evidence
+    step = math.log(comparison.ratio)
+    if step < min(evidence.low_log, -_AGAINST) if slower else step > max(evidence.high_log, _AGAINST):
         return None
-    alone = found.basis in (VerdictBasis.IN_TURNS, VerdictBasis.FEW_SHARED)
-    if found.basis is VerdictBasis.FEW_SHARED and not known.loop_ratios:  # the other parts of another machine are unknown
+    alone = comparison.basis in (VerdictBasis.IN_TURNS, VerdictBasis.FEW_SHARED)
+    # the other parts of another machine are unknown
+    if comparison.basis is VerdictBasis.FEW_SHARED and not evidence.loop_ratios:
         return None
-    nearest = found.program_share.low if slower else found.program_share.high
-    least = found.min_effect if found.few_captures or alone else compute_min_change(found.before, found.after)
-    if abs(math.log1p(nearest if alone else found.program_share.value)) <= math.log1p(least):
+    nearest = comparison.program_share.low if slower else comparison.program_share.high
+    least = (
+        comparison.min_effect if comparison.few_captures or alone else compute_min_change(comparison.before, comparison.after)
+    )
+    if abs(math.log1p(nearest if alone else comparison.program_share.value)) <= math.log1p(least):
         return None
     return Verdict.SLOWER if slower else Verdict.FASTER
 
@@ -301,37 +310,41 @@ def compare(before: Side, after: Side, min_effect: float = MIN_EFFECT, *, in_tur
     short = _short(before, after)
     before, after = before.merge_parts(short), after.merge_parts(short)
     one, two = before.step_time, after.step_time
-    known = compare_machines(before.captures, after.captures)
+    evidence = compare_machines(before.captures, after.captures)
     rows, times = _rows(before, after), (one.value, two.value)
-    explanation = fit_machine_model(rows, len(before.captures), times, known.log_shift, known.class_log_sd, known.max_class_log)
+    explanation = fit_machine_model(
+        rows, len(before.captures), times, evidence.log_shift, evidence.class_log_sd, evidence.max_class_log
+    )
     changes = compute_changes(explanation.rows, explanation.factors, before, after, min(one.value, two.value))
     apart_by = log_ratio_half_width(before.step_times, after.step_times) if in_turns else math.inf
     low, high = _interval(one, two, apart_by)
-    machine, loops = _slowed(changes), math.exp(known.log_shift)
+    machine, loops = _machine_ratio(changes), math.exp(evidence.log_shift)
     common = math.log((two.value / one.value if explanation.too_few_shared else machine) / loops)
     ruled_out = abs(common) - apart_by > math.log1p(min_effect)
     # with too few shared parts, the cause of a change in a part that both sides have is unknown
     if explanation.too_few_shared and not ruled_out:
-        changes = [replace(each, kind=ChangeKind.MACHINE) if each.kind is ChangeKind.CHANGED else each for each in changes]
+        changes = [
+            replace(change, kind=ChangeKind.MACHINE) if change.kind is ChangeKind.CHANGED else change for change in changes
+        ]
     step = one.value * (loops if ruled_out else machine)
     differs = find_differences(before.facts, after.facts) + find_program_difference(
         before.facts, after.facts, explanation.shared_fraction
     )
-    whole = clamp_share(*(ratio * one.value / step - 1 for ratio in (two.value / one.value, low, high)))
+    step_share = clamp_share(*(ratio * one.value / step - 1 for ratio in (two.value / one.value, low, high)))
     if identical:
         measure = Measure(VerdictBasis.IDENTICAL, ZERO_SHARE, ZERO_SHARE, False)
     elif any(difference.blocks for difference in differs):
-        measure = Measure(VerdictBasis.APART, whole, whole, False)
+        measure = Measure(VerdictBasis.APART, step_share, step_share, False)
     elif ruled_out or explanation.too_few_shared:
-        measure = Measure(VerdictBasis.IN_TURNS if ruled_out else VerdictBasis.FEW_SHARED, whole, whole, True)
+        measure = Measure(VerdictBasis.IN_TURNS if ruled_out else VerdictBasis.FEW_SHARED, step_share, step_share, True)
     else:
-        parts = compute_share([each for each in changes if each.kind is not ChangeKind.MACHINE], step)
-        measure = _choose_measure(parts, whole, _every(changes, explanation.factors, step, known.log_shift))
-    changes.sort(key=lambda each: -abs(each.delta_ps))
-    categories = {each: (before.category_mean(each), after.category_mean(each)) for each in Category}
+        parts = compute_share([change for change in changes if change.kind is not ChangeKind.MACHINE], step)
+        measure = _choose_measure(parts, step_share, _total_bounds(changes, explanation.factors, step, evidence.log_shift))
+    changes.sort(key=lambda change: -abs(change.delta_ps))
+    categories = {category: (before.category_mean(category), after.category_mean(category)) for category in Category}
     return Comparison(
         before, after, min_effect, measure.basis, one, two, step, low, high, measure.program_share, measure.bound_share,
-        measure.supported, known, tuple(changes), explanation.factors, differs, categories,
+        measure.supported, evidence, tuple(changes), explanation.factors, differs, categories,
     )  # fmt: skip
 
 
@@ -355,29 +368,29 @@ def _short(before: Side, after: Side) -> set[PartKey]:
 
 def _rows(before: Side, after: Side) -> list[PartRow]:
     return [
-        PartRow(here, there, classify_part(here), (*before.part_means(here), *after.part_means(there)))
-        for here, there in pair_parts(before.parts, after.parts)
+        PartRow(part, part_after, classify_part(part), (*before.part_means(part), *after.part_means(part_after)))
+        for part, part_after in pair_parts(before.parts, after.parts)
     ]
 
 
-def _slowed(changes: Sequence[Change]) -> float:
+def _machine_ratio(changes: Sequence[Change]) -> float:
     """Return the ratio by which the machine alone lengthens all parts."""
-    before = math.fsum(each.before.value for each in changes)
-    return math.fsum(each.expected_ps for each in changes) / before if before else 1.0
+    before = math.fsum(change.before.value for change in changes)
+    return math.fsum(change.expected_ps for change in changes) / before if before else 1.0
 
 
-def _every(changes: Sequence[Change], factors: Mapping[str, Factor], step: float, outside: float) -> ShareEstimate:
+def _total_bounds(changes: Sequence[Change], factors: Mapping[str, Factor], step: float, outside: float) -> ShareEstimate:
     """Return the least and the most that all parts add to a step, including how far each class of
     work differs from the other classes and from the outside evidence beyond what machines cause:
     the program may have changed the whole class.
     """
     parts = compute_share_bounds(changes, step)
-    known = {work: factor for work, factor in factors.items() if factor.part_count >= MIN_PARTS_OWN_FACTOR}
-    logs = [outside, *(factor.log_factor for factor in known.values())]
+    own_factors = {work: factor for work, factor in factors.items() if factor.part_count >= MIN_PARTS_OWN_FACTOR}
+    logs = [outside, *(factor.log_factor for factor in own_factors.values())]
     least, most = min(logs) + NORMAL_95 * CLASS_LOG_SD, max(logs) - NORMAL_95 * CLASS_LOG_SD
     low = high = 0.0
-    for work, factor in known.items():
-        before = math.fsum(each.before.value for each in changes if each.work_class == work) / step
+    for work, factor in own_factors.items():
+        before = math.fsum(change.before.value for change in changes if change.work_class == work) / step
         high += before * max(math.exp(factor.log_factor) - math.exp(least), 0.0)
         low -= before * max(math.exp(most) - math.exp(factor.log_factor), 0.0)
     return clamp_share(parts.value, parts.low + low, parts.high + high)

@@ -87,7 +87,7 @@ def examine(system: System, facts: DoctorFacts) -> Diagnosis:
     """Judge the facts and return the diagnosis; takes little time."""
     results: list[CheckResult] = []
     for check in CHECKS:
-        results = _merged(results, [_exact(result, facts.python) for result in check(system, facts)])
+        results = _merge(results, [_exact(result, facts.python) for result in check(system, facts)])
     problems = [result for result in results if result.outcome is CheckStatus.PROBLEM]
     return Diagnosis(_verdict(facts, len(problems)), not problems, facts.python, tuple(results))
 
@@ -105,7 +105,7 @@ def _exact(result: CheckResult, python: str) -> CheckResult:
     return replace(result, command=re.sub(r"(?<!-m )\bpip (?=install|uninstall|check)", lambda _: f"{pip} ", result.command))
 
 
-def _merged(before: list[CheckResult], later: list[CheckResult]) -> list[CheckResult]:
+def _merge(before: list[CheckResult], later: list[CheckResult]) -> list[CheckResult]:
     """Return the results of both lists, without earlier results whose id is that of a later
     problem: a trial capture may prove what a check suspected.
     """

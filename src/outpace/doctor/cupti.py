@@ -103,14 +103,14 @@ def check(system: System, facts: DoctorFacts) -> list[CheckResult]:
         return [unchecked("cupti", "CUPTI is not needed here: there is no GPU.")]
     if not facts.driver.gpus:
         return [unchecked("cupti", "CUPTI is not needed here: the GPU is not NVIDIA's.")]
-    found = [*check_library(system, facts), *check_privileges(system)]
+    results = [*check_library(system, facts), *check_privileges(system)]
     if not facts.has_gpu_events:
-        return found
+        return results
     return [
         note(item.id, f"{item.text} The trial capture recorded the GPU all the same.", *item.evidence)
         if item.outcome == "problem"
         else item
-        for item in found
+        for item in results
     ]
 
 
@@ -118,41 +118,41 @@ def check_library(system: System, facts: DoctorFacts) -> list[CheckResult]:
     """Whether a libcupti of the right CUDA version is where the framework looks for it,
     and loads.
     """
-    wanted = built_cuda_versions(facts)
+    versions = built_cuda_versions(facts)
     libraries = find_libraries(system, facts)
-    built = " or ".join(wanted) or "any"
-    fitting = [item for item in libraries if _fits(item.version, wanted)]
+    built = " or ".join(versions) or "any"
+    fitting = [item for item in libraries if _fits(item.version, versions)]
     reachable = [item for item in fitting if item.is_linkable]
     if reachable:
         error = system.load_error(reachable[0].path)
         if error is None:
             return [ok("cupti", f"{os.path.basename(reachable[0].path)} is found and loads.", reachable[0].path)]
         text = f"{os.path.basename(reachable[0].path)} is found but does not load."
-        return [problem("cupti", text, error, command=_install(wanted))]
+        return [problem("cupti", text, error, command=_install(versions))]
     if fitting:
         folder = os.path.dirname(fitting[0].path)
         text = "libcupti is installed, but not where the dynamic linker looks, so GPU events will be missing."
         return [problem("cupti", text, fitting[0].path, command=f"export LD_LIBRARY_PATH={folder}:$LD_LIBRARY_PATH")]
     if libraries:
         text = f"The framework was built with CUDA {built} and cannot use the libcupti that is here."
-        return [problem("cupti", text, *(item.path for item in libraries[:3]), command=_install(wanted))]
+        return [problem("cupti", text, *(item.path for item in libraries[:3]), command=_install(versions))]
     text = "libcupti is nowhere to be found, so GPU events will be missing."
-    looked = system.environment.get("LD_LIBRARY_PATH", "") or "LD_LIBRARY_PATH is not set"
-    return [problem("cupti", text, looked, command=_install(wanted))]
+    search_path = system.environment.get("LD_LIBRARY_PATH", "") or "LD_LIBRARY_PATH is not set"
+    return [problem("cupti", text, search_path, command=_install(versions))]
 
 
 def built_cuda_versions(facts: DoctorFacts) -> tuple[str, ...]:
     """Return the CUDA versions that the frameworks were built with ("12.5.1", "13"); empty when no
     framework reports one.
     """
-    found = []
+    versions = []
     for framework in facts.frameworks:
         build = framework.answer.get("build", {})
         if build.get("is_cuda_build") and build.get("cuda_version"):
-            found.append(str(build["cuda_version"]))
+            versions.append(str(build["cuda_version"]))
         if framework.name == "jax":
-            found += [match[1] for name in facts.packages if (match := re.match(r"jax-cuda(\d+)-plugin", name))]
-    return tuple(dict.fromkeys(found))
+            versions += [match[1] for name in facts.packages if (match := re.match(r"jax-cuda(\d+)-plugin", name))]
+    return tuple(dict.fromkeys(versions))
 
 
 def find_libraries(system: System, facts: DoctorFacts) -> list[CuptiLibrary]:
@@ -161,15 +161,15 @@ def find_libraries(system: System, facts: DoctorFacts) -> list[CuptiLibrary]:
     """
     path = [folder for folder in system.environment.get("LD_LIBRARY_PATH", "").split(":") if folder]
     packaged = [f"{site.rstrip('/')}/{folder}" for site in facts.site for folder in _PIP_FOLDERS]
-    found = [item for folder in path + packaged for item in _in_folder(system, folder, True)]
+    libraries = [item for folder in path + packaged for item in _folder_libraries(system, folder, True)]
     cache = system.run(["/sbin/ldconfig", "-p"], 10.0).out
     for line in cache.splitlines():
         match = re.match(r"\s*libcupti\.so\S*\s.*=>\s*(\S+)", line)
         if match:
-            found.append(_library(system, match[1], True))
+            libraries.append(_library(system, match[1], True))
     toolkits = [name for name in system.list_folder(_TOOLKITS) if name.startswith("cuda")]
-    found += [item for name in toolkits for item in _in_folder(system, f"{_TOOLKITS}/{name}/{_EXTRAS}", False)]
-    return list({item.path: item for item in reversed(found)}.values())[::-1]
+    libraries += [item for name in toolkits for item in _folder_libraries(system, f"{_TOOLKITS}/{name}/{_EXTRAS}", False)]
+    return list({item.path: item for item in reversed(libraries)}.values())[::-1]
 
 
 def check_privileges(system: System) -> list[CheckResult]:
@@ -205,7 +205,7 @@ def _permit(system: System) -> str:
     return _IN_CONTAINER if is_in_container(system) else _LIFT
 
 
-def _in_folder(system: System, folder: str, reachable: bool) -> list[CuptiLibrary]:
+def _folder_libraries(system: System, folder: str, reachable: bool) -> list[CuptiLibrary]:
     names = [name for name in system.list_folder(folder) if re.match(r"libcupti\.so(\.[0-9.]+)?$", name)]
     return [_library(system, f"{folder}/{name}", reachable) for name in sorted(names, key=len)]
 
@@ -221,20 +221,20 @@ def _library(system: System, path: str, reachable: bool) -> CuptiLibrary:
     return CuptiLibrary(path, "", reachable)
 
 
-def _fits(version: str, wanted: tuple[str, ...]) -> bool:
+def _fits(version: str, versions: tuple[str, ...]) -> bool:
     """Whether a library of this version fits; since CUDA 12 the major version has to agree.
     Versions that are years are CUPTI's own numbers.
     """
-    if not wanted or not version or version.startswith("20"):
+    if not versions or not version or version.startswith("20"):
         return True
-    for built in wanted:
-        ours, theirs = version.split("."), built.split(".")
-        same = min(len(ours), len(theirs)) if int(theirs[0]) < 12 else 1
-        if ours[:same] == theirs[:same]:
+    for built in versions:
+        library_parts, built_parts = version.split("."), built.split(".")
+        same = min(len(library_parts), len(built_parts)) if int(built_parts[0]) < 12 else 1
+        if library_parts[:same] == built_parts[:same]:
             return True
     return False
 
 
-def _install(wanted: tuple[str, ...]) -> str:
-    major = wanted[0].split(".")[0] if wanted else "12"
+def _install(versions: tuple[str, ...]) -> str:
+    major = versions[0].split(".")[0] if versions else "12"
     return f"pip install nvidia-cuda-cupti-cu{major}" if int(major) < 13 else "pip install nvidia-cuda-cupti"

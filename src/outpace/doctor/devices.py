@@ -46,33 +46,33 @@ def check(system: System, facts: DoctorFacts) -> list[CheckResult]:
             return [ok("devices", f"{format_count(len(tpus[0].tpus), 'TPU core')} seen by {tpus[0].title}.", *tpus[0].tpus)]
         text = "This is a CPU-only machine: neither the NVIDIA driver nor a framework shows a GPU, so captures hold host activity only."
         return [note("devices", text)]
-    found = []
+    results = []
     if driver.remark:
         text = "The driver lists a GPU, but nvidia-smi does not work: the driver was updated without a restart, or its tools are missing."
-        found.append(note("driver", text, driver.remark, command="nvidia-smi"))
+        results.append(note("driver", text, driver.remark, command="nvidia-smi"))
     if driver.gpus:
         version = f", driver {driver.version}" if driver.version else ""
-        found.append(ok("devices", f"{format_count(len(driver.gpus), 'GPU')}{version}.", *driver.gpus))
-    return found + [_seen(system, facts, framework) for framework in facts.frameworks if not framework.failure]
+        results.append(ok("devices", f"{format_count(len(driver.gpus), 'GPU')}{version}.", *driver.gpus))
+    return results + [_framework_result(system, facts, framework) for framework in facts.frameworks if not framework.failure]
 
 
-def _seen(system: System, facts: DoctorFacts, framework: FrameworkFacts) -> CheckResult:
+def _framework_result(system: System, facts: DoctorFacts, framework: FrameworkFacts) -> CheckResult:
     name = f"{framework.name}-gpu"
-    there, seen = len(facts.driver.gpus), len(framework.gpus)
+    gpu_count, seen_count = len(facts.driver.gpus), len(framework.gpus)
     hidden = system.environment.get("CUDA_VISIBLE_DEVICES")
-    if seen and seen >= there:
-        return ok(name, f"{framework.title} sees {format_count(seen, 'GPU')}.", *framework.gpus)
-    if seen:
+    if seen_count and seen_count >= gpu_count:
+        return ok(name, f"{framework.title} sees {format_count(seen_count, 'GPU')}.", *framework.gpus)
+    if seen_count:
         reason = f": CUDA_VISIBLE_DEVICES is {hidden}" if hidden is not None else ""
-        return note(name, f"{framework.title} sees {seen} of {format_count(there, 'GPU')}{reason}.", *framework.gpus)
+        return note(name, f"{framework.title} sees {seen_count} of {format_count(gpu_count, 'GPU')}{reason}.", *framework.gpus)
     if hidden is not None and hidden.strip() in ("", "-1", "none", "NoDevFiles"):
         text = f"CUDA_VISIBLE_DEVICES is {hidden!r} and hides the GPU from {framework.title}: captures hold host activity only."
         return note(name, text, command="unset CUDA_VISIBLE_DEVICES")
-    sentence, command, said = _cause(system, facts, framework)
+    sentence, command, evidence = _cause(system, facts, framework)
     # JAX on the GPU beside a TensorFlow for the CPU, which only reads data, is a usual and sound
     # choice.
     make = note if facts.has_visible_gpu else problem
-    return make(name, f"{framework.title} does not see the GPU, so captures miss it. {sentence}", *said, command=command)
+    return make(name, f"{framework.title} does not see the GPU, so captures miss it. {sentence}", *evidence, command=command)
 
 
 def _cause(system: System, facts: DoctorFacts, framework: FrameworkFacts) -> tuple[str, str, tuple[str, ...]]:

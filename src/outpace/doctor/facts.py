@@ -144,10 +144,10 @@ Check = Callable[[System, DoctorFacts], list[CheckResult]]
 
 def query_python(system: System, python: str) -> Mapping[str, Any]:
     """Return the packages that a Python has. Raises NotFoundError when it cannot be run."""
-    done = system.run([python, probe.__file__, "packages"], PROBE_TIMEOUT_S)
-    answer = _answer(done)
+    result = system.run([python, probe.__file__, "packages"], PROBE_TIMEOUT_S)
+    answer = _answer(result)
     if answer is None:
-        raise NotFoundError(f"{python} cannot be asked for its packages: {_last(done)}. Give another one with --python.")
+        raise NotFoundError(f"{python} cannot be asked for its packages: {_last(result)}. Give another one with --python.")
     return answer
 
 
@@ -158,40 +158,40 @@ def query_framework(system: System, python: str, name: str) -> FrameworkFacts:
     # JAX would otherwise take most of the GPU's memory; errors must be said even where the user
     # silenced them.
     more = {"TF_CPP_MIN_LOG_LEVEL": "0", "XLA_PYTHON_CLIENT_PREALLOCATE": "false"}
-    done = system.run([python, probe.__file__, name], PROBE_TIMEOUT_S, more)
-    answer = _answer(done)
+    result = system.run([python, probe.__file__, name], PROBE_TIMEOUT_S, more)
+    answer = _answer(result)
     if answer is not None:
-        return FrameworkFacts(name, answer, "", done.err, done.seconds)
-    if done.timed_out:
+        return FrameworkFacts(name, answer, "", result.err, result.seconds)
+    if result.timed_out:
         failure = f"did not answer within {PROBE_TIMEOUT_S:.0f} s"
-    elif done.code < 0:
-        failure = f"crashed with signal {-done.code} when it was imported"
+    elif result.code < 0:
+        failure = f"crashed with signal {-result.code} when it was imported"
     else:
-        failure = f"cannot be imported: {_last(done)}"
-    return FrameworkFacts(name, {}, failure, done.err, done.seconds)
+        failure = f"cannot be imported: {_last(result)}"
+    return FrameworkFacts(name, {}, failure, result.err, result.seconds)
 
 
 def query_driver(system: System) -> Driver:
     """Return the GPUs that `nvidia-smi` lists, or else those in the driver's own folder."""
-    done = system.run(_QUERY, 30.0)
-    rows = [line.rsplit(",", 1) for line in done.out.splitlines() if "," in line] if done.code == 0 else []
+    result = system.run(_QUERY, 30.0)
+    rows = [line.rsplit(",", 1) for line in result.out.splitlines() if "," in line] if result.code == 0 else []
     if rows:
         return Driver(tuple(name.strip() for name, _ in rows), rows[0][1].strip())
     gpus = []
     for folder in system.list_folder("/proc/driver/nvidia/gpus"):
         text = system.read(f"/proc/driver/nvidia/gpus/{folder}/information") or ""
         gpus.append(next((line.split(":", 1)[1].strip() for line in text.splitlines() if line.startswith("Model:")), folder))
-    return Driver(tuple(gpus), "", (done.out + done.err).strip() if gpus else "")
+    return Driver(tuple(gpus), "", (result.out + result.err).strip() if gpus else "")
 
 
 def query_requirements(system: System, python: str) -> tuple[str, ...] | None:
     """Return the problems that `pip check` finds, one sentence each; None where this Python has no
     pip.
     """
-    done = system.run([python, "-m", "pip", "check"], 60.0)
-    if "No module named pip" in done.err or done.timed_out:
+    result = system.run([python, "-m", "pip", "check"], 60.0)
+    if "No module named pip" in result.err or result.timed_out:
         return None
-    return tuple(line for line in done.out.splitlines() if " requires " in line or " has requirement " in line)
+    return tuple(line for line in result.out.splitlines() if " requires " in line or " has requirement " in line)
 
 
 def last_lines(text: str, count: int = 3) -> tuple[str, ...]:
@@ -206,14 +206,14 @@ def quote_path(path: str) -> str:
     return shlex.quote(os.fspath(path))
 
 
-def _answer(done: CommandResult) -> dict[str, Any] | None:
-    for line in reversed(done.out.splitlines()):
+def _answer(result: CommandResult) -> dict[str, Any] | None:
+    for line in reversed(result.out.splitlines()):
         if line.startswith(probe.ANSWER_PREFIX):
             answer: dict[str, Any] = json.loads(line[len(probe.ANSWER_PREFIX) :])
             return answer
     return None
 
 
-def _last(done: CommandResult) -> str:
-    lines = last_lines(done.err, 1)
-    return lines[0].rstrip(".") if lines else f"it ended with code {done.code}"
+def _last(result: CommandResult) -> str:
+    lines = last_lines(result.err, 1)
+    return lines[0].rstrip(".") if lines else f"it ended with code {result.code}"

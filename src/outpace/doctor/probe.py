@@ -44,11 +44,11 @@ def describe_packages() -> dict[str, Any]:
     import site
     import sysconfig
 
-    found = {name: version for name in PACKAGES if (version := _version(name))}
-    here = importlib.util.find_spec("outpace")
+    packages = {name: version for name in PACKAGES if (version := _version(name))}
+    spec = importlib.util.find_spec("outpace")
     paths = {sysconfig.get_paths()["purelib"], sysconfig.get_paths()["platlib"], *site.getsitepackages()}
-    there = [name for name in ("tensorflow", "jax") if importlib.util.find_spec(name)]
-    return {"packages": found, "modules": there, "outpace": here.origin if here else None, "site": sorted(paths)}
+    modules = [name for name in ("tensorflow", "jax") if importlib.util.find_spec(name)]
+    return {"packages": packages, "modules": modules, "outpace": spec.origin if spec else None, "site": sorted(paths)}
 
 
 def _version(name: str) -> str:

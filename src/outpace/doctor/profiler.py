@@ -95,10 +95,10 @@ SETTINGS = (
 
 def check(system: System, facts: DoctorFacts) -> list[CheckResult]:
     """Check the environment, other profilers and tracer levels."""
-    found = [*_environment(system, facts), *_others(system, facts)]
-    if not found:
-        found = [ok("profiler", "No other profiler is at work, and no environment variable disturbs a capture.")]
-    return found + [_levels(framework) for framework in facts.frameworks if not framework.failure]
+    results = [*_environment(system, facts), *_other_profilers(system, facts)]
+    if not results:
+        results = [ok("profiler", "No other profiler is at work, and no environment variable disturbs a capture.")]
+    return results + [_levels(framework) for framework in facts.frameworks if not framework.failure]
 
 
 def _environment(system: System, facts: DoctorFacts) -> Iterator[CheckResult]:
@@ -111,7 +111,7 @@ def _environment(system: System, facts: DoctorFacts) -> Iterator[CheckResult]:
         yield make("environment", text, f"{setting.variable}={value}", command=f"unset {setting.variable}")
 
 
-def _others(system: System, facts: DoctorFacts) -> Iterator[CheckResult]:
+def _other_profilers(system: System, facts: DoctorFacts) -> Iterator[CheckResult]:
     """Yield a note for each profiler among the running processes; they matter where CUPTI is
     needed.
     """

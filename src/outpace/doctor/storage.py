@@ -32,32 +32,32 @@ _REASONS = {
 
 def check(system: System, facts: DoctorFacts) -> list[CheckResult]:
     """Check the log directory and the temporary directory."""
-    found = _url(facts.logdir) if is_url(facts.logdir) else _folder(system, "logdir", "log directory", facts.logdir)
+    results = _url(facts.logdir) if is_url(facts.logdir) else _folder(system, "logdir", "log directory", facts.logdir)
     temporary = system.environment.get("TMPDIR") or "/tmp"
-    return found + _folder(system, "temporary", "temporary directory", temporary)
+    return results + _folder(system, "temporary", "temporary directory", temporary)
 
 
-def _folder(system: System, name: str, what: str, shown: str) -> list[CheckResult]:
-    folder = os.path.abspath(os.path.expanduser(shown))
+def _folder(system: System, name: str, what: str, path: str) -> list[CheckResult]:
+    folder = os.path.abspath(os.path.expanduser(path))
     error = system.write_error(folder)
     if error is not None:
-        return [_unwritable(name, what, shown, folder, error)]
+        return [_unwritable(name, what, path, folder, error)]
     free = system.free_bytes(folder)
     if free is None:
-        return [ok(name, f"The {what} {shown} is writable.", folder)]
+        return [ok(name, f"The {what} {path} is writable.", folder)]
     room = f"{_size(free)} free; a profile takes 1 MB per {EVENTS_PER_MB:,} host events"
     if free < LOW_SPACE_BYTES:
         make = problem if free < MIN_SPACE_BYTES else note
-        return [make(name, f"The {what} {shown} has little room: {room}.", folder, command=f"df -h {quote_path(folder)}")]
-    return [ok(name, f"The {what} {shown} is writable ({room}).", folder)]
+        return [make(name, f"The {what} {path} has little room: {room}.", folder, command=f"df -h {quote_path(folder)}")]
+    return [ok(name, f"The {what} {path} is writable ({room}).", folder)]
 
 
-def _unwritable(name: str, what: str, shown: str, folder: str, error: int) -> CheckResult:
-    text = f"The {what} {shown} cannot be written to: {_REASONS.get(error, os.strerror(error))}."
+def _unwritable(name: str, what: str, path: str, folder: str, error: int) -> CheckResult:
+    text = f"The {what} {path} cannot be written to: {_REASONS.get(error, os.strerror(error))}."
     evidence = (folder, f"errno {error}: {os.strerror(error)}")
     if error in (errno.ENOSPC, errno.EDQUOT):
-        there = quote_path(_existing(folder))
-        return problem(name, text, *evidence, command=f"df -h {there}; du -xsh {there}/* | sort -h | tail")
+        quoted = quote_path(_existing_parent(folder))
+        return problem(name, text, *evidence, command=f"df -h {quoted}; du -xsh {quoted}/* | sort -h | tail")
     if name == "temporary":
         return problem(name, text, *evidence, command="mkdir -p ~/tmp && export TMPDIR=~/tmp")
     return problem(name, text, *evidence, command=f"outpace doctor --logdir ~/{DEFAULT_LOGDIR}")
@@ -82,7 +82,7 @@ def _url(logdir: str) -> list[CheckResult]:
     return [ok("logdir", f"The log directory {logdir} is writable.")]
 
 
-def _existing(folder: str) -> str:
+def _existing_parent(folder: str) -> str:
     while not os.path.exists(folder):
         folder = os.path.dirname(folder)
     return folder

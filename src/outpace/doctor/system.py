@@ -100,16 +100,16 @@ class System:
         """Return the dynamic linker's error for a library; None when it loads. Loading is tried in
         a process of its own, which it may crash.
         """
-        done = self.run([sys.executable, "-c", _LOAD, library], 30.0)
-        if done.code == 0:
+        result = self.run([sys.executable, "-c", _LOAD, library], 30.0)
+        if result.code == 0:
             return None
-        return (done.err.strip().splitlines() or [f"loading it ended with code {done.code}"])[-1].removeprefix("OSError: ")
+        return (result.err.strip().splitlines() or [f"loading it ended with code {result.code}"])[-1].removeprefix("OSError: ")
 
     def write_error(self, folder: str) -> int | None:
         """Return the `errno` of creating a folder (with its parents) and writing 64 KiB there;
         None when that works. Everything written is removed.
         """
-        made = _first_missing(folder)
+        created = _first_missing(folder)
         try:
             os.makedirs(folder, exist_ok=True)
             with tempfile.TemporaryFile(dir=folder) as file:
@@ -120,7 +120,7 @@ class System:
         except OSError as error:
             return error.errno or errno.EIO
         finally:
-            while made is not None and folder.startswith(made):
+            while created is not None and folder.startswith(created):
                 with contextlib.suppress(OSError):  # another process may have written a file there meanwhile
                     os.rmdir(folder)
                 folder = os.path.dirname(folder)

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 TRIAL_TIMEOUT_S = 180.0
 TRIAL_STEPS = 3
-_SAID = 200  # kept lines of what the framework printed: an error of CUPTI stands before many others
+_TAIL_LINES = 200  # kept lines of what the framework printed: an error of CUPTI stands before many others
 
 _SCRIPTS = {
     "tensorflow": """
@@ -126,25 +126,27 @@ def run_trial(system: System, python: str, framework: str) -> TrialCapture:
     a `TrialCapture` too.
     """
     with ProcessTree() as family:
-        done, outcome = _capture(system, python, family.folder, _SCRIPTS[framework], TRIAL_STEPS)
-        said = _end_of(done)
+        result, outcome = _capture(system, python, family.folder, _SCRIPTS[framework], TRIAL_STEPS)
+        output = _output_tail(result)
         if outcome is None or not outcome["run"]:
-            return TrialCapture(framework, _failure(done, outcome), said, seconds=done.seconds)
+            return TrialCapture(framework, _failure(result, outcome), output, seconds=result.seconds)
         try:
-            return read_trial(framework, str(outcome["run"]), said, done.seconds)
+            return read_trial(framework, str(outcome["run"]), output, result.seconds)
         except OutpaceError as error:
-            return TrialCapture(framework, f"The profile cannot be read: {error}", said, seconds=done.seconds)
+            return TrialCapture(framework, f"The profile cannot be read: {error}", output, seconds=result.seconds)
 
 
 def run_timed_trial(system: System, python: str) -> TimedTrialCapture:
     """Capture half a second of a running JAX program and return whether the program survives."""
     with ProcessTree() as family:
-        done, outcome = _capture(system, python, family.folder, _BY_TIME, 0)
+        result, outcome = _capture(system, python, family.folder, _BY_TIME, 0)
     code = int(str(outcome["exit_code"] or 0)) if outcome is not None else 0
     if outcome is None or (not outcome["run"] and not signal_name(code)):
-        return TimedTrialCapture(_failure(done, outcome), _end_of(done))
+        return TimedTrialCapture(_failure(result, outcome), _output_tail(result))
     how = signal_name(code) or (f"code {code}" if code else "")
-    return TimedTrialCapture(f"its program was ended by {how}. {explain_crash(code)}".strip() if how else "", _end_of(done))
+    return TimedTrialCapture(
+        f"its program was ended by {how}. {explain_crash(code)}".strip() if how else "", _output_tail(result)
+    )
 
 
 def _capture(
@@ -158,13 +160,13 @@ def _capture(
         file.write(script)
     # All messages are wanted here, and no more of the GPU's memory than the program needs.
     more = {"TF_CPP_MIN_LOG_LEVEL": "0", "TF_FORCE_GPU_ALLOW_GROWTH": "true", "XLA_PYTHON_CLIENT_PREALLOCATE": "false"}
-    done = system.run([python, "-c", _RUNNER, path, os.path.join(folder, "logs"), answer, str(steps)], TRIAL_TIMEOUT_S, more)
-    return done, _read(answer)
+    result = system.run([python, "-c", _RUNNER, path, os.path.join(folder, "logs"), answer, str(steps)], TRIAL_TIMEOUT_S, more)
+    return result, _read(answer)
 
 
-def _end_of(done: CommandResult) -> str:
+def _output_tail(result: CommandResult) -> str:
     """Return the last lines of a process's output."""
-    return "\n".join((done.out + done.err).splitlines()[-_SAID:])
+    return "\n".join((result.out + result.err).splitlines()[-_TAIL_LINES:])
 
 
 def read_trial(framework: str, folder: str, output: str = "", seconds: float = 0.0) -> TrialCapture:
@@ -211,14 +213,14 @@ def check(system: System, facts: DoctorFacts) -> list[CheckResult]:
     if not facts.trials:
         why = "Outpace is not there" if facts.outpace is None else "no framework works"
         return [unchecked("trial", f"No trial capture could be made: {why}.")]
-    found = []
+    results = []
     for trial in facts.trials:
         framework = next(item for item in facts.frameworks if item.name == trial.framework)
-        found += _failed(system, trial, framework) if trial.failure else _held(system, facts, trial, framework)
-    return found + ([_survived(facts.timed_trial)] if facts.timed_trial else [])
+        results += _failed_result(system, trial, framework) if trial.failure else _trial_result(system, facts, trial, framework)
+    return results + ([_timed_result(facts.timed_trial)] if facts.timed_trial else [])
 
 
-def _survived(trial: TimedTrialCapture) -> CheckResult:
+def _timed_result(trial: TimedTrialCapture) -> CheckResult:
     """Return a result that says whether a program on a GPU survives a capture by time."""
     if not trial.failure:
         return ok("jax-by-time", "A capture by time ended while a JAX program worked on the GPU, and the program worked on.")
@@ -226,7 +228,7 @@ def _survived(trial: TimedTrialCapture) -> CheckResult:
     return problem("jax-by-time", text, *last_lines(trial.output, 5), command="outpace profile --command-buffers off SCRIPT")
 
 
-def _held(system: System, facts: DoctorFacts, trial: TrialCapture, framework: FrameworkFacts) -> list[CheckResult]:
+def _trial_result(system: System, facts: DoctorFacts, trial: TrialCapture, framework: FrameworkFacts) -> list[CheckResult]:
     name = f"{trial.framework}-trial"
     what = [
         format_count(trial.steps, "step") + f" ({trial.source})",
@@ -235,18 +237,18 @@ def _held(system: System, facts: DoctorFacts, trial: TrialCapture, framework: Fr
     ]
     what += [format_count(trial.threads, "host thread"), format_count(len(trial.devices), "device")]
     text = f"{framework.title} trial capture: {', '.join(what)}; {trial.bytes / 1024:,.0f} KiB in {trial.seconds:.1f} s."
-    found = []
+    results = []
     if framework.gpus and not any("GPU" in device for device in trial.devices):
         cause = cupti.find_fault(system, "\n".join((trial.output, *trial.messages)))
         missing = f"The {framework.title} trial capture ran on a GPU but holds no GPU events: CUPTI did not deliver them."
-        found += [problem(name, missing, text, command=cause.command if cause else "TF_CPP_MAX_VLOG_LEVEL=1 outpace doctor")]
-        return found + ([cause] if cause else [])
+        results += [problem(name, missing, text, command=cause.command if cause else "TF_CPP_MAX_VLOG_LEVEL=1 outpace doctor")]
+        return results + ([cause] if cause else [])
     if trial.steps != TRIAL_STEPS:
         return [note(name, f"{text} {format_count(TRIAL_STEPS, 'step')} were captured, and the profile shows {trial.steps}.")]
     return [ok(name, text, *trial.devices)]
 
 
-def _failed(system: System, trial: TrialCapture, framework: FrameworkFacts) -> list[CheckResult]:
+def _failed_result(system: System, trial: TrialCapture, framework: FrameworkFacts) -> list[CheckResult]:
     text = f"The {framework.title} trial capture failed: {trial.failure}"
     cause = cupti.find_fault(system, trial.output)
     if cause is not None:
@@ -258,11 +260,11 @@ def _failed(system: System, trial: TrialCapture, framework: FrameworkFacts) -> l
     return [problem(f"{trial.framework}-trial", text, *last_lines(trial.output, 5), command="outpace doctor --json")]
 
 
-def _failure(done: CommandResult, outcome: dict[str, object] | None) -> str:
-    if done.timed_out:
+def _failure(result: CommandResult, outcome: dict[str, object] | None) -> str:
+    if result.timed_out:
         return f"it did not end within {TRIAL_TIMEOUT_S:.0f} s."
     if outcome is None:
-        how = f"signal {-done.code}" if done.code < 0 else f"code {done.code}"
+        how = f"signal {-result.code}" if result.code < 0 else f"code {result.code}"
         return f"its process ended with {how}."
     return str(outcome["reason"] or f"the program ended with code {outcome['exit_code']}.")
 

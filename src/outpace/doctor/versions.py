@@ -15,7 +15,7 @@ from outpace.doctor.result import CheckResult, note, ok, problem, unchecked
 from outpace.doctor.system import System
 from outpace.frameworks.probe import missing_names
 
-_SHOWN = ("numpy", "protobuf", "tf-keras", "tensorboard", "tensorboard-plugin-profile", "xprof")
+_LISTED_PACKAGES = ("numpy", "protobuf", "tf-keras", "tensorboard", "tensorboard-plugin-profile", "xprof")
 _OURS = compile_lazily(r"^(tensorflow|tf[-_]|keras|jax|tensorboard|xprof|numpy|protobuf)", re.IGNORECASE)
 
 
@@ -169,12 +169,14 @@ def check(system: System, facts: DoctorFacts) -> list[CheckResult]:
 
 
 def _python(facts: DoctorFacts) -> list[CheckResult]:
-    others = [f"{name} {facts.packages[name]}" for name in _SHOWN if name in facts.packages]
-    found = [ok("python", f"Python {facts.python_version}" + (f" with {', '.join(others)}." if others else "."), facts.python)]
+    versions = [f"{name} {facts.packages[name]}" for name in _LISTED_PACKAGES if name in facts.packages]
+    results = [
+        ok("python", f"Python {facts.python_version}" + (f" with {', '.join(versions)}." if versions else "."), facts.python)
+    ]
     if facts.outpace is None:
         text = "This Python does not have Outpace, which must be importable where the training runs."
-        found.append(problem("outpace", text, facts.python, command="pip install outpace"))
-    return found
+        results.append(problem("outpace", text, facts.python, command="pip install outpace"))
+    return results
 
 
 def _frameworks(system: System, facts: DoctorFacts) -> list[CheckResult]:
@@ -186,10 +188,13 @@ def _frameworks(system: System, facts: DoctorFacts) -> list[CheckResult]:
 
 def _framework(system: System, facts: DoctorFacts, framework: FrameworkFacts) -> CheckResult:
     if framework.failure:
-        known = _known(facts, framework.name)
+        commands = _known_repairs(facts, framework.name)
         text = f"{framework.title} {framework.failure}".rstrip(".") + "."
         return problem(
-            framework.name, text, *last_lines(framework.stderr), command=known[0] if known else _reinstall(facts, framework)
+            framework.name,
+            text,
+            *last_lines(framework.stderr),
+            command=commands[0] if commands else _reinstall(facts, framework),
         )
     keras = str(framework.answer.get("keras", ""))
     if "keras_error" in framework.answer and system.environment.get("TF_USE_LEGACY_KERAS", "") in ("1", "true", "True"):
@@ -201,10 +206,14 @@ def _framework(system: System, facts: DoctorFacts, framework: FrameworkFacts) ->
     return ok(framework.name, text, str(framework.answer.get("file", "")))
 
 
-def _known(facts: DoctorFacts, framework: str) -> list[str]:
+def _known_repairs(facts: DoctorFacts, framework: str) -> list[str]:
     """Return the repair commands of the mismatches that break this framework's import."""
     packages = Packages(facts.packages)
-    return [_filled(m.command, packages) for m in MISMATCHES if m.broken_framework == framework and m.applies(packages)]
+    return [
+        _fill(mismatch.command, packages)
+        for mismatch in MISMATCHES
+        if mismatch.broken_framework == framework and mismatch.applies(packages)
+    ]
 
 
 def _mismatches(facts: DoctorFacts) -> Iterator[CheckResult]:
@@ -216,8 +225,8 @@ def _mismatches(facts: DoctorFacts) -> Iterator[CheckResult]:
     for mismatch in MISMATCHES:
         if mismatch.applies(packages):
             make = problem if mismatch.broken_framework in broken else note
-            command = _filled(mismatch.command, packages)
-            yield make(f"versions-{mismatch.id}", _filled(mismatch.text, packages), command=command)
+            command = _fill(mismatch.command, packages)
+            yield make(f"versions-{mismatch.id}", _fill(mismatch.text, packages), command=command)
 
 
 def _requirements(facts: DoctorFacts) -> list[CheckResult]:
@@ -255,7 +264,7 @@ def _private_names(system: System, facts: DoctorFacts) -> list[CheckResult]:
     return [note("private-names", text, *missing, command="pip install -U outpace")] if missing else []
 
 
-def _filled(text: str, packages: Packages) -> str:
+def _fill(text: str, packages: Packages) -> str:
     values = {**packages.versions, "tensorflows": " ".join(packages.tensorflows)}
     values["tensorflow_minor"] = _minor(values.get("tensorflow", ""))
     return re.sub(r"\{([a-z0-9_-]+)\}", lambda match: values.get(match[1], match[0]), text)

@@ -87,8 +87,8 @@ def source_op(name: str) -> str | None:
 
 def is_batched_source(op: str, call: ast.Call) -> bool:
     """Whether a source's elements are batches already."""
-    given = {word.arg: word.value for word in call.keywords}
-    size = given.get("batch_size")
+    arguments = {word.arg: word.value for word in call.keywords}
+    size = arguments.get("batch_size")
     if isinstance(size, ast.Constant) and size.value is None:
         return False
     return op in KERAS_SOURCES or op == "make_csv_dataset" or (op in LOADERS and size is not None)
@@ -98,14 +98,14 @@ def bind_arguments(op: str, call: ast.Call) -> dict[str, ast.expr]:
     """Return the arguments of a call by name; the name `**` is present where the call passes on
     arguments that the file does not show.
     """
-    found: dict[str, ast.expr] = {}
+    arguments: dict[str, ast.expr] = {}
     for name, value in zip(DATASET_PARAMETERS.get(op, ()), call.args, strict=False):
         if isinstance(value, ast.Starred):
-            found["**"] = value
+            arguments["**"] = value
             break
-        found[name] = value
-    found.update({word.arg or "**": word.value for word in call.keywords})
-    return found
+        arguments[name] = value
+    arguments.update({word.arg or "**": word.value for word in call.keywords})
+    return arguments
 
 
 def is_dataset_call(call: ast.Call) -> bool:
@@ -139,13 +139,13 @@ def find_dataset_names(source: SourceFile) -> dict[ast.AST, set[str]]:
     """Return, for each function, the names on which it calls a method that only
     tf.data sets have.
     """
-    found: dict[ast.AST, set[str]] = {}
+    names: dict[ast.AST, set[str]] = {}
     for node in source.nodes:
         if isinstance(node, ast.Call) and is_dataset_call(node):
             name = dotted_name(chain_root(node))
             if name and not source.qualified_name(chain_root(node)):
-                found.setdefault(source.enclosing_function(node) or source.tree, set()).add(name)
-    return found
+                names.setdefault(source.enclosing_function(node) or source.tree, set()).add(name)
+    return names
 
 
 _THROUGH = frozenset({"enumerate", "iter", "list", "reversed", "tqdm", "tqdm.tqdm", "tqdm.auto.tqdm", "tqdm.notebook.tqdm"})
@@ -183,13 +183,13 @@ class CallEvaluator:
         """Return the value that a call returns."""
         op = source_op(self._chains.source.called_name(node))
         if op is not None:
-            return self._stage(op, node, self._among(self._arguments(node, frame)), frame)
+            return self._stage(op, node, self._datasets_in(self._arguments(node, frame)), frame)
         if isinstance(node.func, ast.Attribute):
             owner = self._owner(node.func, frame)
             if isinstance(owner, DatasetValue):
                 return self._method(node.func.attr, node, owner, frame)
-            return self._plain(node, self._chains.get_attribute(node.func, owner, frame), frame)
-        return self._plain(node, self._chains.evaluate(node.func, frame), frame)
+            return self._other_call(node, self._chains.get_attribute(node.func, owner, frame), frame)
+        return self._other_call(node, self._chains.evaluate(node.func, frame), frame)
 
     def _owner(self, func: ast.Attribute, frame: Frame) -> Value:
         if func.attr in DATASET_METHODS or func.attr in ITERATOR_METHODS or not isinstance(func.value, ast.Name):
@@ -207,30 +207,30 @@ class CallEvaluator:
             function = self._chains.evaluate(node.args[0], frame)
             if isinstance(function, DefinitionValue):
                 return self._enter(function, [owner], {}, frame)
-        others = self._among(values) if op == "concatenate" else []
-        return self._stage(op, node, [owner, *others], frame)
+        concatenated = self._datasets_in(values) if op == "concatenate" else []
+        return self._stage(op, node, [owner, *concatenated], frame)
 
     def _stage(self, op: str, node: ast.Call, inputs: list[DatasetValue], frame: Frame) -> DatasetValue:
         """Return a data set with the new stage, added once for each path of its inputs."""
-        given = bind_arguments(op, node)
-        constants = {name: self._constant(given[name], frame) for name in _CONSTANTS if name in given}
-        function = self._function(op, given, frame)
-        made: list[DatasetPath] = []
+        arguments = bind_arguments(op, node)
+        constants = {name: self._constant(arguments[name], frame) for name in _CONSTANTS if name in arguments}
+        function = self._function(op, arguments, frame)
+        paths: list[DatasetPath] = []
         for combination in product(*(value.paths for value in inputs)):
             path: DatasetPath | None = DatasetPath(combination[0].stage if combination else Stage(op, node), frame.conditions)
             for part in combination:
                 path = path and path.add_conditions(part.conditions)
-            if path is None or len(made) >= MAX_PATHS:
+            if path is None or len(paths) >= MAX_PATHS:
                 continue
             stage = Stage(
-                self._applied(node, op), node, tuple(part.stage for part in combination), given, constants, function, frame.conditions,
+                self._applied_op(node, op), node, tuple(part.stage for part in combination), arguments, constants, function, frame.conditions,
                 is_batched_source(op, node), frame.is_nested,
             )  # fmt: skip
             self._chains.stages.append(stage)
-            made.append(DatasetPath(stage, path.conditions))
-        return DatasetValue(tuple(made))
+            paths.append(DatasetPath(stage, path.conditions))
+        return DatasetValue(tuple(paths))
 
-    def _applied(self, node: ast.Call, op: str) -> str:
+    def _applied_op(self, node: ast.Call, op: str) -> str:
         """Return the op of an `apply` call: `map_and_batch` for
         `.apply(tf.data.experimental.map_and_batch(...))`.
         """
@@ -238,13 +238,13 @@ class CallEvaluator:
         prefix, _, last = name.rpartition(".")
         return last if prefix == "tensorflow.data.experimental" else op
 
-    def _function(self, op: str, given: dict[str, ast.expr], frame: Frame) -> ast.AST | None:
+    def _function(self, op: str, arguments: dict[str, ast.expr], frame: Frame) -> ast.AST | None:
         """Return the function that a stage runs: its definition where the file contains it,
         otherwise the expression that names it.
         """
         if op not in _WITH_FUNCTION:
             return None
-        expression = given.get(DATASET_PARAMETERS[op][0])
+        expression = arguments.get(DATASET_PARAMETERS[op][0])
         value = self._chains.evaluate(expression, frame) if expression is not None else None
         if not isinstance(value, DefinitionValue):
             return expression
@@ -258,52 +258,54 @@ class CallEvaluator:
         value = self._chains.evaluate(node, frame)
         return value.value if isinstance(value, ConstantValue) else ...
 
-    def _plain(self, node: ast.Call, function: Value, frame: Frame) -> Value:
+    def _other_call(self, node: ast.Call, function: Value, frame: Frame) -> Value:
         """Return the value of a call of anything but a data set: a function or class of the file,
         Keras, the iteration protocol, or unknown code.
         """
         name = self._chains.source.called_name(node) or ast.unparse(node.func)
         last = name.rpartition(".")[2]
         if isinstance(function, DefinitionValue):
-            return self._own(node, function, frame)
+            return self._local_call(node, function, frame)
         positional = [self._chains.evaluate(item, frame) for item in node.args]
-        named = {word.arg or "**": self._chains.evaluate(word.value, frame) for word in node.keywords}
+        keywords = {word.arg or "**": self._chains.evaluate(word.value, frame) for word in node.keywords}
         first = positional[0] if positional else None
         if isinstance(first, DatasetValue) and (name in _THROUGH or last in _DISTRIBUTE):
             return first
         if last in _DISTRIBUTE_FROM and isinstance(first, DefinitionValue):
             return self._enter(first, [], {}, frame)
-        self._consumed(node, last, positional, named)
+        self._add_uses(node, last, positional, keywords)
         return None
 
-    def _consumed(self, node: ast.Call, name: str, positional: list[Value], named: Scope) -> None:
+    def _add_uses(self, node: ast.Call, name: str, positional: list[Value], keywords: Scope) -> None:
         kinds: list[tuple[str, Value]] = [(_CONSUME.get(name, "elsewhere"), value) for value in positional[:1]]
         kinds += [("elsewhere", value) for value in positional[1:]]
-        for word, value in named.items():
+        for word, value in keywords.items():
             kind = (
                 _CONSUME.get(name, "elsewhere") if word == "x" else "validation" if word == "validation_data" else "elsewhere"
             )
             kinds.append((kind, value))
         for kind, value in kinds:
-            for found in self._among([value]):
-                self._chains.uses.append(DatasetUse("next" if name == "next" else kind, node, found))
+            for dataset in self._datasets_in([value]):
+                self._chains.uses.append(DatasetUse("next" if name == "next" else kind, node, dataset))
 
-    def _own(self, node: ast.Call, function: DefinitionValue, frame: Frame) -> Value:
+    def _local_call(self, node: ast.Call, function: DefinitionValue, frame: Frame) -> Value:
         positional = [None if isinstance(item, ast.Starred) else self._chains.evaluate(item, frame) for item in node.args]
-        named = {word.arg: self._chains.evaluate(word.value, frame) for word in node.keywords if word.arg is not None}
+        keywords = {word.arg: self._chains.evaluate(word.value, frame) for word in node.keywords if word.arg is not None}
         if not isinstance(function.node, ast.ClassDef):
-            return self._enter(function, positional, named, frame, whole=not any(word.arg is None for word in node.keywords))
+            return self._enter(
+                function, positional, keywords, frame, use_defaults=not any(word.arg is None for word in node.keywords)
+            )
         instance = InstanceValue(function.node)
         for item in function.node.body:
             if isinstance(item, ast.FunctionDef) and item.name == "__init__":
-                self._enter(DefinitionValue(item, instance), positional, named, frame)
+                self._enter(DefinitionValue(item, instance), positional, keywords, frame)
         return instance
 
     def _enter(
-        self, function: DefinitionValue, positional: list[Value], named: Scope, frame: Frame, whole: bool = True
+        self, function: DefinitionValue, positional: list[Value], keywords: Scope, frame: Frame, use_defaults: bool = True
     ) -> Value:
         """Evaluate a function of the file and return its result; parameters without an argument
-        take their default if the call is `whole`.
+        take their default where `use_defaults` is set.
         """
         node = function.node
         if not isinstance(node, FUNCTIONS):
@@ -311,8 +313,8 @@ class CallEvaluator:
         names = [item.arg for item in [*node.args.posonlyargs, *node.args.args]]
         free = names[1:] if function.owner is not None else names
         bound: Scope = dict(zip(free, positional, strict=False))
-        bound.update({name: value for name, value in named.items() if name in names or name in _keyword_only(node)})
-        if whole:
+        bound.update({name: value for name, value in keywords.items() if name in names or name in _keyword_only(node)})
+        if use_defaults:
             for name, default in _defaults(node).items():
                 if name not in bound:
                     bound[name] = self._chains.evaluate(default, frame)
@@ -321,15 +323,15 @@ class CallEvaluator:
     def _arguments(self, node: ast.Call, frame: Frame) -> list[Value]:
         return [self._chains.evaluate(item, frame) for item in [*node.args, *(word.value for word in node.keywords)]]
 
-    def _among(self, values: list[Value]) -> list[DatasetValue]:
+    def _datasets_in(self, values: list[Value]) -> list[DatasetValue]:
         """Return the data sets among values, including those inside tuples and lists."""
-        found: list[DatasetValue] = []
+        datasets: list[DatasetValue] = []
         for value in values:
             if isinstance(value, DatasetValue):
-                found.append(value)
+                datasets.append(value)
             elif isinstance(value, SequenceValue):
-                found += self._among(list(value.values))
-        return found
+                datasets += self._datasets_in(list(value.values))
+        return datasets
 
 
 def _keyword_only(node: ast.AST) -> list[str]:
@@ -340,8 +342,8 @@ def _defaults(node: ast.AST) -> dict[str, ast.expr]:
     if not isinstance(node, FUNCTIONS):
         return {}
     names = [item.arg for item in [*node.args.posonlyargs, *node.args.args]]
-    found = dict(zip(names[len(names) - len(node.args.defaults) :], node.args.defaults, strict=True))
-    found.update(
+    defaults = dict(zip(names[len(names) - len(node.args.defaults) :], node.args.defaults, strict=True))
+    defaults.update(
         {item.arg: value for item, value in zip(node.args.kwonlyargs, node.args.kw_defaults, strict=True) if value is not None}
     )
-    return found
+    return defaults

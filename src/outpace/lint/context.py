@@ -92,13 +92,13 @@ class Message:
 
     def to_dict(self) -> dict[str, Any]:
         """Return the message as JSON-ready values; `docs/lint.md` lists the keys."""
-        found = {key: value for key, value in vars(self).items() if key not in ("node", "edit")}
-        found["level"], found["origin"] = self.level.value, self.origin.value
-        found["edit"] = None if self.edit is None else asdict(self.edit)
-        return found
+        document = {key: value for key, value in vars(self).items() if key not in ("node", "edit")}
+        document["level"], document["origin"] = self.level.value, self.origin.value
+        document["edit"] = None if self.edit is None else asdict(self.edit)
+        return document
 
 
-_KEPT_TEXT = 200
+_RECORDED_TEXT = 200
 
 
 class RecordFacts:
@@ -108,11 +108,11 @@ class RecordFacts:
         self._source = source
         self._stages: dict[int, list[PipelineStage]] = {}
         self._all = {stage.id: stage for stage in record.pipeline} if record else {}
-        self._traces = [trace for trace in record.traces if self._same(trace.file)] if record else []
+        self._traces = [trace for trace in record.traces if self._is_same_file(trace.file)] if record else []
         self._versions = record.versions if record else {}
         self._behind: dict[int, list[PipelineStage]] = {}
         for stage in self._all.values():
-            if self._same(stage.file) and stage.text == self._line(stage.line)[:_KEPT_TEXT]:
+            if self._is_same_file(stage.file) and stage.text == self._line(stage.line)[:_RECORDED_TEXT]:
                 self._stages.setdefault(stage.line, []).append(stage)
             for number in stage.inputs:
                 self._behind.setdefault(number, []).append(stage)
@@ -126,8 +126,8 @@ class RecordFacts:
         if not isinstance(call, ast.Call):
             return []
         line = call.func.end_lineno or call.lineno
-        found = [stage for stage in self._stages.get(line, ()) if stage.op == op]
-        return found if _calls_on(self._source, line, op) == 1 else []
+        stages = [stage for stage in self._stages.get(line, ()) if stage.op == op]
+        return stages if _count_calls(self._source, line, op) == 1 else []
 
     def iter_upstream(self, stage: PipelineStage) -> Iterator[PipelineStage]:
         """Yield all stages that feed a stage, the nearest first."""
@@ -157,18 +157,23 @@ class RecordFacts:
         parts = text.split(".")[:2] if text else []
         return tuple(int(part) for part in parts) if parts and all(part.isdigit() for part in parts) else None
 
-    def _same(self, file: str) -> bool:
-        own = os.path.realpath(self._source.path)
-        return os.path.realpath(file) == own or (not os.path.exists(file) and os.path.basename(file) == os.path.basename(own))
+    def _is_same_file(self, file: str) -> bool:
+        own_path = os.path.realpath(self._source.path)
+        return os.path.realpath(file) == own_path or (
+            not os.path.exists(file) and os.path.basename(file) == os.path.basename(own_path)
+        )
 
     def _line(self, number: int) -> str:
         return self._source.lines[number - 1].strip() if 0 < number <= len(self._source.lines) else ""
 
 
-def _calls_on(source: SourceFile, line: int, op: str) -> int:
+def _count_calls(source: SourceFile, line: int, op: str) -> int:
     """Return how many calls of an operation have their name on a line."""
     names = [node.func for node in source.nodes if isinstance(node, ast.Call) and node.func.end_lineno == line]
-    return sum((isinstance(f, ast.Attribute) and f.attr == op) or (op in READERS and isinstance(f, ast.Name)) for f in names)
+    return sum(
+        (isinstance(func, ast.Attribute) and func.attr == op) or (op in READERS and isinstance(func, ast.Name))
+        for func in names
+    )
 
 
 class LintContext:
@@ -213,7 +218,7 @@ class LintContext:
         """Return a message at a node; `evidence` is what a capture showed, and sets the message's
         origin to the capture.
         """
-        line, start, end = self._marked(node)
+        line, start, end = self._marked_range(node)
         return Message(
             rule.id, level or rule.level, self.source.path, line, start + 1, end + 1, sentence, fix or rule.fix, harmless or rule.harmless,
             Origin.CAPTURE if evidence else Origin.SOURCE, evidence, edit, node,
@@ -232,15 +237,15 @@ class LintContext:
         """
         if not isinstance(call, ast.Call) or call.end_lineno is None or call.end_col_offset is None:
             return None
-        given = [*call.args, *(word.value for word in call.keywords)]
-        if not given:
+        arguments = [*call.args, *(word.value for word in call.keywords)]
+        if not arguments:
             return None
-        last = max(given, key=lambda item: (item.end_lineno or 0, item.end_col_offset or 0))
-        if self._between(last, call).strip() != ")":
+        last = max(arguments, key=lambda item: (item.end_lineno or 0, item.end_col_offset or 0))
+        if self._text_after(last, call).strip() != ")":
             return None  # a comma, a comment or a parenthesis follows the last argument
         return self.build_insertion(last.end_lineno or call.end_lineno, last.end_col_offset or 0, f", {text}")
 
-    def _between(self, last: ast.expr, call: ast.Call) -> str:
+    def _text_after(self, last: ast.expr, call: ast.Call) -> str:
         """Return the text from the end of a call's last argument to the end of the call."""
         first, end = last.end_lineno or 1, call.end_lineno or 1
         lines = [line.encode() for line in self.source.lines[first - 1 : end]]
@@ -248,7 +253,7 @@ class LintContext:
         lines[0] = lines[0][last.end_col_offset or 0 :]
         return b"\n".join(lines).decode()
 
-    def _marked(self, node: ast.AST) -> tuple[int, int, int]:
+    def _marked_range(self, node: ast.AST) -> tuple[int, int, int]:
         """Return (line, first column, last column) of the text that is marked for a node: the
         method's name of a call, otherwise the node's first line.
         """

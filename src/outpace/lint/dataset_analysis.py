@@ -93,21 +93,21 @@ class DatasetAnalysis:
         if isinstance(node, ast.ClassDef) or node in self.call_stack or len(self.call_stack) >= _DEEPEST or self._budget <= 0:
             return None
         self._called.add(node)
-        inside = Frame(dict(bound), self._closures.get(node, frame), frame.conditions, is_nested=frame.is_nested)
-        self._declare(node, inside)
+        inner = Frame(dict(bound), self._closures.get(node, frame), frame.conditions, is_nested=frame.is_nested)
+        self._declare(node, inner)
         if function.owner is not None:
-            inside.scope[next(iter(_names(node)), "self")] = function.owner
+            inner.scope[next(iter(_names(node)), "self")] = function.owner
         self.call_stack.append(node)
         try:
             if isinstance(node, ast.Lambda):
-                return self.evaluate(node.body, inside)
-            self.execute(node.body, inside)
+                return self.evaluate(node.body, inner)
+            self.execute(node.body, inner)
         finally:
             self.call_stack.pop()
-        found: Value = None
-        for number, value in enumerate(inside.returns):
-            found = value if number == 0 else merge_values(found, value)
-        return found
+        result: Value = None
+        for number, value in enumerate(inner.returns):
+            result = value if number == 0 else merge_values(result, value)
+        return result
 
     def _declare(self, node: Function, frame: Frame) -> None:
         """Bind the parameters without an argument: to unknown, or to a data set where their
@@ -149,8 +149,8 @@ class DatasetAnalysis:
 
     def _do_Return(self, node: ast.Return, frame: Frame) -> bool:
         value = self.evaluate(node.value, frame) if node.value is not None else None
-        for given in frame.conditions:
-            value = restrict_value(value, given)
+        for condition in frame.conditions:
+            value = restrict_value(value, condition)
         frame.returns.append(value)
         return True
 
@@ -175,20 +175,20 @@ class DatasetAnalysis:
         if decided is not None:
             return self.execute(node.body if decided else node.orelse, frame)
         self.evaluate(node.test, frame)
-        text, wanted = parse_condition(node.test)
-        before, given = frame.scope, frame.conditions
+        text, truth = parse_condition(node.test)
+        before, conditions = frame.scope, frame.conditions
         ended, scopes, narrow = [], [], []
-        for body, holds in ((node.body, (text, wanted)), (node.orelse, (text, not wanted))):
+        for body, holds in ((node.body, (text, truth)), (node.orelse, (text, not truth))):
             narrow.append(
                 {
                     name: value.add_condition(holds) if isinstance(value, DatasetValue) else value
                     for name, value in before.items()
                 }
             )
-            frame.scope, frame.conditions = dict(narrow[-1]), given | {holds}
+            frame.scope, frame.conditions = dict(narrow[-1]), conditions | {holds}
             ended.append(self.execute(body, frame))
             scopes.append(frame.scope)
-        frame.scope, frame.conditions = merge_scopes(before, narrow, scopes, ended, (text, wanted)), given
+        frame.scope, frame.conditions = merge_scopes(before, narrow, scopes, ended, (text, truth)), conditions
         return all(ended)
 
     def _do_For(self, node: ast.For | ast.AsyncFor, frame: Frame) -> None:
@@ -250,9 +250,9 @@ class DatasetAnalysis:
     def _children(self, node: ast.AST, frame: Frame) -> None:
         for child in ast.iter_child_nodes(node):
             if isinstance(child, ast.expr):
-                self._escaping(self.evaluate(child, frame), child)
+                self._add_escape(self.evaluate(child, frame), child)
 
-    def _escaping(self, value: Value, node: ast.AST) -> None:
+    def _add_escape(self, value: Value, node: ast.AST) -> None:
         if isinstance(value, DatasetValue):
             self.uses.append(DatasetUse("elsewhere", node, value))
 
@@ -261,7 +261,7 @@ class DatasetAnalysis:
 
     def _of_Name(self, node: ast.Name, frame: Frame) -> Value:
         value = frame.find(node.id)
-        return self._perhaps(node, frame) if value is None else value
+        return self._guess_dataset(node, frame) if value is None else value
 
     def _of_Attribute(self, node: ast.Attribute, frame: Frame) -> Value:
         return self.get_attribute(node, self.evaluate(node.value, frame), frame)
@@ -273,10 +273,10 @@ class DatasetAnalysis:
                 return owner.members[node.attr]
             method = next((item for item in owner.cls.body if isinstance(item, FUNCTIONS) and _name(item) == node.attr), None)
             if method is not None:
-                return DefinitionValue(method, None if _static(method) else owner)
-        return self._perhaps(node, frame) if owner is None or isinstance(owner, InstanceValue) else None
+                return DefinitionValue(method, None if _is_static_method(method) else owner)
+        return self._guess_dataset(node, frame) if owner is None or isinstance(owner, InstanceValue) else None
 
-    def _perhaps(self, node: ast.Name | ast.Attribute, frame: Frame) -> Value:
+    def _guess_dataset(self, node: ast.Name | ast.Attribute, frame: Frame) -> Value:
         """Return a data set where the function uses the unknown value as only a tf.data set can be
         used, unknown otherwise.
         """
@@ -301,12 +301,12 @@ class DatasetAnalysis:
         decided = evaluate_test(node.test, lambda test: self.evaluate(test, frame))
         if decided is not None:
             return self.evaluate(node.body if decided else node.orelse, frame)
-        text, wanted = parse_condition(node.test)
-        given, values = frame.conditions, []
-        for branch, holds in ((node.body, (text, wanted)), (node.orelse, (text, not wanted))):
-            frame.conditions = given | {holds}
+        text, truth = parse_condition(node.test)
+        conditions, values = frame.conditions, []
+        for branch, holds in ((node.body, (text, truth)), (node.orelse, (text, not truth))):
+            frame.conditions = conditions | {holds}
             values.append(restrict_value(self.evaluate(branch, frame), holds))
-        frame.conditions = given
+        frame.conditions = conditions
         return merge_values(*values)
 
     def _of_Tuple(self, node: ast.Tuple | ast.List, frame: Frame) -> Value:
@@ -318,7 +318,7 @@ class DatasetAnalysis:
         value, index = self.evaluate(node.value, frame), self.evaluate(node.slice, frame)
         if isinstance(value, SequenceValue) and isinstance(index, ConstantValue) and isinstance(index.value, int):
             return value.values[index.value] if -len(value.values) <= index.value < len(value.values) else None
-        return value if isinstance(value, DatasetValue) and _splitting(value) else None
+        return value if isinstance(value, DatasetValue) and _has_many_datasets(value) else None
 
     def _of_Call(self, node: ast.Call, frame: Frame) -> Value:
         return self._calls.evaluate(node, frame)
@@ -328,7 +328,7 @@ def _part(value: Value, number: int, count: int) -> Value:
     """Return the value for one of the names that a value is unpacked into."""
     if isinstance(value, SequenceValue):
         return value.values[number] if len(value.values) == count else None
-    return value if isinstance(value, DatasetValue) and _splitting(value) else None
+    return value if isinstance(value, DatasetValue) and _has_many_datasets(value) else None
 
 
 def _names(node: Function) -> list[str]:
@@ -339,10 +339,10 @@ def _name(node: Function) -> str:
     return "" if isinstance(node, ast.Lambda) else node.name
 
 
-def _static(node: Function) -> bool:
+def _is_static_method(node: Function) -> bool:
     decorators = [] if isinstance(node, ast.Lambda) else node.decorator_list
     return any(isinstance(item, ast.Name) and item.id == "staticmethod" for item in decorators)
 
 
-def _splitting(value: DatasetValue) -> bool:
+def _has_many_datasets(value: DatasetValue) -> bool:
     return all(path.stage.op in MULTI_DATASET_SOURCES for path in value.paths)

@@ -48,8 +48,8 @@ class FunctionResolver:
     def __init__(self, source: SourceFile) -> None:
         self.source = source
         self._bindings: dict[ast.AST, dict[str, list[ast.AST]]] = {}
-        self._of_class: dict[ast.ClassDef, dict[str, list[ast.AST]]] = {}
-        self._known: dict[ast.AST, frozenset[Trait]] = {}
+        self._class_members: dict[ast.ClassDef, dict[str, list[ast.AST]]] = {}
+        self._traits: dict[ast.AST, frozenset[Trait]] = {}
 
     def resolve(self, node: ast.AST | None, depth: int = _DEPTH) -> ast.AST | None:
         """Return the function, lambda, class or value that an expression names in this file; None
@@ -60,8 +60,8 @@ class FunctionResolver:
         if isinstance(node, SCOPES):
             return node
         if isinstance(node, ast.Name):
-            found = self._lookup(node)
-            return self.resolve(found, depth - 1) or found
+            definition = self._lookup(node)
+            return self.resolve(definition, depth - 1) or definition
         if isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name) and node.value.id in ("self", "cls"):
             return self._member(node, depth)
         if isinstance(node, ast.Call) and self.source.called_name(node) in _WRAPPERS and node.args:
@@ -70,8 +70,8 @@ class FunctionResolver:
 
     def resolve_function(self, node: ast.AST | None) -> Function | None:
         """Return the function or lambda that an expression names."""
-        found = self.resolve(node)
-        return found if isinstance(found, FUNCTIONS) else None
+        definition = self.resolve(node)
+        return definition if isinstance(definition, FUNCTIONS) else None
 
     def is_known(self, node: ast.AST | None) -> bool:
         """Whether the definition of the callee is in this file, or the callee belongs to TensorFlow
@@ -83,55 +83,59 @@ class FunctionResolver:
 
     def traits(self, node: ast.AST | None) -> frozenset[Trait]:
         """Return the traits of the function, layer or operation that an expression names."""
-        found = self.resolve(node) or node
-        if found is None:
+        definition = self.resolve(node) or node
+        if definition is None:
             return frozenset()
-        if found not in self._known:
-            self._known[found] = frozenset()  # result for recursive calls while the function is analysed
-            self._known[found] = frozenset(self._look(found))
-        return self._known[found]
+        if definition not in self._traits:
+            self._traits[definition] = frozenset()  # result for recursive calls while the function is analysed
+            self._traits[definition] = frozenset(self._definition_traits(definition))
+        return self._traits[definition]
 
     def references(self, function: ast.AST) -> Iterator[ast.AST]:
         """Yield the functions of this file that a function calls or passes on, each once."""
-        seen: set[ast.AST] = set()
+        targets: set[ast.AST] = set()
         for node in iter_scope(function):
             target: ast.AST | None = None
             if isinstance(node, FUNCTIONS):
                 target = node
             elif isinstance(node, (ast.Name, ast.Attribute)) and is_read(node):
                 target = self.resolve(node)
-            if isinstance(target, FUNCTIONS) and target not in seen:
-                seen.add(target)
+            if isinstance(target, FUNCTIONS) and target not in targets:
+                targets.add(target)
                 yield target
 
-    def _look(self, found: ast.AST) -> Iterator[Trait]:
-        if not isinstance(found, SCOPES):
-            yield from self._expression(found)
+    def _definition_traits(self, definition: ast.AST) -> Iterator[Trait]:
+        if not isinstance(definition, SCOPES):
+            yield from self._expression_traits(definition)
             return
-        scopes = [found] if isinstance(found, FUNCTIONS) else [item for item in found.body if isinstance(item, FUNCTIONS)]
+        scopes = (
+            [definition]
+            if isinstance(definition, FUNCTIONS)
+            else [item for item in definition.body if isinstance(item, FUNCTIONS)]
+        )
         for scope in scopes:
             for node in iter_scope(scope):
                 if isinstance(node, ast.Call):
                     yield from self._call(node)
                 elif isinstance(node, (ast.Name, ast.Attribute)) and is_read(node):
-                    yield from self._captured(node)
+                    yield from self._variable_traits(node)
 
-    def _expression(self, found: ast.AST) -> Iterator[Trait]:
+    def _expression_traits(self, expression: ast.AST) -> Iterator[Trait]:
         """Yield the traits of a layer, a list of layers or an operation that is used as a function
         itself.
         """
-        yield from _of_name(self.source.qualified_name(found))
-        for node in ast.walk(found):
+        yield from _name_traits(self.source.qualified_name(expression))
+        for node in ast.walk(expression):
             if isinstance(node, ast.Call):
-                yield from _of_name(self.source.called_name(node))
+                yield from _name_traits(self.source.called_name(node))
 
     def _call(self, node: ast.Call) -> Iterator[Trait]:
         name = self.source.called_name(node)
         if name:
-            yield from _of_name(name)
+            yield from _name_traits(name)
             return
         if isinstance(node.func, ast.Call):  # keras.layers.RandomFlip()(image)
-            yield from _of_name(self.source.called_name(node.func))
+            yield from _name_traits(self.source.called_name(node.func))
         target = self.resolve(node.func)
         if target is not None:
             yield from self.traits(target)
@@ -145,7 +149,7 @@ class FunctionResolver:
         elif owner.startswith("tensorflow.lookup."):
             yield Trait.TABLE
 
-    def _captured(self, node: ast.Name | ast.Attribute) -> Iterator[Trait]:
+    def _variable_traits(self, node: ast.Name | ast.Attribute) -> Iterator[Trait]:
         if self.source.called_name(self.resolve(node)) in ("tensorflow.Variable", "keras.Variable"):
             yield Trait.VARIABLE
 
@@ -154,9 +158,9 @@ class FunctionResolver:
             if isinstance(scope, (*FUNCTIONS, ast.Module)):
                 if name.id in parameter_names(scope):
                     return None
-                found = self._in_scope(scope).get(name.id)
-                if found:
-                    return found[0] if len(found) == 1 else None
+                values = self._in_scope(scope).get(name.id)
+                if values:
+                    return values[0] if len(values) == 1 else None
         return None
 
     def _in_scope(self, scope: ast.AST) -> dict[str, list[ast.AST]]:
@@ -164,16 +168,16 @@ class FunctionResolver:
         assignments.
         """
         if scope not in self._bindings:
-            found: dict[str, list[ast.AST]] = {}
+            bindings: dict[str, list[ast.AST]] = {}
             for node in iter_scope(scope):
                 if isinstance(node, (*DEFINITIONS, ast.ClassDef)):
-                    found.setdefault(node.name, []).append(node)
+                    bindings.setdefault(node.name, []).append(node)
                 elif isinstance(node, ast.Name) and is_stored(node):
-                    found.setdefault(node.id, []).append(self._assigned(node))
-            self._bindings[scope] = found
+                    bindings.setdefault(node.id, []).append(self._assigned_value(node))
+            self._bindings[scope] = bindings
         return self._bindings[scope]
 
-    def _assigned(self, target: ast.AST) -> ast.AST:
+    def _assigned_value(self, target: ast.AST) -> ast.AST:
         """Return the value of a plain assignment to one target; the target itself where the value
         is not available.
         """
@@ -186,27 +190,27 @@ class FunctionResolver:
 
     def _member(self, node: ast.Attribute, depth: int) -> ast.AST | None:
         """Return a method or an attribute of the class around `self.name`."""
-        around = self.source.enclosing_class(node)
-        if around is None:
+        enclosing = self.source.enclosing_class(node)
+        if enclosing is None:
             return None
-        found = self._members(around).get(node.attr, [])
-        return (self.resolve(found[0], depth - 1) or found[0]) if len(found) == 1 else None
+        members = self._members(enclosing).get(node.attr, [])
+        return (self.resolve(members[0], depth - 1) or members[0]) if len(members) == 1 else None
 
     def _members(self, cls: ast.ClassDef) -> dict[str, list[ast.AST]]:
         """Return the methods of a class, and the values that its methods assign to attributes of
         `self`.
         """
-        if cls not in self._of_class:
-            found: dict[str, list[ast.AST]] = {}
+        if cls not in self._class_members:
+            attributes: dict[str, list[ast.AST]] = {}
             for node in ast.walk(cls):
                 if isinstance(node, ast.Attribute) and is_stored(node) and getattr(node.value, "id", "") == "self":
-                    found.setdefault(node.attr, []).append(self._assigned(node))
+                    attributes.setdefault(node.attr, []).append(self._assigned_value(node))
             methods: dict[str, list[ast.AST]] = {item.name: [item] for item in cls.body if isinstance(item, DEFINITIONS)}
-            self._of_class[cls] = {**found, **methods}
-        return self._of_class[cls]
+            self._class_members[cls] = {**attributes, **methods}
+        return self._class_members[cls]
 
 
-def _of_name(name: str) -> Iterator[Trait]:
+def _name_traits(name: str) -> Iterator[Trait]:
     """Yield the traits of an operation or layer for its full name."""
     last = name.rpartition(".")[2]
     if name in PYTHON_CALLS:

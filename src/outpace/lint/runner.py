@@ -29,42 +29,42 @@ def lint_text(text: str, path: str = "<text>", record: CaptureRecord | None = No
     """Return the messages about a Python text, in text order. Raises UsageError where it cannot be
     parsed.
     """
-    return _checked(lambda: SourceFile(text, path), path, record)[0]
+    return _check(lambda: SourceFile(text, path), path, record)[0]
 
 
 def lint_file(path: str, record: CaptureRecord | None = None) -> tuple[list[Message], list[str]]:
     """Return the messages about a file, and its lines. Raises NotFoundError where it does not
     exist, or UsageError where it cannot be parsed.
     """
-    return _checked(lambda: SourceFile.read(path), path, record)
+    return _check(lambda: SourceFile.read(path), path, record)
 
 
 def find_files(paths: Sequence[str]) -> list[str]:
     """Return the files that paths name: files themselves, and all Python files below folders.
     Raises NotFoundError.
     """
-    found: list[str] = []
+    files: list[str] = []
     for path in paths:
         if os.path.isdir(path):
-            below = sorted(_below(path))
-            if not below:
+            scripts = sorted(_scripts_below(path))
+            if not scripts:
                 raise NotFoundError(f"There is no Python file in {path}.")
-            found += below
+            files += scripts
         elif os.path.exists(path):
-            found.append(path)
+            files.append(path)
         else:
             raise NotFoundError(f"There is no file or folder {path}.")
-    return list(dict.fromkeys(found))
+    return list(dict.fromkeys(files))
 
 
 def select_messages(messages: Iterable[Message], select: Sequence[str], ignore: Sequence[str]) -> list[Message]:
     """Return the messages of the selected rules; a name may be the prefix of
     several rules (`DS`).
     """
-    known = tuple(RULES)
+    rule_ids = tuple(RULES)
     for name in (*select, *ignore):
-        if not name or not any(rule.startswith(name) for rule in known):
-            raise UsageError(f"There is no rule {name!r}. The rules are {', '.join(known)}.")
+        if not name or not any(rule.startswith(name) for rule in rule_ids):
+            raise UsageError(f"There is no rule {name!r}. The rules are {', '.join(rule_ids)}.")
     return [
         item
         for item in messages
@@ -74,8 +74,10 @@ def select_messages(messages: Iterable[Message], select: Sequence[str], ignore: 
 
 def find_newest_record(root: str) -> str | None:
     """Return the path of the newest capture record below a folder; None where there is none."""
-    found = [os.path.join(folder, name) for folder, _, names in os.walk(root) for name in names if name.endswith(RECORD_SUFFIX)]
-    return max(found, key=lambda path: (os.path.getmtime(path), path)) if found else None
+    records = [
+        os.path.join(folder, name) for folder, _, names in os.walk(root) for name in names if name.endswith(RECORD_SUFFIX)
+    ]
+    return max(records, key=lambda path: (os.path.getmtime(path), path)) if records else None
 
 
 def read_record(source: str) -> CaptureRecord:
@@ -93,7 +95,7 @@ def read_record(source: str) -> CaptureRecord:
         ) from None
 
 
-def _checked(read: Callable[[], SourceFile], path: str, record: CaptureRecord | None) -> tuple[list[Message], list[str]]:
+def _check(read: Callable[[], SourceFile], path: str, record: CaptureRecord | None) -> tuple[list[Message], list[str]]:
     try:
         source = read()
         return _messages(source, record), source.lines
@@ -111,8 +113,8 @@ def _messages(source: SourceFile, record: CaptureRecord | None) -> list[Message]
             place = (message.rule, message.line, message.column)
             if place not in best or _rank(message) > _rank(best[place]):
                 best[place] = message
-    kept = (message for message in best.values() if not _ignored(source, message))
-    return sorted(kept, key=lambda message: (message.line, message.column, message.rule))
+    messages = (message for message in best.values() if not _is_ignored(source, message))
+    return sorted(messages, key=lambda message: (message.line, message.column, message.rule))
 
 
 def _rank(message: Message) -> tuple[bool, bool]:
@@ -122,7 +124,7 @@ def _rank(message: Message) -> tuple[bool, bool]:
     return message.origin is Origin.CAPTURE, message.level is Level.WARNING
 
 
-def _ignored(source: SourceFile, message: Message) -> bool:
+def _is_ignored(source: SourceFile, message: Message) -> bool:
     """Whether a comment switches the message off, on the message's line or on the first or last
     line of the marked code.
     """
@@ -130,7 +132,7 @@ def _ignored(source: SourceFile, message: Message) -> bool:
     return any(line in source.ignore_comments and source.ignore_comments[line].covers(message.rule) for line in lines)
 
 
-def _below(folder: str) -> Iterator[str]:
+def _scripts_below(folder: str) -> Iterator[str]:
     for place, folders, names in os.walk(folder):
         folders[:] = [name for name in folders if name not in _SKIPPED_FOLDERS and not name.startswith(".")]
         scripts = (os.path.join(place, name) for name in names if name.endswith(".py"))

@@ -21,7 +21,7 @@ from outpace.lint.runner import CheckedFile
 SCHEMA = "https://docs.oasis-open.org/sarif/sarif/v2.1.0/errata01/os/schemas/sarif-schema-2.1.0.json"
 FINGERPRINT = "outpaceLine/v1"
 _ROOT = "SRCROOT"
-_ORDER = {rule: at for at, rule in enumerate(RULES)}
+_ORDER = {rule: index for index, rule in enumerate(RULES)}
 
 
 def build_log(files: Sequence[CheckedFile], failures: Sequence[str] = (), root: str = ".") -> dict[str, Any]:
@@ -41,14 +41,14 @@ def build_log(files: Sequence[CheckedFile], failures: Sequence[str] = (), root: 
         "invocations": [ran],
         "columnKind": "unicodeCodePoints",
         "originalUriBaseIds": {_ROOT: {"description": {"text": "The folder in which 'outpace lint' ran."}}},
-        "results": [result for each in files for result in _results(each, root)],
+        "results": [result for checked in files for result in _results(checked, root)],
     }
     return {"$schema": SCHEMA, "version": "2.1.0", "runs": [run]}
 
 
 def _rule(rule: Rule) -> dict[str, Any]:
     text = f"{rule.why} {rule.fix} It does not matter {rule.harmless}."
-    found = {
+    descriptor = {
         "id": rule.id,
         "shortDescription": {"text": rule.title},
         "fullDescription": {"text": rule.why},
@@ -56,21 +56,21 @@ def _rule(rule: Rule) -> dict[str, Any]:
         "defaultConfiguration": {"level": rule.level.value},
     }
     address = rule.reference.partition(" ")[0]
-    return found | ({"helpUri": address} if address.startswith("https://") else {})
+    return descriptor | ({"helpUri": address} if address.startswith("https://") else {})
 
 
 def _results(checked: CheckedFile, root: str) -> Iterator[dict[str, Any]]:
     place = _place(checked.path, root)
-    met: Counter[str] = Counter()
+    counts: Counter[str] = Counter()
     for message in checked.messages:
         same = f"{message.rule}\n{place['uri']}\n{checked.lines[message.line - 1].strip()}"
-        met[same] += 1  # lines of equal text are distinguished by their order
-        yield _result(message, place, hashlib.sha256(f"{same}\n{met[same]}".encode()).hexdigest()[:32])
+        counts[same] += 1  # lines of equal text are distinguished by their order
+        yield _result(message, place, hashlib.sha256(f"{same}\n{counts[same]}".encode()).hexdigest()[:32])
 
 
 def _result(message: Message, place: dict[str, str], fingerprint: str) -> dict[str, Any]:
     region = {"startLine": message.line, "startColumn": message.column, "endColumn": message.end_column}
-    found = {
+    result = {
         "ruleId": message.rule,
         "ruleIndex": _ORDER[message.rule],
         "level": message.level.value,
@@ -79,7 +79,7 @@ def _result(message: Message, place: dict[str, str], fingerprint: str) -> dict[s
         "partialFingerprints": {FINGERPRINT: fingerprint},
         "properties": {"harmless": message.harmless, "origin": message.origin.value, "evidence": message.evidence},
     }
-    return found if message.edit is None else found | {"fixes": [_fix(message.fix, message.edit, place)]}
+    return result if message.edit is None else result | {"fixes": [_fix(message.fix, message.edit, place)]}
 
 
 def _fix(words: str, edit: Edit, place: dict[str, str]) -> dict[str, Any]:
@@ -97,8 +97,8 @@ def _place(path: str, root: str) -> dict[str, str]:
     """Return the location of a file: relative to the root, or for a file elsewhere its absolute
     URI.
     """
-    whole = Path(os.path.abspath(path))
+    absolute = Path(os.path.abspath(path))
     try:
-        return {"uri": quote(whole.relative_to(os.path.abspath(root)).as_posix()), "uriBaseId": _ROOT}
+        return {"uri": quote(absolute.relative_to(os.path.abspath(root)).as_posix()), "uriBaseId": _ROOT}
     except ValueError:
-        return {"uri": whole.as_uri()}
+        return {"uri": absolute.as_uri()}

@@ -65,7 +65,7 @@ class SourceFile:
             self.nodes.append(node)
             for child in ast.iter_child_nodes(node):
                 self.parents[child] = node
-        self.ignore_comments = dict(_ignored(text))
+        self.ignore_comments = dict(_find_ignore_comments(text))
         self._names = imported_names(self.nodes)
         self._bound: dict[ast.AST, frozenset[str]] = {}
         self._add_aliases()
@@ -109,7 +109,7 @@ class SourceFile:
         while isinstance(node, ast.Attribute):
             parts.append(node.attr)
             node = node.value
-        if not isinstance(node, ast.Name) or node.id not in self._names or self._hidden(node):
+        if not isinstance(node, ast.Name) or node.id not in self._names or self._is_bound_locally(node):
             return ""
         return canonical_name(".".join([self._names[node.id], *reversed(parts)]))
 
@@ -129,7 +129,7 @@ class SourceFile:
             self._bound[scope] = frozenset((*parameter_names(scope), *stored_names(iter_scope(scope))))
         return self._bound[scope]
 
-    def _hidden(self, name: ast.Name) -> bool:
+    def _is_bound_locally(self, name: ast.Name) -> bool:
         """Whether a function around the name binds it locally."""
         return any(name.id in self.bound_names(scope) for scope in self.iter_ancestors(name) if isinstance(scope, FUNCTIONS))
 
@@ -152,7 +152,7 @@ def canonical_name(name: str) -> str:
     return name
 
 
-def _ignored(text: str) -> Iterator[tuple[int, IgnoreComment]]:
+def _find_ignore_comments(text: str) -> Iterator[tuple[int, IgnoreComment]]:
     """Yield (line number, comment) of the comments that switch rules off; a comment on a line of
     its own applies to the next line.
     """

@@ -42,17 +42,17 @@ class TrainingLoops:
     @cached_property
     def tf_functions(self) -> dict[Function, ast.AST]:
         """Functions that `tf.function` wraps, each with the decorator or call that wraps it."""
-        found: dict[Function, ast.AST] = {}
+        functions: dict[Function, ast.AST] = {}
         for node in self.source.nodes:
             if isinstance(node, DEFINITIONS):
                 for item in node.decorator_list:
                     if self.is_tf_function(item):
-                        found[node] = item
+                        functions[node] = item
             elif isinstance(node, ast.Call) and self.is_tf_function(node) and node.args:
                 target = self.functions.resolve_function(node.args[0])
                 if target is not None:
-                    found.setdefault(target, node)
-        return found
+                    functions.setdefault(target, node)
+        return functions
 
     @cached_property
     def graph_functions(self) -> set[ast.AST]:
@@ -60,13 +60,13 @@ class TrainingLoops:
         these use.
         """
         todo: list[ast.AST] = [*self.tf_functions, *self._keras_methods()]
-        found: set[ast.AST] = set()
+        functions: set[ast.AST] = set()
         while todo:
             function = todo.pop()
-            if function not in found and function not in self.python_functions:
-                found.add(function)
+            if function not in functions and function not in self.python_functions:
+                functions.add(function)
                 todo += self.functions.references(function)
-        return found
+        return functions
 
     @cached_property
     def python_functions(self) -> set[ast.AST]:
@@ -79,29 +79,29 @@ class TrainingLoops:
     def step_functions(self) -> set[ast.AST]:
         """Functions that perform one training step at each call (not a loop of steps)."""
         everything = [node for node in self.source.nodes if isinstance(node, FUNCTIONS)]
-        found: set[ast.AST] = set()
+        functions: set[ast.AST] = set()
         for node in everything:
             if any(self._updates(item) and not self.enclosing_loop(item) for item in iter_scope(node)):
-                found.add(node)
+                functions.add(node)
         growing = True
         while growing:
-            more = {node for node in everything if node not in found and self._uses(node, found)}
-            found |= more
+            more = {node for node in everything if node not in functions and self._uses(node, functions)}
+            functions |= more
             growing = bool(more)
-        return found
+        return functions
 
     @cached_property
     def loop_bodies(self) -> dict[Loop, list[ast.AST]]:
         """Loops with one step per iteration, each with the nodes that run in every iteration (not
         those under an `if`, `try` or inner loop).
         """
-        found: dict[Loop, list[ast.AST]] = {}
+        bodies: dict[Loop, list[ast.AST]] = {}
         for node in self.source.nodes:
             if isinstance(node, LOOP_NODES):
                 body = list(iter_unconditional(node))
                 if any(self._updates(item) or self.is_step_call(item) for item in body):
-                    found[node] = body
-        return found
+                    bodies[node] = body
+        return bodies
 
     def is_tf_function(self, node: ast.AST) -> bool:
         """Whether an expression is `tf.function`, with or without arguments, also through
@@ -128,12 +128,12 @@ class TrainingLoops:
         """Return the function that an expression names; for `object.name` the only method of that
         name in the file.
         """
-        found = self.functions.resolve_function(node)
-        if found is None and isinstance(node, ast.Attribute) and not self.source.qualified_name(node):
-            named = [item for item in self.source.nodes if isinstance(item, ast.FunctionDef) and item.name == node.attr]
-            methods = [item for item in named if isinstance(self.source.parents.get(item), ast.ClassDef)]
-            found = methods[0] if len(methods) == 1 else None
-        return found
+        function = self.functions.resolve_function(node)
+        if function is None and isinstance(node, ast.Attribute) and not self.source.qualified_name(node):
+            candidates = [item for item in self.source.nodes if isinstance(item, ast.FunctionDef) and item.name == node.attr]
+            methods = [item for item in candidates if isinstance(self.source.parents.get(item), ast.ClassDef)]
+            function = methods[0] if len(methods) == 1 else None
+        return function
 
     def enclosing_loop(self, node: ast.AST) -> Loop | None:
         """Return the innermost loop around a node in the same function."""
@@ -148,7 +148,8 @@ class TrainingLoops:
         """Return the `tf.GradientTape` call that a `with` enters, or None."""
         items = node.items if isinstance(node, ast.With) else []
         return next(
-            (i.context_expr for i in items if self.source.called_name(i.context_expr) == "tensorflow.GradientTape"), None
+            (item.context_expr for item in items if self.source.called_name(item.context_expr) == "tensorflow.GradientTape"),
+            None,
         )
 
     def find_step_tensors(self, body: list[ast.AST]) -> set[str]:
@@ -178,8 +179,8 @@ class TrainingLoops:
 
     def _uses(self, function: Function, steps: set[ast.AST]) -> bool:
         calls = (node for node in iter_scope(function) if isinstance(node, ast.Call) and self.enclosing_loop(node) is None)
-        named = (item for node in calls for item in [node.func, *node.args] if isinstance(item, (ast.Name, ast.Attribute)))
-        return any(self.resolve_method(item) in steps for item in named)
+        callees = (item for node in calls for item in [node.func, *node.args] if isinstance(item, (ast.Name, ast.Attribute)))
+        return any(self.resolve_method(item) in steps for item in callees)
 
     def _keras_methods(self) -> Iterator[ast.AST]:
         for node in self.source.nodes:

@@ -64,10 +64,10 @@ class DatasetPath:
 
     def add_conditions(self, conditions: frozenset[Condition]) -> DatasetPath | None:
         """Return the path with more conditions, or None where they contradict each other."""
-        both = self.conditions | conditions
-        if any((text, not value) in both for text, value in both):
+        combined = self.conditions | conditions
+        if any((text, not value) in combined for text, value in combined):
             return None
-        return DatasetPath(self.stage, both)
+        return DatasetPath(self.stage, combined)
 
 
 @dataclass(frozen=True)
@@ -80,8 +80,8 @@ class DatasetValue:
         """Return the part of the data set that remains under a condition; None
         where no path does.
         """
-        kept = tuple(found for path in self.paths if (found := path.add_conditions(frozenset((condition,)))) is not None)
-        return DatasetValue(kept) if kept else None
+        paths = tuple(narrowed for path in self.paths if (narrowed := path.add_conditions(frozenset((condition,)))) is not None)
+        return DatasetValue(paths) if paths else None
 
 
 @dataclass(frozen=True)
@@ -125,7 +125,7 @@ def merge_values(first: Value, second: Value) -> Value:
     if isinstance(first, DatasetValue) and isinstance(second, DatasetValue):
         return DatasetValue(tuple(dict.fromkeys(first.paths + second.paths))[:MAX_PATHS])
     if isinstance(first, SequenceValue) and isinstance(second, SequenceValue) and len(first.values) == len(second.values):
-        return SequenceValue(tuple(merge_values(a, b) for a, b in zip(first.values, second.values, strict=True)))
+        return SequenceValue(tuple(merge_values(one, two) for one, two in zip(first.values, second.values, strict=True)))
     if isinstance(first, DatasetValue) or isinstance(second, DatasetValue):
         return first if isinstance(first, DatasetValue) else second
     return first if first == second else None
@@ -146,13 +146,14 @@ def merge_scopes(
     """Return the names after an `if`: unchanged ones as before, changed ones with the test under
     which each value holds.
     """
-    text, wanted = condition
+    text, truth = condition
     if all(returns):
         return before
     if any(returns):
-        kept = returns.index(False)
+        continuing = returns.index(False)
         return {
-            name: restrict_value(value, (text, wanted if kept == 0 else not wanted)) for name, value in scopes[kept].items()
+            name: restrict_value(value, (text, truth if continuing == 0 else not truth))
+            for name, value in scopes[continuing].items()
         }
     after: Scope = {}
     for name in {**scopes[0], **scopes[1]}:
@@ -160,7 +161,7 @@ def merge_scopes(
         if name in before and first is branch_inputs[0][name] and second is branch_inputs[1][name]:
             after[name] = before[name]
         else:
-            after[name] = merge_values(restrict_value(first, (text, wanted)), restrict_value(second, (text, not wanted)))
+            after[name] = merge_values(restrict_value(first, (text, truth)), restrict_value(second, (text, not truth)))
     return after
 
 
@@ -216,13 +217,13 @@ def parse_condition(test: ast.expr) -> Condition:
     """Return the test's text without negations, and the result that it must have for the branch to
     run.
     """
-    wanted = True
+    truth = True
     while isinstance(test, ast.UnaryOp) and isinstance(test.op, ast.Not):
-        test, wanted = test.operand, not wanted
+        test, truth = test.operand, not truth
     if isinstance(test, ast.Compare) and len(test.ops) == 1 and type(test.ops[0]) in _OPPOSITE:
         test = ast.Compare(test.left, [_OPPOSITE[type(test.ops[0])]], test.comparators)
-        wanted = not wanted
-    return ast.unparse(test), wanted
+        truth = not truth
+    return ast.unparse(test), truth
 
 
 def evaluate_test(test: ast.expr, value_of: Callable[[ast.expr], Value]) -> bool | None:
@@ -239,12 +240,12 @@ def evaluate_test(test: ast.expr, value_of: Callable[[ast.expr], Value]) -> bool
             return deciding
         return None if None in parts else not deciding
     if isinstance(test, ast.Compare) and len(test.ops) == 1:
-        return _compared(test, value_of)
-    known = value_of(test) if isinstance(test, (ast.Constant, ast.Name, ast.Attribute)) else None
-    return bool(known.value) if isinstance(known, ConstantValue) else None
+        return _evaluate_comparison(test, value_of)
+    value = value_of(test) if isinstance(test, (ast.Constant, ast.Name, ast.Attribute)) else None
+    return bool(value.value) if isinstance(value, ConstantValue) else None
 
 
-def _compared(test: ast.Compare, value_of: Callable[[ast.expr], Value]) -> bool | None:
+def _evaluate_comparison(test: ast.Compare, value_of: Callable[[ast.expr], Value]) -> bool | None:
     if isinstance(test.left, ast.Name) and test.left.id == "__name__":
         return isinstance(test.ops[0], ast.Eq)
     first, second = value_of(test.left), value_of(test.comparators[0])

@@ -21,7 +21,7 @@ def build_verdict(report: Report) -> VerdictAnswer:
     screen = build_first_screen(report)
     answer = VerdictAnswer(
         headline=shorten_text(screen.headline),
-        warnings=[shorten_text(each) for each in screen.warnings],
+        warnings=[shorten_text(warning) for warning in screen.warnings],
         figures={shorten_text(figure.label): format_cell(figure.value, figure.unit) for figure in screen.figures},
         step=[
             StepPart(name=part.name, time=part.label, share=round(part.share, 4))
@@ -29,7 +29,7 @@ def build_verdict(report: Report) -> VerdictAnswer:
             if part.value > 0
         ],
         changes=[_change(finding) for finding in screen.changes],
-        confidence=[shorten_text(each) for each in screen.evidence],
+        confidence=[shorten_text(line) for line in screen.evidence],
     )
     more = "Further changes are left out: the tables of the tools have what they are drawn from."
     return truncate_answer(answer, [answer.changes, answer.confidence, answer.warnings], lambda: more)
@@ -54,7 +54,7 @@ def _change(finding: Finding) -> AdvisedChange:
         location=shorten_text(finding.location),
         host=shorten_text(finding.host),
         certainty=finding.certainty.value,
-        evidence=[shorten_text(each) for each in finding.evidence],
+        evidence=[shorten_text(line) for line in finding.evidence],
     )
 
 
@@ -75,7 +75,7 @@ def build_page_answer(page: Page, more: str) -> PageAnswer:
             tables.append(
                 TablePreview(
                     title=shorten_text(section.table.title),
-                    columns=[_titled(section, c) for c in columns],
+                    columns=[_column_title(section, name) for name in columns],
                     rows=rows.format_cells(part, columns),
                 )
             )
@@ -83,7 +83,7 @@ def build_page_answer(page: Page, more: str) -> PageAnswer:
     return truncate_answer(answer, [table.rows for table in tables], lambda: more)
 
 
-def _titled(section: TableView, column: str) -> str:
+def _column_title(section: TableView, column: str) -> str:
     """Return a column's name with its unit."""
     unit = section.table.field(column).unit.value
     return column if unit == "text" else f"{column} ({unit})"

@@ -25,7 +25,7 @@ def run_dry_run(script: str, arguments: Sequence[str]) -> DryRunAnswer:
     """
     command = [sys.executable, "-m", "outpace", "tune", "--dry-run", "--json", script, *arguments]
     try:
-        done = subprocess.run(
+        process = subprocess.run(
             command,
             cwd=os.path.dirname(script),
             stdin=subprocess.DEVNULL,
@@ -37,10 +37,10 @@ def run_dry_run(script: str, arguments: Sequence[str]) -> DryRunAnswer:
         )
     except subprocess.TimeoutExpired:
         raise TuneError(f"The script did not come to its training in {_LONGEST / 60:.0f} minutes.") from None
-    if done.returncode:
-        said = [line.removeprefix("outpace: ") for line in done.stderr.splitlines() if line.startswith("outpace: ")]
-        raise TuneError(shorten_text("; ".join(said) or f"The dry run ended with exit code {done.returncode}"))
+    if process.returncode:
+        messages = [line.removeprefix("outpace: ") for line in process.stderr.splitlines() if line.startswith("outpace: ")]
+        raise TuneError(shorten_text("; ".join(messages) or f"The dry run ended with exit code {process.returncode}"))
     # the last line, because the script's own output comes before it
-    found = decode(dict[str, tuple[str, ...]], json.loads(done.stdout.splitlines()[-1]))
-    told = {name: [shorten_text(each) for each in texts] for name, texts in found.items()}
-    return DryRunAnswer(would_try=told["would_try"], not_tried=told["not_tried"], advice=told["advice"])
+    groups = decode(dict[str, tuple[str, ...]], json.loads(process.stdout.splitlines()[-1]))
+    shortened = {name: [shorten_text(text) for text in texts] for name, texts in groups.items()}
+    return DryRunAnswer(would_try=shortened["would_try"], not_tried=shortened["not_tried"], advice=shortened["advice"])

@@ -34,20 +34,20 @@ class ServedFolders(folders.Folders):
         NotFoundError where no run matches, UsageError where several do.
         """
         runs = self.find_runs()
-        wanted = name.rstrip("/")
-        found = [run for run in runs if run.id == wanted] or [
-            run for run in runs if wanted and f"/{run.info.folder.rstrip('/')}".endswith(f"/{wanted}")
+        ending = name.rstrip("/")
+        matches = [run for run in runs if run.id == ending] or [
+            run for run in runs if ending and f"/{run.info.folder.rstrip('/')}".endswith(f"/{ending}")
         ]
-        if not found:
-            known = [run.info.run for run in runs]
+        if not matches:
+            names = [run.info.run for run in runs]
             raise NotFoundError(
-                f"There is no run {name!r} in the served folders.{format_suggestion(name, known)} The question 'runs' lists them."
+                f"There is no run {name!r} in the served folders.{format_suggestion(name, names)} The question 'runs' lists them."
             )
-        if len(found) > 1:
+        if len(matches) > 1:
             raise UsageError(
-                f"{name!r} may be any of {len(found)} runs. Give the id of one: {', '.join(run.id for run in found[:5])}."
+                f"{name!r} may be any of {len(matches)} runs. Give the id of one: {', '.join(run.id for run in matches[:5])}."
             )
-        return found[0].info.folder
+        return matches[0].info.folder
 
     def require_file(self, path: str) -> str:
         """Return a file or folder below the served ones, from a relative or an absolute path.

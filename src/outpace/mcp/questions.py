@@ -49,24 +49,24 @@ class Questions:
 
     def __init__(self, folders: ServedFolders, dry_run: DryRun | None = None) -> None:
         self._folders, self._dry_run = folders, dry_run
-        self._profile = functools.lru_cache(_OPEN)(self._opened)
+        self._profile = functools.lru_cache(_OPEN)(self._open_folder)
 
     def runs(self, offset: int = 0, limit: int = 20) -> RunsAnswer:
         """List the runs, newest first. Other questions take a run's id."""
-        every, offset = self._folders.find_runs(), max(offset, 0)
+        runs, offset = self._folders.find_runs(), max(offset, 0)
         part = [
             RunEntry(
-                id=each.id,
-                name=shorten_text(each.info.run),
-                folder=shorten_text(each.logdir) or ".",
-                modified=_time(each.info.modified),
-                hosts=each.info.hosts,
+                id=run.id,
+                name=shorten_text(run.info.run),
+                folder=shorten_text(run.logdir) or ".",
+                modified=_time(run.info.modified),
+                hosts=run.info.hosts,
             )
-            for each in every[offset : offset + max(limit, 1)]
+            for run in runs[offset : offset + max(limit, 1)]
         ]
-        more = "" if offset + len(part) >= len(every) else _next("runs", offset + len(part))
+        more = "" if offset + len(part) >= len(runs) else _next("runs", offset + len(part))
         return truncate_answer(
-            RunsAnswer(runs=part, total=len(every), more=more), [part], lambda: _next("runs", offset + len(part))
+            RunsAnswer(runs=part, total=len(runs), more=more), [part], lambda: _next("runs", offset + len(part))
         )
 
     def verdict(self, run: str) -> VerdictAnswer:
@@ -81,12 +81,12 @@ class Questions:
         """
         pages = self._open(run).pages([tool] if tool else None)
         conversion.require_available(pages if tool else ())
-        found = [
+        entries = [
             TableEntry(
                 name=f"{page.id}.{table.name}",
                 title=shorten_text(table.title),
                 rows=len(table),
-                columns=[f.name for f in table.fields] if tool else [],
+                columns=[field.name for field in table.fields] if tool else [],
             )
             for page in pages
             for table in page.tables()
@@ -94,8 +94,8 @@ class Questions:
         ]
         more = "" if tool else "Give a tool, the first part of a table's name, to see its columns."
         return truncate_answer(
-            TablesAnswer(tables=found, more=more),
-            [found],
+            TablesAnswer(tables=entries, more=more),
+            [entries],
             lambda: "Give a tool, the first part of a table's name, to see the rest.",
         )
 
@@ -115,26 +115,29 @@ class Questions:
         """
         tool, _, name = table.partition(".")
         (page,) = self._open(run).pages([tool])
-        known = {each.name: each for each in page.tables()}
-        if not len(known.get(name, ())):
+        by_name = {entry.name: entry for entry in page.tables()}
+        if not len(by_name.get(name, ())):
             conversion.require_available([page])
-        if name not in known:
+        if name not in by_name:
             raise UsageError(
-                f"There is no table {table!r}.{format_suggestion(name, known)} There are: {', '.join(f'{page.id}.{each}' for each in known)}."
+                f"There is no table {table!r}.{format_suggestion(name, by_name)} There are: {', '.join(f'{page.id}.{key}' for key in by_name)}."
             )
-        found = rows.select_rows(known[name], where, sort)
-        wanted = [rows.require_column(found, each) for each in dict.fromkeys(columns)] or [field.name for field in found.fields]
+        selected = rows.select_rows(by_name[name], where, sort)
+        names = [rows.require_column(selected, column) for column in dict.fromkeys(columns)] or [
+            field.name for field in selected.fields
+        ]
         offset = max(offset, 0)
         end = offset + min(max(limit, 1), MOST_ROWS)
         answer = TableAnswer(
             table=f"{page.id}.{name}",
-            title=shorten_text(found.title),
+            title=shorten_text(selected.title),
             columns=[
-                ColumnEntry(name=each, unit=found.field(each).unit.value, meaning=found.field(each).meaning) for each in wanted
+                ColumnEntry(name=column, unit=selected.field(column).unit.value, meaning=selected.field(column).meaning)
+                for column in names
             ],
-            rows=rows.format_cells(found.take(slice(offset, end)), wanted),
-            total=len(found),
-            more=_next("rows", end) if end < len(found) else "",
+            rows=rows.format_cells(selected.take(slice(offset, end)), names),
+            total=len(selected),
+            more=_next("rows", end) if end < len(selected) else "",
         )
         return truncate_answer(
             answer, [answer.rows], lambda: f"{_next('rows', offset + len(answer.rows))} Or name fewer columns."
@@ -161,22 +164,24 @@ class Questions:
         """What a training script's text shows without running it. `path`: a file or a folder below
         the served ones; `select`: rules, as in 'DS,LP101'.
         """
-        wanted = [rule.strip().upper() for rule in select.split(",") if rule.strip()]
-        found = [
+        rules = [rule.strip().upper() for rule in select.split(",") if rule.strip()]
+        warnings = [
             LintWarning(
-                rule=m.rule,
-                level=m.level.value,
+                rule=message.rule,
+                level=message.level.value,
                 path=self._folders.relative_path(file),
-                line=m.line,
-                finding=shorten_text(m.sentence),
-                action=shorten_text(m.fix),
+                line=message.line,
+                finding=shorten_text(message.sentence),
+                action=shorten_text(message.fix),
             )
             for file in find_files([self._folders.require_file(path)])
             if self._folders.contains(file)
-            for m in select_messages(self._linted(file), wanted, ())
+            for message in select_messages(self._lint_file(file), rules, ())
         ]
         return truncate_answer(
-            LintAnswer(messages=found, total=len(found)), [found], lambda: "Give one file, or rules to select, to see the rest."
+            LintAnswer(messages=warnings, total=len(warnings)),
+            [warnings],
+            lambda: "Give one file, or rules to select, to see the rest.",
         )
 
     def tune_dry_run(self, script: str, arguments: Sequence[str] = ()) -> DryRunAnswer:
@@ -196,14 +201,14 @@ class Questions:
         folder = self._folders.require_run(run)
         return self._profile(folder, read_run_info(folder).state)
 
-    def _opened(self, folder: str, state: str) -> api.Profile:
+    def _open_folder(self, folder: str, state: str) -> api.Profile:
         """Return the opened profile of a folder; `state` identifies the version of its files, and
         another one is opened anew.
         """
         with self._folders.confined():  # the file may be replaced by a link before it is read
             return api.open(folder)
 
-    def _linted(self, file: str) -> list[Message]:
+    def _lint_file(self, file: str) -> list[Message]:
         with self._folders.confined():
             return lint_file(file)[0]
 

@@ -42,9 +42,9 @@ def require_column(table: Table, name: str) -> str:
     column.
     """
     if name not in table:
-        known = [field.name for field in table.fields]
+        names = [field.name for field in table.fields]
         raise UsageError(
-            f"The table {table.name} has no column {name!r}.{format_suggestion(name, known)} There are: {', '.join(known)}."
+            f"The table {table.name} has no column {name!r}.{format_suggestion(name, names)} There are: {', '.join(names)}."
         )
     return name
 
@@ -58,37 +58,37 @@ def format_cells(table: Table, columns: Sequence[str]) -> list[list[Cell]]:
 
 def _cell(value: object) -> Cell:
     """Return the value of a cell, rounded or shortened."""
-    made: Cell = encode_cell(value)
-    if isinstance(made, float):
-        return float(f"{made:.6g}")
-    return shorten(clean(made, _LONGEST), _LONGEST) if isinstance(made, str) else made
+    cell: Cell = encode_cell(value)
+    if isinstance(cell, float):
+        return float(f"{cell:.6g}")
+    return shorten(clean(cell, _LONGEST), _LONGEST) if isinstance(cell, str) else cell
 
 
 def _passes(table: Table, condition: str) -> list[bool]:
     """Return for each row whether it passes a condition. Raises UsageError for an invalid
     condition.
     """
-    found = _CONDITION.fullmatch(condition)
-    if found is None:
+    match = _CONDITION.fullmatch(condition)
+    if match is None:
         raise UsageError(
             f"{condition!r} is no condition. Write one as 'column > 5', 'column = text' or 'column ~ part of a text'."
         )
-    name, sign, wanted = found.groups()
+    name, sign, operand = match.groups()
     values = table[require_column(table, name)].tolist()
     if sign == "~":
-        return [wanted.lower() in str(value).lower() for value in values]
+        return [operand.lower() in str(value).lower() for value in values]
     if sign in ("=", "!="):
-        return [(_same(value, wanted)) == (sign == "=") for value in values]
-    number = _number(wanted)
+        return [(_equals(value, operand)) == (sign == "=") for value in values]
+    number = _number(operand)
     if number is None:
-        raise UsageError(f"{condition!r} compares with {wanted!r}, which is no number.")
+        raise UsageError(f"{condition!r} compares with {operand!r}, which is no number.")
     return [isinstance(value, (int, float)) and _ORDERS[sign](value, number) for value in values]
 
 
-def _same(value: object, wanted: str) -> bool:
+def _equals(value: object, text: str) -> bool:
     """Whether a value equals a text, as text or as a number."""
-    number = _number(wanted)
-    return str(value) == wanted or (isinstance(value, (int, float)) and number is not None and value == number)
+    number = _number(text)
+    return str(value) == text or (isinstance(value, (int, float)) and number is not None and value == number)
 
 
 def _number(text: str) -> float | None:

@@ -26,38 +26,38 @@ except ImportError as error:
 
 def build_server(folders: ServedFolders, dry_run: DryRun | None = None) -> MCPServer[Any]:
     """Return the MCP server of some folders."""
-    made: MCPServer[Any] = MCPServer(
+    server: MCPServer[Any] = MCPServer(
         "outpace", instructions=skill().split("---\n", 2)[2].strip(), version=__version__, log_level="ERROR"
     )
     questions = Questions(folders, dry_run)
     reads = ToolAnnotations(read_only_hint=True, destructive_hint=False, idempotent_hint=True, open_world_hint=False)
     for name in vars(Questions):
         if not name.startswith("_"):
-            made.tool(name=name, annotations=reads)(_asked(getattr(questions, name)))
-    return made
+            server.tool(name=name, annotations=reads)(_wrap_question(getattr(questions, name)))
+    return server
 
 
-def _asked(question: Callable[..., Answer]) -> Callable[..., Any]:
+def _wrap_question(question: Callable[..., Answer]) -> Callable[..., Any]:
     """Wrap a question as a tool whose errors are returned as an `Answer` that abstains, so that
     all results have one schema.
     """
-    said = inspect.signature(question, eval_str=True)
-    shape: type[Answer] = said.return_annotation
+    signature = inspect.signature(question, eval_str=True)
+    shape: type[Answer] = signature.return_annotation
 
     @functools.wraps(question)
-    def asked(*arguments: Any, **named: Any) -> Any:
+    def tool(*arguments: Any, **keywords: Any) -> Any:
         try:
-            answer = question(*arguments, **named)
+            answer = question(*arguments, **keywords)
         except OutpaceError as error:
             answer = shape(abstained=True, reason=shorten_text(error))
         except Exception as error:  # an error in Outpace: the server goes on and returns it in the same schema
             answer = shape(abstained=True, reason=shorten_text(f"Outpace failed here ({type(error).__name__}: {error})."))
         return CallToolResult(content=[TextContent(type="text", text=render_json(answer))], structured_content=asdict(answer))
 
-    said = said.replace(return_annotation=Annotated[CallToolResult, shape])
-    asked.__signature__ = said  # type: ignore[attr-defined]  # what `inspect`, and so the SDK, reads of any callable
-    asked.__annotations__ = {name: each.annotation for name, each in said.parameters.items()} | {
-        "return": said.return_annotation
+    signature = signature.replace(return_annotation=Annotated[CallToolResult, shape])
+    tool.__signature__ = signature  # type: ignore[attr-defined]  # what `inspect`, and so the SDK, reads of any callable
+    tool.__annotations__ = {name: parameter.annotation for name, parameter in signature.parameters.items()} | {
+        "return": signature.return_annotation
     }
-    del asked.__wrapped__  # the wrapped function's annotations are texts, which the SDK cannot use
-    return asked
+    del tool.__wrapped__  # the wrapped function's annotations are texts, which the SDK cannot use
+    return tool

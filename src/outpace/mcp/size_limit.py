@@ -42,6 +42,6 @@ def truncate_answer(answer: Shape, lists: Sequence[list[Any]], describe_rest: Ca
     how to ask for the rest.
     """
     while count_tokens(render_json(answer)) > MAX_TOKENS and any(lists):
-        max(lists, key=lambda each: len(json.dumps(each, default=asdict))).pop()
+        max(lists, key=lambda items: len(json.dumps(items, default=asdict))).pop()
         answer.more = describe_rest()
     return answer

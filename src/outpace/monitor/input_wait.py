@@ -89,8 +89,8 @@ class KerasInputClock(InputClock):
         """Return the totals since the start, including those that compiled graphs counted."""
         return InputTotals(
             *(
-                seen + after - before
-                for seen, after, before in zip(super().read_totals(), _graph.read(), self._before, strict=True)
+                counted + after - before
+                for counted, after, before in zip(super().read_totals(), _graph.read(), self._before, strict=True)
             )
         )
 

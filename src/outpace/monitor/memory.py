@@ -19,16 +19,16 @@ def read_memory(framework: str) -> dict[str, float]:
 
     A number that cannot be read here (no /proc, no accelerator) is omitted.
     """
-    found: dict[str, float] = {}
+    values: dict[str, float] = {}
     if sys.platform != "win32":
         with contextlib.suppress(OSError, ValueError, IndexError), open("/proc/self/statm", encoding="ascii") as file:
-            found["rss_mb"] = round(int(file.read().split()[1]) * os.sysconf("SC_PAGE_SIZE") / _MB, 1)
+            values["rss_mb"] = round(int(file.read().split()[1]) * os.sysconf("SC_PAGE_SIZE") / _MB, 1)
     with contextlib.suppress(Exception):  # an accelerator without an allocator to ask raises, each in its own way
         devices = _tensorflow() if framework == "tensorflow" else _jax() if framework == "jax" else []
         if devices:
-            found["device_mb"] = round(sum(now for now, _ in devices) / _MB, 1)
-            found["device_peak_mb"] = round(sum(peak for _, peak in devices) / _MB, 1)
-    return found
+            values["device_mb"] = round(sum(in_use for in_use, _ in devices) / _MB, 1)
+            values["device_peak_mb"] = round(sum(peak for _, peak in devices) / _MB, 1)
+    return values
 
 
 def _tensorflow() -> list[tuple[int, int]]:
@@ -43,4 +43,8 @@ def _jax() -> list[tuple[int, int]]:
     """Return (bytes in use, peak bytes in use) of each accelerator; the CPU has no such numbers."""
     jax: Any = sys.modules["jax"]
     stats = [device.memory_stats() for device in jax.local_devices() if device.platform != "cpu"]
-    return [(int(s["bytes_in_use"]), int(s.get("peak_bytes_in_use", s["bytes_in_use"]))) for s in stats if s]
+    return [
+        (int(device_stats["bytes_in_use"]), int(device_stats.get("peak_bytes_in_use", device_stats["bytes_in_use"])))
+        for device_stats in stats
+        if device_stats
+    ]

@@ -167,14 +167,14 @@ class Monitor(KerasHooks):
         atexit.unregister(self.close)
         atexit.register(self.close)
 
-    def _begin(self, at: int | None = None) -> None:
-        """Begin a step, now or at the time `at` in ns."""
+    def _begin(self, start_ns: int | None = None) -> None:
+        """Begin a step, now or at the time `start_ns`."""
         if self._dead:
             return
         try:
             if not self._core.running:
                 self._start()
-            self._core.begin_step(at)
+            self._core.begin_step(start_ns)
         except Exception as error:
             self._fail(error)
 
@@ -264,7 +264,7 @@ def _problem(settings: MonitorSettings, steps_per_call: int) -> str | None:
 _monitors: weakref.WeakSet[Monitor] = weakref.WeakSet()
 
 
-def _forked() -> None:
+def _disable_in_fork() -> None:
     """Disable the monitor in a forked child, which does not train and must not write into its
     parent's files.
     """
@@ -273,4 +273,4 @@ def _forked() -> None:
 
 
 if sys.platform != "win32":  # Windows has no fork
-    os.register_at_fork(after_in_child=_forked)
+    os.register_at_fork(after_in_child=_disable_in_fork)

@@ -42,12 +42,12 @@ class Sinks:
         os.makedirs(self.folder, exist_ok=True)
         self.shown_folder = self._remote or os.path.join(parent, MONITOR_FOLDER)
         name = f"{platform.node() or 'localhost'}-{os.getpid()}"
-        self._lines = _appending(os.path.join(self.folder, f"{name}.jsonl"))
+        self._lines = _open_append(os.path.join(self.folder, f"{name}.jsonl"))
         self._events: BinaryIO | None = None
         if scalars:
             seconds = time.time()
             events = f"events.out.tfevents.{seconds:.6f}.{name}.outpace"
-            self._events = _appending(os.path.join(self.folder, events))
+            self._events = _open_append(os.path.join(self.folder, events))
             self._events.write(encode_tfrecord(_event(seconds, 0, encode_bytes(3, "brain.Event:2"))))
 
     def write_line(self, content: Mapping[str, Any]) -> None:
@@ -77,7 +77,7 @@ class Sinks:
             shutil.rmtree(os.path.dirname(self.folder), ignore_errors=True)
 
 
-def _appending(path: str) -> BinaryIO:
+def _open_append(path: str) -> BinaryIO:
     """Open a file unbuffered for appending, so that a line is one write: two monitors of one
     process, or a reader, never see half of one.
     """
@@ -89,7 +89,7 @@ def encode_tfrecord(data: bytes) -> bytes:
     CRC-32C.
     """
     length = struct.pack("<Q", len(data))
-    return length + struct.pack("<I", _masked(length)) + data + struct.pack("<I", _masked(data))
+    return length + struct.pack("<I", _masked_crc(length)) + data + struct.pack("<I", _masked_crc(data))
 
 
 def _event(seconds: float, step: int, what: bytes) -> bytes:
@@ -99,7 +99,7 @@ def _event(seconds: float, step: int, what: bytes) -> bytes:
     return encode_double(1, seconds) + encode_integer(2, step) + what
 
 
-def _masked(data: bytes) -> int:
+def _masked_crc(data: bytes) -> int:
     """Return the masked CRC-32C of a TFRecord."""
     crc = 0xFFFFFFFF
     for byte in data:

@@ -56,10 +56,10 @@ class Histogram:
         """Return the smallest duration in ns that is not exceeded by at least the fraction `level`
         of all durations, as the middle of its bucket; 0 without a duration.
         """
-        left = level * self.count
+        remaining = level * self.count
         for key in sorted(self._buckets):
-            left -= self._buckets[key]
-            if left <= 0:
+            remaining -= self._buckets[key]
+            if remaining <= 0:
                 return min(_middle(key), float(self.maximum))
         return 0.0
 
@@ -127,12 +127,12 @@ class SlowdownDetector:
         self._block_ns += duration_ns
         if len(block) < self.MIN_BLOCK_STEPS or (self._block_ns < self.MIN_BLOCK_NS and len(block) < self.MAX_BLOCK_STEPS):
             return None
-        median, taken = _median(block), self._block_ns
+        median, block_ns = _median(block), self._block_ns
         block.clear()
         self._block_ns = 0
-        return self._decide(median, taken)
+        return self._decide(median, block_ns)
 
-    def _decide(self, median: float, taken: int) -> Slowdown | None:
+    def _decide(self, median: float, block_ns: int) -> Slowdown | None:
         """Add a block by its median and its duration in ns; return the slowdown that it completes,
         or None.
         """
@@ -148,7 +148,7 @@ class SlowdownDetector:
         if not self._odd:
             self._since, self._odd_ns = self._first, 0
         self._odd.append(median)
-        self._odd_ns += taken
+        self._odd_ns += block_ns
         if len(self._odd) < self.MIN_SLOW_BLOCKS or self._odd_ns < self.MIN_SLOW_NS:
             return None
         before, now = _median(self._history), _median(self._odd)

@@ -75,7 +75,7 @@ class StepMonitor:
         self._due = 0
         self._line_due = 0
         self._next_try = 0
-        self._said: set[str] = set()
+        self._reported: set[str] = set()
         self._sinks: Sinks | None = None
 
     def start(self) -> None:
@@ -135,9 +135,9 @@ class StepMonitor:
         )
         sinks, self._sinks = self._sinks, None
         assert sinks is not None
-        shown = sinks.shown_folder
+        folder = sinks.shown_folder
         sinks.close()
-        print_message(f"monitor: {text}; details in {shown}")
+        print_message(f"monitor: {text}; details in {folder}")
 
     def abandon(self) -> None:
         """Stop permanently after an error, without removing what was written."""
@@ -159,7 +159,7 @@ class StepMonitor:
             return
         self._calls += 1
         if self.slowdown_capture.recording:
-            self._captured(now - last)
+            self._count_captured(now - last)
         else:
             self._settle(now - last)
 
@@ -167,7 +167,7 @@ class StepMonitor:
         """Process a full batch of durations, and any other work that is due."""
         self._count_batch()
         if now >= self._due or self._interval.count == self.settings.every_steps:
-            self._rarely(now)
+            self._do_due_work(now)
 
     def _count_batch(self) -> None:
         """Add the durations of the batch to the statistics."""
@@ -183,8 +183,8 @@ class StepMonitor:
 
     def _make_room(self) -> None:
         """Set the length of the next batch, so that it ends at `every_steps`."""
-        every = self.settings.every_steps
-        self._room = BATCH_CALLS if every is None else max(1, min(BATCH_CALLS, every - self._interval.count))
+        every_steps = self.settings.every_steps
+        self._room = BATCH_CALLS if every_steps is None else max(1, min(BATCH_CALLS, every_steps - self._interval.count))
 
     def _settle(self, duration: int) -> None:
         """Count a step of the warm-up, or one just after a capture."""
@@ -199,7 +199,7 @@ class StepMonitor:
             self._restart_interval(now)
             self.step_begin_ns = self._clock()
 
-    def _rarely(self, now: int) -> None:
+    def _do_due_work(self, now: int) -> None:
         """Do the work that is not done at every step, outside of the next step's time."""
         if now >= self._line_due or self._interval.count == self.settings.every_steps:
             self._line(now)
@@ -218,7 +218,7 @@ class StepMonitor:
         if refusal is None:
             # the capture begins at the next boundary
             self.slowdown_capture.slowdown, self._next_try, self._due = slow, 0, 0
-        elif refusal == "disk budget" and self._once(refusal):
+        elif refusal == "disk budget" and self._is_first(refusal):
             allowed = self.settings.limits.megabytes
             print_message(
                 f"monitor: captures have used {self.slowdown_capture.used_mb:.0f} of {allowed:g} MB, so no more are taken in this run"
@@ -231,17 +231,17 @@ class StepMonitor:
             begun = self.slowdown_capture.start(self.calls, self._recent, self.steps_per_call, at_exit=self._save)
         except Exception as error:
             self.slowdown_capture.cancel()
-            if self._once("start"):
+            if self._is_first("start"):
                 print_message(f"monitor: steps slowed down, but no profile can be taken: {error}")
             return
         if begun:
             self._plain = False
             return
         self._next_try = self._clock() + int(RETRY_S * 1e9)
-        if self._once("busy"):
+        if self._is_first("busy"):
             print_message("monitor: steps slowed down, but another profiler runs; the capture waits until that one has ended")
 
-    def _captured(self, duration: int) -> None:
+    def _count_captured(self, duration: int) -> None:
         """Handle a step inside a capture, which enters no statistics."""
         if self.slowdown_capture.end_step(duration):
             self._save()
@@ -257,13 +257,13 @@ class StepMonitor:
         text = f"steps take {format_milliseconds(after)} instead of {format_milliseconds(before)} since step {since}"
         self._skip, self._plain, self._run.unsettled_ns = SETTLING_CALLS, False, 0
         try:
-            taken = self.slowdown_capture.stop()
+            capture = self.slowdown_capture.stop()
         except Exception as error:
             print_message(f"monitor: {text}; the profile could not be saved: {error}")
             return
-        steps, size = taken.steps * self.steps_per_call, round(taken.megabytes, 3)
-        self._event("capture", run=taken.run, steps=steps, megabytes=size, since=since, before_ms=before, now_ms=after)
-        print_message(f"monitor: {text}; captured {format_count(steps, 'step')} in {taken.run}")
+        steps, size = capture.steps * self.steps_per_call, round(capture.megabytes, 3)
+        self._event("capture", run=capture.run, steps=steps, megabytes=size, since=since, before_ms=before, now_ms=after)
+        print_message(f"monitor: {text}; captured {format_count(steps, 'step')} in {capture.run}")
 
     def _values(self, slow: Slowdown) -> tuple[int, float, float]:
         """Return the first slow training step (from 1), and ms per training step before and now."""
@@ -274,14 +274,14 @@ class StepMonitor:
         """Write one line about the steps since the last line; none where there were no steps."""
         read = self.input_clock.read_totals()
         if self._interval.count:
-            used = read_memory(framework_in_use() or "")
-            content = build_log_line(self._interval, self.steps_per_call, self._read, read, self.settings.batch_size, used)
+            memory = read_memory(framework_in_use() or "")
+            content = build_log_line(self._interval, self.steps_per_call, self._read, read, self.settings.batch_size, memory)
             seconds = round((now - self._began) / 1e9, 6)
             self._event("interval", steps=self._interval.count * self.steps_per_call, seconds=seconds, **content)
             assert self._sinks is not None
             self._sinks.write_scalars(self.calls * self.steps_per_call, flatten_scalars(content))
             self._run.add(self._interval, self.steps_per_call, self._read, read)
-        if not read.batches and self._once("input"):
+        if not read.batches and self._is_first("input"):
             self._event("note", text=f"input wait is not measured: {self.input_clock.missing_reason}")
         self._restart_interval(now)
 
@@ -297,8 +297,8 @@ class StepMonitor:
         head = {"time": round(time.time(), 3), "event": kind, "step": self.calls * self.steps_per_call}
         self._sinks.write_line({**head, **{name: value for name, value in content.items() if value is not None}})
 
-    def _once(self, key: str) -> bool:
+    def _is_first(self, key: str) -> bool:
         """Whether this is the first call with a key."""
-        fresh = key not in self._said
-        self._said.add(key)
+        fresh = key not in self._reported
+        self._reported.add(key)
         return fresh

@@ -53,7 +53,7 @@ def _show(line: str) -> None:
     if not place:
         _say("Give a folder: '%outpace LOGDIR' shows its newest run. '%%outpace' at the top of a cell captures that cell.")
         return
-    with _said():
+    with _errors_displayed():
         display(api.open(place))
 
 
@@ -67,22 +67,22 @@ def _cell(shell: InteractiveShell) -> Any:
         from outpace import api
         from outpace.capture.manual import Capture, capture
 
-        taken: Capture | None = None
-        with _said():
-            asked = _options().parse_args(shlex.split(line))
+        running: Capture | None = None
+        with _errors_displayed():
+            options = _options().parse_args(shlex.split(line))
             _import(shell.transform_cell(cell))
-            begun = capture(asked.logdir, delay=asked.delay, duration=asked.duration)
+            begun = capture(options.logdir, delay=options.delay, duration=options.duration)
             begun.start()
-            taken = begun
-        if taken is None:
+            running = begun
+        if running is None:
             return
         try:
             with _under_its_number(shell):
                 shell.run_cell(cell)  # prints the traceback of a cell that raises
         finally:
-            taken.stop()
-        with _said():
-            display(api.open(taken.profile))
+            running.stop()
+        with _errors_displayed():
+            display(api.open(running.profile))
 
     return outpace
 
@@ -97,7 +97,7 @@ def _under_its_number(shell: InteractiveShell) -> Iterator[None]:
     try:
         yield
     finally:
-        names.update({name: number for name, given in names.items() if before.get(name) != given})
+        names.update({name: number for name, value in names.items() if before.get(name) != value})
 
 
 def _import(cell: str) -> None:
@@ -114,7 +114,7 @@ def _import(cell: str) -> None:
 
 
 @contextlib.contextmanager
-def _said() -> Iterator[None]:
+def _errors_displayed() -> Iterator[None]:
     """Context manager that displays an OutpaceError as a sentence, so that the notebook's cell
     continues.
     """

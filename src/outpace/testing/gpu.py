@@ -107,8 +107,8 @@ class GpuBuilder:
         if called is not None:
             old = self.dialect is Dialect.TF_2_4
             call = name if old else "cuLaunchKernel" if self.dialect is Dialect.CUDA else "hipLaunchKernel"
-            said = _GARBAGE if old else details
-            self._host.event(call, called, call_ps, correlation_id=self._launches, kernel_details=said)
+            text = _GARBAGE if old else details
+            self._host.event(call, called, call_ps, correlation_id=self._launches, kernel_details=text)
         return self
 
     def copy(

@@ -58,14 +58,14 @@ def training_run(
     waits = [input_ps] * steps if isinstance(input_ps, int) else list(input_ps)
     if len(waits) != steps:
         raise ValueError(f"there are {steps} steps but {len(waits)} input times")
-    log, stages, at = _Log(), _Stages(pipeline, work_ps or {}), 0
+    log, stages, start_ps = _Log(), _Stages(pipeline, work_ps or {}), 0
     for number, wait in enumerate(waits):
         parts = wait + python_ps + sum(ps for _, _, ps in ops)
-        step = _Step(number, at, wait, parts if step_ps is None else step_ps, python_ps, ops)
+        step = _Step(number, start_ps, wait, parts if step_ps is None else step_ps, python_ps, ops)
         if step.length < parts:
             raise ValueError(f"step {number} takes {step.length} ps but its parts take {parts} ps")
         (_keras_step if marks == "keras" else _loop_step)(log, step, stages, marked=marks is not None)
-        at = step.end
+        start_ps = step.end
     return log.build(hostname, timestamp_ns)
 
 
@@ -187,63 +187,63 @@ class _Stages:
         """Add one call of the root, with the duration of the wait."""
         if not self.types:
             return
-        own = sum(self.work.get(t, 0) for t in self._chain(0) if not _is_async(t))
-        if own > step.wait:
-            raise ValueError(f"the training thread's own stages work {own} ps, longer than the {step.wait} ps that it waits")
+        own_ps = sum(self.work.get(stage, 0) for stage in self._chain(0) if not _is_async(stage))
+        if own_ps > step.wait:
+            raise ValueError(f"the training thread's own stages work {own_ps} ps, longer than the {step.wait} ps that it waits")
         self._run_chain(log, thread, 0, step.start, step.ready, step.number)
 
     def _chain(self, first: int) -> tuple[str, ...]:
         """Return the types of the stages from `first` up to and including the next asynchronous
         one.
         """
-        for at in range(first, len(self.types)):
-            if _is_async(self.types[at]):
-                return self.types[first : at + 1]
+        for index in range(first, len(self.types)):
+            if _is_async(self.types[index]):
+                return self.types[first : index + 1]
         return self.types[first:]
 
     def _run_chain(self, log: _Log, thread: str, first: int, start: int, end: int, element: int) -> None:
         """Add nested calls of a chain; each stage does its own work after its callee returned."""
         chain = self._chain(first)
-        for at, stage in enumerate(chain, start=first):
-            stats: dict[str, StatValue] = {"id": _iterator(at)}
-            if at:
-                stats["parent_id"] = _iterator(at - 1)
-            log.add(thread, "::".join(("Iterator", *self.types[: at + 1])), start, end, **stats)
+        for index, stage in enumerate(chain, start=first):
+            stats: dict[str, StatValue] = {"id": _iterator(index)}
+            if index:
+                stats["parent_id"] = _iterator(index - 1)
+            log.add(thread, "::".join(("Iterator", *self.types[: index + 1])), start, end, **stats)
             if not _is_async(stage):
                 end -= self.work.get(stage, 0)
         if chain and _is_async(chain[-1]):
-            taken = max(start, end - _HANDOVER)
-            log.add(thread, f"{_short(chain[-1])}Consume", taken, end, element_id=_element(first + len(chain), element))
-            self._produce(log, first + len(chain) - 1, taken, element)
+            begin = max(start, end - _HANDOVER)
+            log.add(thread, f"{_short(chain[-1])}Consume", begin, end, element_id=_element(first + len(chain), element))
+            self._produce(log, first + len(chain) - 1, begin, element)
 
     def _produce(self, log: _Log, stage: int, ready: int, element: int) -> None:
         """Add the production of one element of an asynchronous stage, finished at `ready`."""
         name, thread = self.types[stage], f"tf_data_iterator_resource/{stage}"
         function = self.work.get(name, 0)
         self._occupy(_POOL if function else "", ready - function, ready, name)
-        made = ready - function
+        end = ready - function
         length = max(self._wall(stage + 1), 2 * _HANDOVER)
-        self._occupy(thread, made - length, made, name)
-        log.add(thread, f"{_short(name)}Produce", made - length, made, element_id=_element(stage + 1, element))
+        self._occupy(thread, end - length, end, name)
+        log.add(thread, f"{_short(name)}Produce", end - length, end, element_id=_element(stage + 1, element))
         if function:
             run = log.new_run()
-            log.add(thread, "InstantiatedCapturedFunction::RunAsync", made - _HANDOVER, made, id=run)
-            log.add(thread, "FunctionRun", made - _HANDOVER, made, id=run, _r=1, _pt=2, _p=_link(run))
-            log.add(_POOL, "ExecutorState::Process", made, ready, id=run, iter_num=0, _ct=2, _c=_link(run))
-            log.add(_POOL, "resize/ResizeBilinear:ResizeBilinear", made, ready)
-            made -= _HANDOVER
+            log.add(thread, "InstantiatedCapturedFunction::RunAsync", end - _HANDOVER, end, id=run)
+            log.add(thread, "FunctionRun", end - _HANDOVER, end, id=run, _r=1, _pt=2, _p=_link(run))
+            log.add(_POOL, "ExecutorState::Process", end, ready, id=run, iter_num=0, _ct=2, _c=_link(run))
+            log.add(_POOL, "resize/ResizeBilinear:ResizeBilinear", end, ready)
+            end -= _HANDOVER
             length -= _HANDOVER
-        self._run_chain(log, thread, stage + 1, made - length, made, element)
+        self._run_chain(log, thread, stage + 1, end - length, end, element)
 
     def _wall(self, first: int) -> int:
         """Return the duration of a call of the chain from `first`, ps: its own work, or that of the
         slowest stage below that it waits for.
         """
         chain = self._chain(first)
-        own = sum(self.work.get(t, 0) for t in chain if not _is_async(t))
+        own_ps = sum(self.work.get(stage, 0) for stage in chain if not _is_async(stage))
         if not chain or not _is_async(chain[-1]):
-            return own + 2 * _HANDOVER
-        return max(own + 2 * _HANDOVER, self.work.get(chain[-1], 0), self._wall(first + len(chain)))
+            return own_ps + 2 * _HANDOVER
+        return max(own_ps + 2 * _HANDOVER, self.work.get(chain[-1], 0), self._wall(first + len(chain)))
 
     def _occupy(self, thread: str, start: int, end: int, stage: str) -> None:
         if thread and start < self._free.get(thread, start):

@@ -19,7 +19,7 @@ from outpace.model.files import parse_json
 from outpace.model.text import clean_prose
 from outpace.model.units import Unit, humanize
 
-_UNSEEN = 10.0  # seconds without a poll from a page after which a capture is stopped
+_POLL_TIMEOUT = 10.0  # seconds without a poll from a page after which a capture is stopped
 _LEVELS = ("host_level", "device_level", "python_level")
 
 
@@ -36,7 +36,7 @@ class CaptureJob:
         self._logdir = logdir
         self._lock = threading.Lock()
         self._thread: threading.Thread | None = None
-        self._stop, self._seen = threading.Event(), 0.0
+        self._stop, self._last_poll = threading.Event(), 0.0
         self._state: dict[str, Any] = {"state": "none"}
 
     def begin(self, body: bytes) -> None:
@@ -45,12 +45,12 @@ class CaptureJob:
 
         Raises UsageError where the request is not valid or another capture is running.
         """
-        addresses, options = _asked(body)
+        addresses, options = _parse_request(body)
         with self._lock:
             if self._thread is not None and self._thread.is_alive():
                 raise UsageError("A capture runs already: wait for it, or stop it.")
             self._stop.clear()
-            self._seen = time.monotonic()
+            self._last_poll = time.monotonic()
             hosts = [{"address": str(address), "state": "waiting"} for address in addresses.addresses]
             self._state = {"state": "running", "text": "connecting", "hosts": hosts}
             self._thread = threading.Thread(target=self._run, args=(addresses, options), daemon=True)
@@ -60,7 +60,7 @@ class CaptureJob:
         """Return the progress: `state` (none, running, done, failed, stopped), `text`, `hosts`,
         and `folder` of the saved run.
         """
-        self._seen = time.monotonic()
+        self._last_poll = time.monotonic()
         return self._state
 
     def stop(self) -> None:
@@ -77,7 +77,7 @@ class CaptureJob:
         from outpace.capture.remote.fleet import capture_addresses
 
         def watch(progress: CaptureProgress) -> None:
-            if self._stop.is_set() or time.monotonic() - self._seen > _UNSEEN:
+            if self._stop.is_set() or time.monotonic() - self._last_poll > _POLL_TIMEOUT:
                 raise _Stopped
             hosts = _hosts(addresses, progress.outcomes)
             self._state = {"state": "running", "text": format_progress(progress, options.duration, live=True), "hosts": hosts}
@@ -87,8 +87,8 @@ class CaptureJob:
         except _Stopped:
             self._state = {"state": "stopped", "text": "The capture was stopped; nothing of it is kept.", "hosts": []}
         except Exception as error:  # errors of gRPC or of a store, too: the page must not show a running capture
-            said = str(error) if isinstance(error, OutpaceError) else f"{type(error).__name__}: {error}"
-            self._state = {"state": "failed", "text": clean_prose(said), "hosts": self._state["hosts"]}
+            message = str(error) if isinstance(error, OutpaceError) else f"{type(error).__name__}: {error}"
+            self._state = {"state": "failed", "text": clean_prose(message), "hosts": self._state["hosts"]}
         else:
             missing = result.error(reasons=False)
             text = clean_prose(str(missing)) if missing else "All profiles were saved."
@@ -96,26 +96,26 @@ class CaptureJob:
             self._state = {"state": state, "text": text, "hosts": _hosts(addresses, result.hosts), "folder": result.run}
 
 
-def _asked(asked: bytes) -> tuple[Addresses, RemoteOptions]:
+def _parse_request(body: bytes) -> tuple[Addresses, RemoteOptions]:
     """Return the addresses and options of a page's request. Raises UsageError where it is not
     valid.
     """
     try:
-        fields = parse_json(asked)
+        fields = parse_json(body)
     except ValueError:
         fields = None
     if not isinstance(fields, dict) or not all(isinstance(value, str) for value in fields.values()):
         raise UsageError("What to capture must be texts in a JSON object.")
-    given = fields.get("addresses", "").replace("\n", ",")
-    if "@" in given:
+    addresses = fields.get("addresses", "").replace("\n", ",")
+    if "@" in addresses:
         raise UsageError("Give addresses as HOST:PORT; a file of them is for 'outpace capture'.")
-    known = RemoteOptions()
+    defaults = RemoteOptions()
     try:
-        numbers = {name: int(fields.get(name) or getattr(known, name)) for name in (*_LEVELS, "retries")}
+        numbers = {name: int(fields.get(name) or getattr(defaults, name)) for name in (*_LEVELS, "retries")}
     except ValueError:
         raise UsageError("Levels and retries must be whole numbers.") from None
     options = replace(
-        known,
+        defaults,
         duration=parse_seconds(fields.get("duration") or "2s"),
         delay=parse_seconds(fields.get("delay") or "0s"),
         **numbers,
@@ -123,13 +123,13 @@ def _asked(asked: bytes) -> tuple[Addresses, RemoteOptions]:
     problem = options.find_problem()
     if problem:
         raise UsageError(problem)
-    return read_addresses([part for part in given.split(",") if part.strip()]), options
+    return read_addresses([part for part in addresses.split(",") if part.strip()]), options
 
 
 def _hosts(addresses: Addresses, outcomes: tuple[HostOutcome, ...]) -> list[dict[str, str]]:
     """Return one row per worker, in the order of the requested addresses."""
-    known = {outcome.address: outcome for outcome in outcomes}
-    return [_host(str(address), known.get(str(address))) for address in addresses.addresses]
+    by_address = {outcome.address: outcome for outcome in outcomes}
+    return [_host(str(address), by_address.get(str(address))) for address in addresses.addresses]
 
 
 def _host(address: str, outcome: HostOutcome | None) -> dict[str, str]:
@@ -137,5 +137,5 @@ def _host(address: str, outcome: HostOutcome | None) -> dict[str, str]:
     if outcome is None:
         return {"address": address, "state": "waiting"}
     took = f"{humanize(outcome.bytes, Unit.BYTES)} in {outcome.seconds:.1f} s" if outcome.saved else ""
-    said = "; ".join(filter(None, (took, outcome.remark)))
-    return {"address": address, "state": outcome.state, "text": clean_prose(said)}
+    text = "; ".join(filter(None, (took, outcome.remark)))
+    return {"address": address, "state": outcome.state, "text": clean_prose(text)}

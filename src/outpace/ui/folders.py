@@ -30,7 +30,7 @@ class Folders:
     """
 
     def __init__(self, roots: Sequence[str]) -> None:
-        self.roots = tuple((local_path(each) or each) if is_url(each) else each for each in roots)
+        self.roots = tuple((local_path(root) or root) if is_url(root) else root for root in roots)
         self._local = tuple(path for path in map(local_path, self.roots) if path is not None)
 
     @property
@@ -42,12 +42,12 @@ class Folders:
         """Raise NotFoundError, with `advice` as its second sentence, where a local folder does not
         exist or is not a folder.
         """
-        for given in self.roots:
-            path = local_path(given)
+        for root in self.roots:
+            path = local_path(root)
             if path is not None and not os.path.isdir(path):
                 other = "a file" if os.path.isfile(path) else special_file_type(path)
-                there = f"{given} is {other}, not a folder." if other else f"There is no folder {given}."
-                raise NotFoundError(f"{there} {advice.replace('PATH', path)}")
+                problem = f"{root} is {other}, not a folder." if other else f"There is no folder {root}."
+                raise NotFoundError(f"{problem} {advice.replace('PATH', path)}")
 
     @contextlib.contextmanager
     def confined(self) -> Iterator[None]:

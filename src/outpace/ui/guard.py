@@ -60,9 +60,9 @@ class Guard:
         """Return the response that refuses the request, or that sets the cookie and redirects to
         the same address without its token; None where the request may be served.
         """
-        return self._foreign(request) or self._unknown(request)
+        return self._refuse_foreign(request) or self._refuse_unknown(request)
 
-    def _foreign(self, request: Request) -> Response | None:
+    def _refuse_foreign(self, request: Request) -> Response | None:
         """Return the refusal of a request that does not come from this machine's own pages; None
         where it does.
         """
@@ -74,7 +74,7 @@ class Guard:
             )
         if request.method not in ("GET", "HEAD", "POST"):
             return text_response(405, "There is nothing to do so here.")
-        if headers.get("sec-fetch-site") in ("cross-site", "same-site") and not _followed_link(request):
+        if headers.get("sec-fetch-site") in ("cross-site", "same-site") and not _is_followed_link(request):
             return text_response(403, "Pages of other sites get nothing here.")
         origin = headers.get("origin")
         if origin is not None and origin.partition("://")[2] != host:
@@ -83,14 +83,16 @@ class Guard:
             return text_response(403, "Only the workbench's own pages may do something here.")
         return None
 
-    def _unknown(self, request: Request) -> Response | None:
+    def _refuse_unknown(self, request: Request) -> Response | None:
         """Return None for a request with the cookie or token; else the redirect that sets the
         cookie, the sign-in page, or the refusal.
         """
-        headers, asked = request.headers, request.query.get(TOKEN, "")
-        if _same(_cookie(headers.get("cookie", ""), self._name), self._cookie) or _same(_bearer(request), self.token):
+        headers, secret = request.headers, request.query.get(TOKEN, "")
+        if _is_same_secret(_cookie(headers.get("cookie", ""), self._name), self._cookie) or _is_same_secret(
+            _bearer(request), self.token
+        ):
             return None
-        if request.method == "GET" and asked and (_same(asked, self.token) or self._once(asked)):
+        if request.method == "GET" and secret and (_is_same_secret(secret, self.token) or self._use_code(secret)):
             rest = urlencode({key: value for key, value in request.query.items() if key != TOKEN})
             place = quote(request.path.rpartition("/")[2]) or "./"
             cookie = f"{self._name}={self._cookie}; HttpOnly; SameSite=Lax; Path=/"
@@ -100,7 +102,7 @@ class Guard:
             return Response(page.encode("utf-8", "replace"), status=401, headers={"Content-Security-Policy": policy})
         return text_response(401, "This address needs its token. Open the address that 'outpace ui' printed, token included.")
 
-    def _once(self, code: str) -> bool:
+    def _use_code(self, code: str) -> bool:
         """Whether the code is a valid single-use code; it is invalid from then on."""
         try:
             self._codes.remove(code)
@@ -112,10 +114,10 @@ class Guard:
         """Whether a `Host` header names this machine itself, with any port (a tunnel has its own),
         or one of the allowed names.
         """
-        found = _HOST.fullmatch(host)
-        if found is None:
+        match = _HOST.fullmatch(host)
+        if match is None:
             return False
-        name = (found[1] or found[2]).lower()
+        name = (match[1] or match[2]).lower()
         if name == "localhost" or name in self._hosts:
             return True
         try:
@@ -124,7 +126,7 @@ class Guard:
             return False
 
 
-def _followed_link(request: Request) -> bool:
+def _is_followed_link(request: Request) -> bool:
     """Whether the request is a navigation by a link: the other site cannot read what its user then
     sees.
     """
@@ -139,13 +141,13 @@ def _cookie(header: str, name: str) -> str:
     """Return the value of the cookie `name`, "" without one. Cookies of programs at other ports
     may have a syntax that standard parsers reject.
     """
-    found = (part.strip().partition("=") for part in header.split(";"))
-    return next((value for own, _, value in found if own == name), "")
+    cookies = (part.strip().partition("=") for part in header.split(";"))
+    return next((value for key, _, value in cookies if key == name), "")
 
 
-def _same(given: str, known: str) -> bool:
+def _is_same_secret(secret: str, expected: str) -> bool:
     """Whether two secrets are equal; takes the same time wherever they differ."""
-    return hmac.compare_digest(given.encode("utf-8", "replace"), known.encode())
+    return hmac.compare_digest(secret.encode("utf-8", "replace"), expected.encode())
 
 
 def _bearer(request: Request) -> str:

@@ -40,17 +40,17 @@ class Curve:
 
     def __init__(self) -> None:
         self._groups: list[_Group] = []
-        self._each = 1  # number of intervals in each group except the last
+        self._group_size = 1  # number of intervals in each group except the last
 
     def add(self, step: float, values: tuple[float | None, ...]) -> None:
         """Append the numbers of one interval."""
         one = (1, step, tuple(number or 0.0 for number in values), tuple(int(number is not None) for number in values))
-        if self._groups and self._groups[-1][0] < self._each:
-            self._groups[-1] = _together(self._groups[-1], one)
+        if self._groups and self._groups[-1][0] < self._group_size:
+            self._groups[-1] = _merge_groups(self._groups[-1], one)
             return
         if len(self._groups) == _MOST_POINTS:
-            self._groups = [_together(*pair) for pair in zip(self._groups[::2], self._groups[1::2], strict=True)]
-            self._each *= 2
+            self._groups = [_merge_groups(*pair) for pair in zip(self._groups[::2], self._groups[1::2], strict=True)]
+            self._group_size *= 2
         self._groups.append(one)
 
     def steps(self) -> list[float]:
@@ -62,7 +62,7 @@ class Curve:
         return [sums[index] / counts[index] if counts[index] else None for _, _, sums, counts in self._groups]
 
 
-def _together(one: _Group, other: _Group) -> _Group:
+def _merge_groups(one: _Group, other: _Group) -> _Group:
     """Return two neighbouring groups merged into one."""
     return one[0] + other[0], other[1], tuple(map(add, one[2], other[2])), tuple(map(add, one[3], other[3]))
 
@@ -116,10 +116,10 @@ class MonitorSeries:
         """Return the last events, each with its step, its text and the run of its capture, after
         an entry with the number of earlier events.
         """
-        found = [{**event, "run": path_id(event["run"])} if "run" in event else event for event in self._events]
-        before = self._count - len(found)
+        events = [{**event, "run": path_id(event["run"])} if "run" in event else event for event in self._events]
+        before = self._count - len(events)
         text = f"{format_count(before, 'earlier event')} are not shown"
-        return [*([{"step": found[0]["step"], "kind": "note", "text": text}] if before else []), *found]
+        return [*([{"step": events[0]["step"], "kind": "note", "text": text}] if before else []), *events]
 
     def _add(self, event: Mapping[str, Any]) -> None:
         """Add one line of the file."""
@@ -149,18 +149,20 @@ def _annotation(event: Mapping[str, Any]) -> dict[str, Any] | None:
     kind = event.get("event")
     if kind not in ("slowdown", "capture", "note", "end"):
         return None
-    told = {"step": _number(event.get("step")) or 0, "kind": kind}
+    entry = {"step": _number(event.get("step")) or 0, "kind": kind}
     if kind == "slowdown":
         now, before, since = (_number(event.get(name)) for name in ("now_ms", "before_ms", "since"))
-        known = None not in (now, before, since)
-        text = f"steps take {now} ms instead of {before} ms since step {since}" if known else "steps take longer than before"
-        return {**told, "text": text}
+        is_complete = None not in (now, before, since)
+        text = (
+            f"steps take {now} ms instead of {before} ms since step {since}" if is_complete else "steps take longer than before"
+        )
+        return {**entry, "text": text}
     if kind == "capture":
         steps = _number(event.get("steps"))
         text = "captured some steps" if steps is None else f"captured {format_count(steps, 'step')}"
-        return {**told, "text": text, "run": str(event.get("run", ""))[:_MOST_CHARACTERS]}
-    said = str(event.get("text", "the training has ended"))
-    return {**told, "text": clean_prose(said if len(said) <= _MOST_CHARACTERS else said[:_MOST_CHARACTERS] + ELLIPSIS)}
+        return {**entry, "text": text, "run": str(event.get("run", ""))[:_MOST_CHARACTERS]}
+    note = str(event.get("text", "the training has ended"))
+    return {**entry, "text": clean_prose(note if len(note) <= _MOST_CHARACTERS else note[:_MOST_CHARACTERS] + ELLIPSIS)}
 
 
 def _inner(event: Mapping[str, Any], outer: str, name: str) -> Any:

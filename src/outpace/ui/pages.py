@@ -56,9 +56,9 @@ def render_sign_in(address: str) -> tuple[str, str]:
     """
     from markupsafe import Markup
 
-    script, style = f"{_own('wanted.js')}Wanted.keep({embed_json(address)});", html.all_styles(_own("runs.css"))
-    shown = {"asked": clean(address), "script": Markup(script), "style": Markup(style)}
-    return _environment().get_template("stranger.html.j2").render(shown), html.content_security_policy((script,), style)
+    script, style = f"{_asset_text('wanted.js')}Wanted.keep({embed_json(address)});", html.all_styles(_asset_text("runs.css"))
+    fields = {"asked": clean(address), "script": Markup(script), "style": Markup(style)}
+    return _environment().get_template("stranger.html.j2").render(fields), html.content_security_policy((script,), style)
 
 
 class RunLines:
@@ -68,7 +68,7 @@ class RunLines:
 
     def __init__(self, cache: SummaryCache) -> None:
         self._cache, self._lock = cache, threading.Lock()
-        self._known: dict[str, tuple[tuple[object, ...], str]] = {}
+        self._encoded: dict[str, tuple[tuple[object, ...], str]] = {}
         self._last: tuple[Sequence[ListedRun], object, bytes] = ((), None, b"[]")
 
     def encode(self, runs: Sequence[ListedRun], unread: Mapping[str, str]) -> bytes:
@@ -78,23 +78,23 @@ class RunLines:
         with self._lock:
             state = self._cache.version, dict(unread)
             if self._last[0] is not runs or self._last[1] != state:
-                lines = [*self._made(runs), *map(_json, build_failure_lines(unread))]
+                lines = [*self._encode_lines(runs), *map(_json, build_failure_lines(unread))]
                 self._last = runs, state, f"[{','.join(lines)}]".encode()
             return self._last[2]
 
-    def _made(self, runs: Sequence[ListedRun]) -> list[str]:
+    def _encode_lines(self, runs: Sequence[ListedRun]) -> list[str]:
         """Return the encoded line of each run, newest first, from the cache where nothing has
         changed.
         """
-        made = {}
-        for run, verdict, before in _in_turn(runs, self._cache):
-            of = (run, verdict, before and before[1], before and before[0])
-            known = self._known.get(run.info.folder)
-            if known is None or any(one is not other for one, other in zip(known[0], of, strict=True)):
-                known = of, _json(_line(run, verdict, before))
-            made[run.info.folder] = known  # two links to one run are two lines with the same id
-        self._known = made
-        return [text for _, text in made.values()][::-1]
+        encoded = {}
+        for run, verdict, before in _with_predecessors(runs, self._cache):
+            inputs = (run, verdict, before and before[1], before and before[0])
+            cached = self._encoded.get(run.info.folder)
+            if cached is None or any(one is not other for one, other in zip(cached[0], inputs, strict=True)):
+                cached = inputs, _json(_line(run, verdict, before))
+            encoded[run.info.folder] = cached  # two links to one run are two lines with the same id
+        self._encoded = encoded
+        return [text for _, text in encoded.values()][::-1]
 
 
 def _json(line: Mapping[str, Any]) -> str:
@@ -104,13 +104,15 @@ def _json(line: Mapping[str, Any]) -> str:
 
 def build_run_lines(runs: Sequence[ListedRun], cache: SummaryCache) -> list[dict[str, Any]]:
     """Return the list's line of each run; `runs` are newest first."""
-    return [_line(*each) for each in _in_turn(runs, cache)][::-1]
+    return [_line(*entry) for entry in _with_predecessors(runs, cache)][::-1]
 
 
 _Before = tuple[ListedRun, RunSummary]
 
 
-def _in_turn(runs: Sequence[ListedRun], cache: SummaryCache) -> Iterator[tuple[ListedRun, RunSummary | None, _Before | None]]:
+def _with_predecessors(
+    runs: Sequence[ListedRun], cache: SummaryCache
+) -> Iterator[tuple[ListedRun, RunSummary | None, _Before | None]]:
     """Yield the runs, oldest first, each with its summary and with the last earlier run of the
     same program that has steps.
     """
@@ -200,21 +202,32 @@ def _name(run: ListedRun) -> str:
 def read_asset(name: str) -> str | None:
     """Return a static file of the pages; None where there is none with that name."""
     if name == "report.js":
-        return html.all_scripts(_own("timeline.js"), _own("chips.js"), _own("rest.js")) + "\n" + _own("whole.js")
+        return (
+            html.all_scripts(_asset_text("timeline.js"), _asset_text("chips.js"), _asset_text("rest.js"))
+            + "\n"
+            + _asset_text("whole.js")
+        )
     if name == "report.css":
-        return html.all_styles(_own("report.css"))
+        return html.all_styles(_asset_text("report.css"))
     if name == "runs.js":
-        return "\n".join((html.join_scripts("dom.js", "theme.js"), _own("wanted.js"), _own("capture.js"), _own("runs.js")))
+        return "\n".join(
+            (
+                html.join_scripts("dom.js", "theme.js"),
+                _asset_text("wanted.js"),
+                _asset_text("capture.js"),
+                _asset_text("runs.js"),
+            )
+        )
     if name == "side.js":
-        return _own("side.js")
+        return _asset_text("side.js")
     if name == "watch.js":
-        return "\n".join((html.join_scripts("dom.js", "units.js", "axis.js", "theme.js"), _own("watch.js")))
+        return "\n".join((html.join_scripts("dom.js", "units.js", "axis.js", "theme.js"), _asset_text("watch.js")))
     if name == "runs.css":
-        return html.all_styles(_own("runs.css"))
+        return html.all_styles(_asset_text("runs.css"))
     return None
 
 
-def _own(name: str) -> str:
+def _asset_text(name: str) -> str:
     """Return the text of an asset file."""
     return (_ASSETS / name).read_text(encoding="utf-8")
 

@@ -19,7 +19,7 @@ from outpace.timeline.steps import Steps
 if TYPE_CHECKING:
     from outpace.timeline import Run
 
-_ASKED = ("hosts", "device", "steps")
+_QUERY_KEYS = ("hosts", "device", "steps")
 _MOST_STEPS = 2_000  # maximum number of columns in the strip of steps; it shows the first ones
 
 
@@ -43,7 +43,7 @@ class PartChoices:
         chosen = query.get("hosts", "")
         if chosen and not re.fullmatch(r"\d{1,6}(,\d{1,6})*", chosen):
             raise UsageError(f"hosts={chosen!r} names no hosts: write their numbers, as in hosts=0,2.")
-        numbers = [int(each) for each in chosen.split(",")] if chosen else []
+        numbers = [int(text) for text in chosen.split(",")] if chosen else []
         if any(number >= len(self.hosts) for number in numbers):
             raise UsageError(f"The run has {len(self.hosts)} hosts: hosts={chosen} names another one.")
         device = query.get("device", "")
@@ -63,15 +63,15 @@ def part_query(query: Mapping[str, str]) -> str:
     """Return the part of a query string that selects what is shown, for links; "" for the whole
     run.
     """
-    return urlencode({name: query[name] for name in _ASKED if query.get(name)})
+    return urlencode({name: query[name] for name in _QUERY_KEYS if query.get(name)})
 
 
 def build_choices(run: Run) -> PartChoices:
     """Return the parts of a run that can be selected."""
-    hosts = tuple(t.host for t in run.hosts)
+    hosts = tuple(timeline.host for timeline in run.hosts)
     programs = tuple(tuple(hosts.index(host) for host in group) for group in program_groups(run).groups)
-    devices = tuple(dict.fromkeys(plane.name for t in run.hosts for plane in t.device_planes))
-    longest = max((t.steps for t in run.hosts), key=len)
+    devices = tuple(dict.fromkeys(plane.name for timeline in run.hosts for plane in timeline.device_planes))
+    longest = max((timeline.steps for timeline in run.hosts), key=len)
     return PartChoices(hosts, programs, devices, _lengths(longest))
 
 
@@ -84,16 +84,16 @@ def _lengths(steps: Steps) -> tuple[tuple[int, int, bool], ...]:
 def build_part_view(choices: PartChoices, query: Mapping[str, str]) -> dict[str, Any]:
     """Return the data for a page's head: the choices, and the selected part."""
     hosts, (first, last) = query.get("hosts", ""), _steps(query) or (None, None)
-    every = [(str(at), name) for at, name in enumerate(choices.hosts)]
+    host_options = [(str(index), name) for index, name in enumerate(choices.hosts)]
     programs = [
         (
             ",".join(map(str, group)),
-            f"program {at + 1} ({', '.join(choices.hosts[i] for i in group[:3])}{', …' if len(group) > 3 else ''})",
+            f"program {index + 1} ({', '.join(choices.hosts[i] for i in group[:3])}{', …' if len(group) > 3 else ''})",
         )
-        for at, group in enumerate(choices.programs)
+        for index, group in enumerate(choices.programs)
     ]
     return {
-        "hosts": _options(hosts, [*(programs if len(programs) > 1 else []), *every]) if len(every) > 1 else [],
+        "hosts": _options(hosts, [*(programs if len(programs) > 1 else []), *host_options]) if len(host_options) > 1 else [],
         "devices": _options(query.get("device", ""), [(name, name) for name in choices.devices])
         if len(choices.devices) > 1
         else [],

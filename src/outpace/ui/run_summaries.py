@@ -104,7 +104,7 @@ def compute_op_sketch(run: Run) -> tuple[int, ...]:
     that it calls.
     """
     facts = [digest.signature for digest in host_summaries(run)]
-    executed = {name for each in facts for name in (*each.op_ps, *each.functions)}
+    executed = {name for signature in facts for name in (*signature.op_ps, *signature.functions)}
     return _sample(executed) if len(executed) >= _FEWEST else ()
 
 
@@ -114,7 +114,7 @@ def _sample(names: Iterable[str]) -> tuple[int, ...]:
     """
     keys = [name.encode("utf-8", "surrogateescape") for name in names]
     orders = (hashlib.blake2b(key, digest_size=4 * _SAMPLE).digest() for key in keys)
-    numbers = [[int.from_bytes(each[i : i + 4], "big") for i in range(0, 4 * _SAMPLE, 4)] for each in orders]
+    numbers = [[int.from_bytes(digest[i : i + 4], "big") for i in range(0, 4 * _SAMPLE, 4)] for digest in orders]
     return tuple(map(min, zip(*numbers, strict=True)))
 
 
@@ -135,23 +135,23 @@ class SummaryCache:
 
     def __init__(self, folder: Path | None = None) -> None:
         self._folder = folder or _user_cache() / "outpace" / "verdicts"
-        self._known: dict[tuple[str, str], RunSummary | None] = {}
+        self._summaries: dict[tuple[str, str], RunSummary | None] = {}
         self.version = 0  # incremented with each summary
 
     def get(self, run: RunInfo) -> RunSummary | None:
         """Return the summary of a run; None where there is none yet."""
         key = (run.folder, run.state)
-        if key not in self._known:
-            self._known[key] = None  # `put` sets the entry
+        if key not in self._summaries:
+            self._summaries[key] = None  # `put` sets the entry
             with contextlib.suppress(OSError, ValueError, TypeError):
-                self._known[key] = decode(RunSummary, parse_json(read_file(self._folder / f"{_key(run)}.json", VERDICT)))
-        return self._known[key]
+                self._summaries[key] = decode(RunSummary, parse_json(read_file(self._folder / f"{_key(run)}.json", VERDICT)))
+        return self._summaries[key]
 
     def put(self, run: RunInfo, verdict: RunSummary) -> None:
         """Store a summary. Errors are stored in memory only, as long as the server runs, because
         another try may succeed.
         """
-        self._known[run.folder, run.state] = verdict
+        self._summaries[run.folder, run.state] = verdict
         self.version += 1
         if not verdict.error:
             from outpace.model import OutputError
@@ -167,5 +167,5 @@ def _key(run: RunInfo) -> str:
 
 def _user_cache() -> Path:
     """Return the user's cache folder as the XDG Base Directory Specification defines it."""
-    named = os.environ.get("XDG_CACHE_HOME", "")
-    return Path(named) if os.path.isabs(named) else Path(os.path.expanduser("~")) / ".cache"
+    folder = os.environ.get("XDG_CACHE_HOME", "")
+    return Path(folder) if os.path.isabs(folder) else Path(os.path.expanduser("~")) / ".cache"

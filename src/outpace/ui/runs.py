@@ -71,21 +71,21 @@ class RunList:
         with self._lock:
             self._looks.begin_scan()
             before = {(one.info.folder, one.root): one for one in self._last}
-            found: dict[str, ListedRun] = {}
+            by_folder: dict[str, ListedRun] = {}
             failures: dict[str, str] = {}
             for root in self._roots:
                 for info in self._runs_at(root, failures):
-                    known = before.get((info.folder, root))
-                    same = known is not None and known.info is info
+                    previous = before.get((info.folder, root))
+                    same = previous is not None and previous.info is info
                     with contextlib.suppress(OSError):  # a link is being replaced: the run is skipped for now
-                        found.setdefault(info.folder, known if same and known else self._listed(root, info))
+                        by_folder.setdefault(info.folder, previous if same and previous else self._list_run(root, info))
             self.failures = failures
-            runs = tuple(sorted(found.values(), key=lambda run: run.info.sort_key, reverse=True))
+            runs = tuple(sorted(by_folder.values(), key=lambda run: run.info.sort_key, reverse=True))
             if len(runs) != len(self._last) or any(one is not other for one, other in zip(runs, self._last, strict=True)):
                 self._last = runs
             return self._last
 
-    def _listed(self, root: str, info: RunInfo) -> ListedRun:
+    def _list_run(self, root: str, info: RunInfo) -> ListedRun:
         """Return the entry of a new or changed run. Raises OSError while a link of the run is being
         replaced.
         """

@@ -34,17 +34,17 @@ class Server:
     def __init__(self, handler: Callable[[Request], Response], port: int = 0, hosts: frozenset[str] = frozenset()) -> None:
         from waitress.server import create_server
 
-        listening = _listening(port)
+        listening = _open_socket(port)
         self.port = listening.getsockname()[1]
         self.guard = Guard.new(self.port, hosts)
         self._answer = handler
-        self._looked = time.monotonic()
-        self._most = _most_connections()
+        self._last_request = time.monotonic()
+        self._max_connections = _most_connections()
         self._server = create_server(
-            build_application(self._guarded),
+            build_application(self._answer_guarded),
             sockets=[listening],
             threads=_THREADS,
-            connection_limit=self._most,
+            connection_limit=self._max_connections,
             asyncore_use_poll=True,
             channel_timeout=_SILENT,
             cleanup_interval=1,
@@ -75,7 +75,7 @@ class Server:
         has passed the guard for `idle_s` seconds; return whether the last was the reason.
         """
         while self._thread is not None and self._thread.is_alive():
-            if time.monotonic() - self._looked >= idle_s:
+            if time.monotonic() - self._last_request >= idle_s:
                 return True
             self._thread.join(0.5)
         return False
@@ -90,18 +90,21 @@ class Server:
         a byte now and then.
         """
         self._close_silent(now)
-        every = list(self._server.active_channels.values())
-        if len(every) > _NEARLY * self._most:
-            waiting = sorted((c for c in every if not c.requests and not c.total_outbufs_len), key=lambda c: c.creation_time)
-            for channel in waiting[: len(every) - self._most // 2]:
+        channels = list(self._server.active_channels.values())
+        if len(channels) > _NEARLY * self._max_connections:
+            waiting = sorted(
+                (item for item in channels if not item.requests and not item.total_outbufs_len),
+                key=lambda item: item.creation_time,
+            )
+            for channel in waiting[: len(channels) - self._max_connections // 2]:
                 channel.will_close = True
 
-    def _guarded(self, request: Request) -> Response:
+    def _answer_guarded(self, request: Request) -> Response:
         """Return the guard's refusal, or else the handler's response."""
         refusal = self.guard.check(request)
         if refusal is not None:
             return refusal
-        self._looked = time.monotonic()
+        self._last_request = time.monotonic()
         return self._answer(request)
 
 
@@ -114,25 +117,25 @@ def _most_connections() -> int:
     import resource
 
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-    wanted = _CONNECTIONS + _OTHERS
-    if soft != resource.RLIM_INFINITY and soft < wanted:
-        soft = wanted if hard == resource.RLIM_INFINITY else min(wanted, hard)
+    needed = _CONNECTIONS + _OTHERS
+    if soft != resource.RLIM_INFINITY and soft < needed:
+        soft = needed if hard == resource.RLIM_INFINITY else min(needed, hard)
         resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
         return max(10, soft - _OTHERS)
     return _CONNECTIONS
 
 
-def _listening(port: int) -> socket.socket:
+def _open_socket(port: int) -> socket.socket:
     """Return a socket that is bound to the port on this machine's loopback address. Raises
     OutpaceError where the port cannot be used.
     """
-    own = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
-    own.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    listener = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
+    listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
     try:
-        own.bind((ADDRESS, port))
+        listener.bind((ADDRESS, port))
     except OSError as error:
-        own.close()
+        listener.close()
         raise OutpaceError(
             f"Port {port} of this machine cannot be used: {error.strerror or error}. Choose another one with --port, or none."
         ) from error
-    return own
+    return listener

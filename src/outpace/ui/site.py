@@ -59,13 +59,13 @@ class Site:
         self._making: dict[tuple[str, str, str], threading.Lock] = {}
         self._list, self._lines = RunList(self.roots, self._folders.find_escaping_link), pages.RunLines(self._cache)
         self._trainings = Trainings(self._folders)
-        self._listed: tuple[float, tuple[ListedRun, ...]] = (-_FRESH, ())
+        self._last_scan: tuple[float, tuple[ListedRun, ...]] = (-_FRESH, ())
         self._routes: tuple[tuple[re.Pattern[str], Callable[..., Response]], ...] = tuple(
             (re.compile(pattern), handler)
             for pattern, handler in (
                 (r"", self._home),
                 (r"runs", self._runs),
-                (r"watched", self._watched),
+                (r"watched", self._list_trainings),
                 (r"watched/([0-9a-f]{12})/", self._watch),
                 (r"watched/([0-9a-f]{12})/curves", self._curves),
                 (r"capture", self._capture),
@@ -124,7 +124,7 @@ class Site:
         self._filler.notify_viewed()
         return Response(self._lines.encode(self._all(), self._list.failures), JSON)
 
-    def _watched(self, request: Request) -> Response:
+    def _list_trainings(self, request: Request) -> Response:
         """Return the list of monitored trainings."""
         with self._folders.confined():
             return _json(self._trainings.list_trainings(time.time()))
@@ -168,23 +168,23 @@ class Site:
 
     def _side(self, request: Request, left: str, right: str) -> Response:
         """Return the page with two runs side by side."""
-        both = self._run(left), self._run(right)
-        return Response(pages.render_side_by_side(*both).encode("utf-8", "replace"))
+        runs = self._run(left), self._run(right)
+        return Response(pages.render_side_by_side(*runs).encode("utf-8", "replace"))
 
     def _compare(self, request: Request, before: str, after: str) -> Response:
         """Return the page that compares two runs, with one verdict."""
         app = html.AppLinks(
             "../../../assets/", "view/", "../../../", "", "", part_choice.build_part_view(part_choice.NO_CHOICES, {})
         )
-        return Response(html.render_app(self._compared(before, after), app).encode("utf-8", "replace"))
+        return Response(html.render_app(self._comparison_report(before, after), app).encode("utf-8", "replace"))
 
     def _compare_view(self, request: Request, before: str, after: str, view: str) -> Response:
         """Return a view of a comparison."""
-        shown = html.render_view(self._compared(before, after), view, None)
+        page = html.render_view(self._comparison_report(before, after), view, None)
         return (
             text_response(404, "This comparison has no such view.")
-            if shown is None
-            else Response(shown.encode("utf-8", "replace"))
+            if page is None
+            else Response(page.encode("utf-8", "replace"))
         )
 
     def _report(self, request: Request, run: str) -> Response:
@@ -193,7 +193,7 @@ class Site:
         """
         listed, part = self._run(run), part_choice.part_query(request.query)
         first = not part and "whole" not in request.query and not self._has(listed, part)
-        opened = self._glimpsed(listed) if first else self._opened(listed, request)
+        opened = self._open_preview(listed) if first else self._open_report(listed, request)
         chips = part_choice.build_part_view(opened.choices, request.query)
         app = html.AppLinks(
             "../../assets/", "view/", "../../", "sight", f"?{part}" if part else "", chips, "?whole=1" if first else ""
@@ -203,11 +203,13 @@ class Site:
     def _view(self, request: Request, run: str, view: str) -> Response:
         """Return a view of a report."""
         part = part_choice.part_query(request.query)
-        shown = html.render_view(
-            self._opened(self._run(run), request).report, view, lambda table: f"rows/{table}?{part}{'&' if part else ''}from="
+        page = html.render_view(
+            self._open_report(self._run(run), request).report,
+            view,
+            lambda table: f"rows/{table}?{part}{'&' if part else ''}from=",
         )
         return (
-            text_response(404, "This report has no such view.") if shown is None else Response(shown.encode("utf-8", "replace"))
+            text_response(404, "This report has no such view.") if page is None else Response(page.encode("utf-8", "replace"))
         )
 
     def _rows(self, request: Request, run: str, table: str) -> Response:
@@ -215,15 +217,15 @@ class Site:
         begin = request.query.get("from", "")
         if not re.fullmatch(r"\d{1,9}", begin):
             raise UsageError("Which rows? 'from' is the number of the first one.")
-        found = html.render_rows(self._opened(self._run(run), request).report, table, int(begin))
-        return text_response(404, "This report has no such table.") if found is None else Response(found.encode(), JSON)
+        page = html.render_rows(self._open_report(self._run(run), request).report, table, int(begin))
+        return text_response(404, "This report has no such table.") if page is None else Response(page.encode(), JSON)
 
     def _file(self, request: Request, run: str) -> Response:
         """Return the report as one self-contained file."""
         listed = self._run(run)
         name = re.sub(r"[^\w.-]", "_", listed.info.run, flags=re.ASCII)
         headers = {"Content-Disposition": f'attachment; filename="outpace-{name}.html"'}
-        return Response(html.render(self._opened(listed, request).report).encode("utf-8", "replace"), headers=headers)
+        return Response(html.render(self._open_report(listed, request).report).encode("utf-8", "replace"), headers=headers)
 
     def _sight(self, request: Request, run: str) -> Response:
         """Return the time range that the timeline viewer shows, and the address of its trace."""
@@ -231,11 +233,11 @@ class Site:
         number = int(step) if re.fullmatch(r"-?\d{1,18}", step) else None
         part = dict(parse_qsl(part_choice.part_query(request.query)))
         with self._analysts.reserve([info.folder]):
-            seen, steps = self._analysts.ask(
+            sight, steps = self._analysts.ask(
                 [info.folder], timeline.select_view, info.folder, info.state, number, request.query.get("host"), part
             )
         trace = "trace" if steps is None else f"trace?first={steps[0]}&last={steps[1]}"
-        return _json({"trace": trace, "begin": seen.begin_ns, "end": seen.end_ns, "title": seen.title})
+        return _json({"trace": trace, "begin": sight.begin_ns, "end": sight.end_ns, "title": sight.title})
 
     def _trace(self, request: Request, run: str) -> Response:
         """Return the trace file of a run, or of some of its steps."""
@@ -254,61 +256,63 @@ class Site:
 
     def _all(self) -> tuple[ListedRun, ...]:
         """Return all runs; the list is read again after `_FRESH` seconds."""
-        when, found = self._listed
+        when, runs = self._last_scan
         if time.monotonic() - when > _FRESH:
-            found = self._list.refresh()
-            self._listed = (time.monotonic(), found)
-        return found
+            runs = self._list.refresh()
+            self._last_scan = (time.monotonic(), runs)
+        return runs
 
-    def _run(self, wanted: str) -> ListedRun:
+    def _run(self, run_id: str) -> ListedRun:
         """Return the run with an id; only listed runs have one."""
-        found = next((run for run in self._all() if run.id == wanted), None)
-        if found is None:
+        match = next((run for run in self._all() if run.id == run_id), None)
+        if match is None:
             raise NotFoundError("This run is not, or no longer, below the workbench's folders.")
-        if found.escaping_link:
-            raise NotFoundError(pages.format_outside(found))
-        return found
+        if match.escaping_link:
+            raise NotFoundError(pages.format_outside(match))
+        return match
 
     def _has(self, run: ListedRun, part: str) -> bool:
         """Whether the report of a part of a run is in memory."""
         with self._lock:
             return (run.info.folder, run.info.state, part) in self._reports
 
-    def _glimpsed(self, run: ListedRun) -> OpenedReport:
+    def _open_preview(self, run: ListedRun) -> OpenedReport:
         """Return the part of a report that can be shown first, while the rest is computed."""
         with self._analysts.reserve([run.info.folder]):
             return self._analysts.ask([run.info.folder], worker.open_preview, run.info.folder, run.info.state)
 
-    def _compared(self, before: str, after: str) -> Report:
+    def _comparison_report(self, before: str, after: str) -> Report:
         """Return the comparison of two runs, the first requested one as the earlier side."""
-        both = self._run(before), self._run(after)
-        key = tuple("\n".join(getattr(run.info, what) for run in both) for what in ("folder", "state"))
-        sides = [(run.info.run, run.info.folder, run.info.state) for run in both]
+        listed = self._run(before), self._run(after)
+        key = tuple("\n".join(getattr(run.info, what) for run in listed) for what in ("folder", "state"))
+        sides = [(run.info.run, run.info.folder, run.info.state) for run in listed]
         runs = [folder for _, folder, _ in sides]
-        return self._kept((key[0], key[1], ""), runs, lambda: self._analysts.ask(runs, worker.open_comparison, sides)).report
+        return self._stored_report(
+            (key[0], key[1], ""), runs, lambda: self._analysts.ask(runs, worker.open_comparison, sides)
+        ).report
 
-    def _opened(self, run: ListedRun, request: Request) -> OpenedReport:
+    def _open_report(self, run: ListedRun, request: Request) -> OpenedReport:
         """Return the report of the part that a request selects, from memory or computed now."""
         folder, state, part = run.info.folder, run.info.state, part_choice.part_query(request.query)
 
-        def made() -> OpenedReport:
+        def analyse() -> OpenedReport:
             opened = self._analysts.ask([folder], worker.open_report, folder, state, dict(parse_qsl(part)))
             if opened.summary is not None:
                 self._cache.put(run.info, opened.summary)
             return opened
 
-        return self._kept((folder, state, part), [folder], made)
+        return self._stored_report((folder, state, part), [folder], analyse)
 
-    def _kept(self, key: tuple[str, str, str], runs: Sequence[str], make: Callable[[], OpenedReport]) -> OpenedReport:
+    def _stored_report(self, key: tuple[str, str, str], runs: Sequence[str], make: Callable[[], OpenedReport]) -> OpenedReport:
         """Return the stored result for some runs, or compute it now."""
         with self._lock:
-            known = self._reports.get(key)
-            if known is not None:
+            stored = self._reports.get(key)
+            if stored is not None:
                 self._reports.move_to_end(key)
-                return known
-            own = self._making.setdefault(key, threading.Lock())
+                return stored
+            making = self._making.setdefault(key, threading.Lock())
         # locked, because a page requests its views at the same time
-        with self._analysts.reserve(runs), own:
+        with self._analysts.reserve(runs), making:
             with self._lock:
                 if key in self._reports:
                     return self._reports[key]

@@ -57,8 +57,8 @@ class Tab(base_plugin.TBPlugin):  # type: ignore[misc]  # TensorBoard has no typ
             which the part before the tab's own is cut. `If-None-Match` is dropped, because
             TensorBoard warns about responses without a type, such as "not modified".
             """
-            own = {name: value for name, value in environment.items() if name != "HTTP_IF_NONE_MATCH"}
-            return pages({**own, "PATH_INFO": environment["PATH_INFO"].partition(_BELOW)[2]}, start)
+            filtered = {name: value for name, value in environment.items() if name != "HTTP_IF_NONE_MATCH"}
+            return pages({**filtered, "PATH_INFO": environment["PATH_INFO"].partition(_BELOW)[2]}, start)
 
         return {"/index.js": entry, "/*": app}
 

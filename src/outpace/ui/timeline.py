@@ -32,7 +32,7 @@ TYPES = {
     ".png": "image/png",
 }
 _ALL = 400_000  # maximum number of events that the viewer opens within a second or two
-_AROUND = 3  # number of steps on either side that the trace of a longer capture contains
+_MARGIN_STEPS = 3  # number of steps on either side that the trace of a longer capture contains
 
 
 def select_view(
@@ -42,15 +42,15 @@ def select_view(
     last step that the trace file needs for it (None: the whole capture). Runs in a worker process.
     """
     run = worker.load_profile(folder, state).run
-    asked = build_choices(run).parse_part(part)
-    if asked.hosts and host is None:
-        host = asked.hosts[0]
-    if asked.steps is not None and step is None:
-        step = asked.steps[0]
-    found = find_step_view(run, step, host)
-    if found.step is None or run.events <= _ALL:
-        return found, None
-    return found, (found.step - _AROUND, found.step + _AROUND)
+    selection = build_choices(run).parse_part(part)
+    if selection.hosts and host is None:
+        host = selection.hosts[0]
+    if selection.steps is not None and step is None:
+        step = selection.steps[0]
+    view = find_step_view(run, step, host)
+    if view.step is None or run.events <= _ALL:
+        return view, None
+    return view, (view.step - _MARGIN_STEPS, view.step + _MARGIN_STEPS)
 
 
 def write_trace_file(folder: str, state: str, path: str, steps: tuple[int, int] | None) -> ExportSummary:
@@ -75,7 +75,7 @@ class _Again(io.RawIOBase):
     """
 
     def __init__(self, file: int) -> None:
-        self._file, self._at = file, 0
+        self._file, self._position = file, 0
 
     def readable(self) -> bool:
         """Return True."""
@@ -87,9 +87,9 @@ class _Again(io.RawIOBase):
 
     def seek(self, offset: int, whence: int = os.SEEK_SET) -> int:
         """Set the position and return it."""
-        begin = {os.SEEK_SET: 0, os.SEEK_CUR: self._at, os.SEEK_END: os.fstat(self._file).st_size}[whence]
-        self._at = max(0, begin + offset)
-        return self._at
+        begin = {os.SEEK_SET: 0, os.SEEK_CUR: self._position, os.SEEK_END: os.fstat(self._file).st_size}[whence]
+        self._position = max(0, begin + offset)
+        return self._position
 
     def readinto(self, buffer: WriteableBuffer) -> int:
         """Read at the position into a buffer, and return the number of bytes. Raises OSError on
@@ -98,9 +98,9 @@ class _Again(io.RawIOBase):
         if sys.platform == "win32":
             raise OSError("The workbench needs Linux or macOS.")
         into = memoryview(buffer).cast("B")
-        block = os.pread(self._file, len(into), self._at)
+        block = os.pread(self._file, len(into), self._position)
         into[: len(block)] = block
-        self._at += len(block)
+        self._position += len(block)
         return len(block)
 
 
@@ -108,13 +108,13 @@ class TraceSite:
     """Serves one trace and the viewer, which opens it at the selected range."""
 
     def __init__(self, folder: Path, trace: IO[bytes], sight: ViewRange) -> None:
-        self._folder, self._trace, self._seen = folder, trace, sight
+        self._folder, self._trace, self._sight = folder, trace, sight
 
     def answer(self, request: Request) -> Response:
         """Return the response to a request."""
         if request.path == "":
-            own = f"http://{request.headers['host']}/trace"  # the viewer accepts absolute addresses only
-            return redirect("viewer/index.html" + build_url_fragment(own, self._seen, hideSidebar="true"))
+            trace_url = f"http://{request.headers['host']}/trace"  # the viewer accepts absolute addresses only
+            return redirect("viewer/index.html" + build_url_fragment(trace_url, self._sight, hideSidebar="true"))
         if request.path == "trace":
             return Response(io.BufferedReader(_Again(self._trace.fileno())), BYTES)
         if request.path.startswith("viewer/"):

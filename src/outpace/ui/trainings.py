@@ -59,27 +59,27 @@ class Trainings:
 
     def __init__(self, folders: Folders) -> None:
         self._folders = folders
-        self._known: dict[str, MonitorSeries] = {}
+        self._series: dict[str, MonitorSeries] = {}
         self._lock = threading.Lock()
 
     def list_trainings(self, now: float) -> list[dict[str, Any]]:
         """Return the list's entry of each training, latest write first, and the number of omitted
         trainings.
         """
-        found, left_out = self._latest()
+        files, left_out = self._latest()
         with self._lock:
-            self._known = {one.path: self._known.get(one.path, MonitorSeries()) for one in found}
-            self._read(found)
-            return [{**_line(one, self._known[one.path], now), "left_out": left_out} for one in found]
+            self._series = {training.path: self._series.get(training.path, MonitorSeries()) for training in files}
+            self._read(files)
+            return [{**_line(training, self._series[training.path], now), "left_out": left_out} for training in files]
 
     def find(self, training_id: str) -> TrainingFile:
         """Return the training with an id. Raises NotFoundError for a training that is not in the
         list.
         """
-        found = next((one for one in self._latest()[0] if one.id == training_id), None)
-        if found is None:
+        match = next((training for training in self._latest()[0] if training.id == training_id), None)
+        if match is None:
             raise NotFoundError("This training is not, or no longer, below the workbench's folders.")
-        return found
+        return match
 
     def curves(self, training_id: str) -> dict[str, Any]:
         """Return a training's numbers over its steps, one entry per interval, as JSON values.
@@ -89,16 +89,16 @@ class Trainings:
         Neighbouring intervals are merged where there are many. `events` lists what happened
         meanwhile, with the run of each capture. Raises NotFoundError as `find` does.
         """
-        one = self.find(training_id)
+        training = self.find(training_id)
         with self._lock:
-            self._read([one])
-            series = self._known[one.path]
+            self._read([training])
+            series = self._series[training.path]
             numbers = {name: series.curve.column_means(i) for i, name in enumerate(("p50", "p95", "wait", "memory"))}
-            return {"name": clean(one.name), "step": series.curve.steps(), **numbers, "events": series.events()}
+            return {"name": clean(training.name), "step": series.curve.steps(), **numbers, "events": series.events()}
 
     def _latest(self) -> tuple[tuple[TrainingFile, ...], int]:
         """Return the listed trainings, latest write first, and the number of the others."""
-        found: dict[str, TrainingFile] = {}
+        by_path: dict[str, TrainingFile] = {}
         for root in self._folders.roots:
             with contextlib.suppress(Exception):  # every store has errors of its own
                 tree = open_tree(root)
@@ -108,64 +108,64 @@ class Trainings:
                         if entry.name.endswith(".jsonl") and entry.size <= MONITOR_SERIES.max_bytes:
                             path = tree.with_scheme(f"{logdir}/{MONITOR_FOLDER}/{entry.name}")
                             name = entry.name.removesuffix(".jsonl")
-                            found.setdefault(path, TrainingFile(path, name, place, entry.size, entry.modified))
-        latest = iter(sorted(found.values(), key=lambda one: one.modified, reverse=True))
-        inside = (one for one in latest if is_url(one.path) or self._folders.contains(one.path))
+                            by_path.setdefault(path, TrainingFile(path, name, place, entry.size, entry.modified))
+        latest = iter(sorted(by_path.values(), key=lambda training: training.modified, reverse=True))
+        inside = (training for training in latest if is_url(training.path) or self._folders.contains(training.path))
         return tuple(itertools.islice(inside, MAX_FILES)), sum(1 for _ in latest)
 
-    def _read(self, found: Sequence[TrainingFile]) -> None:
+    def _read(self, files: Sequence[TrainingFile]) -> None:
         """Read further in some files, first in those with the fewest unread bytes, so that a large
         file delays none.
         """
-        left = MAX_READ_BYTES
-        for one in sorted(found, key=self._left):
-            if left >= MAX_LINE_BYTES:
+        budget = MAX_READ_BYTES
+        for training in sorted(files, key=self._unread_bytes):
+            if budget >= MAX_LINE_BYTES:
                 with contextlib.suppress(Exception):  # every store has errors of its own
-                    left -= self._read_on(one, left)
+                    budget -= self._read_further(training, budget)
 
-    def _left(self, one: TrainingFile) -> int:
+    def _unread_bytes(self, training: TrainingFile) -> int:
         """Return the number of unread bytes of a file."""
-        return one.size - self._known.setdefault(one.path, MonitorSeries()).offset
+        return training.size - self._series.setdefault(training.path, MonitorSeries()).offset
 
-    def _read_on(self, one: TrainingFile, most: int) -> int:
+    def _read_further(self, training: TrainingFile, most: int) -> int:
         """Read further in a file, `most` bytes at most, and return the number of bytes read.
 
         Where the bytes before the known offset are not those that were read, the file was replaced
         and is read from its beginning. The inode is no criterion, because a copy of the same file,
         longer than before, has another one.
         """
-        known = self._known[one.path]
-        if known.file_state == (one.size, one.modified):
+        series = self._series[training.path]
+        if series.file_state == (training.size, training.modified):
             return 0
-        begin = known.offset - len(known.tail)
-        data = _piece(one, begin, len(known.tail) + most)
-        if not data.startswith(known.tail):
-            known = self._known[one.path] = MonitorSeries()
-            begin, data = 0, _piece(one, 0, most)
-        known.file_state = (one.size, one.modified) if begin + len(data) == one.size else known.file_state
-        known.feed(data)
+        begin = series.offset - len(series.tail)
+        data = _piece(training, begin, len(series.tail) + most)
+        if not data.startswith(series.tail):
+            series = self._series[training.path] = MonitorSeries()
+            begin, data = 0, _piece(training, 0, most)
+        series.file_state = (training.size, training.modified) if begin + len(data) == training.size else series.file_state
+        series.feed(data)
         return len(data)
 
 
-def _piece(one: TrainingFile, begin: int, most: int) -> bytes:
+def _piece(training: TrainingFile, begin: int, most: int) -> bytes:
     """Return some bytes of a file, none beyond the size that it had when it was listed."""
-    most = max(0, min(most, one.size - begin))
-    if is_url(one.path):
-        tree = open_tree(one.path)
+    most = max(0, min(most, training.size - begin))
+    if is_url(training.path):
+        tree = open_tree(training.path)
         return tree.read(tree.root, MONITOR_SERIES)[begin : begin + most]
-    with open_file(one.path, MONITOR_SERIES) as file:
+    with open_file(training.path, MONITOR_SERIES) as file:
         file.seek(begin)
         return file.read(most)
 
 
-def _line(one: TrainingFile, series: MonitorSeries, now: float) -> dict[str, Any]:
+def _line(training: TrainingFile, series: MonitorSeries, now: float) -> dict[str, Any]:
     """Return the list's entry of a training."""
     return {
-        "id": one.id,
-        "name": clean(one.name),
-        "place": clean(one.logdir),
-        "when": one.modified,
-        "state": "ended" if series.has_ended else "running" if now - one.modified < _SILENT else "silent",
+        "id": training.id,
+        "name": clean(training.name),
+        "place": clean(training.logdir),
+        "when": training.modified,
+        "state": "ended" if series.has_ended else "running" if now - training.modified < _SILENT else "silent",
         "step": series.step,
         "ps": series.step_ps,
         "text": series.format_last(),

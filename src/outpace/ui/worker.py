@@ -76,13 +76,13 @@ def open_report(folder: str, state: str, query: Mapping[str, str]) -> OpenedRepo
     from outpace.ui.part_choice import build_choices
     from outpace.ui.run_summaries import build_summary
 
-    whole = load_profile(folder, state)
-    there = build_choices(whole.run)
-    part = there.parse_part(query).select_from(whole.run)
-    if part is whole.run:
-        report = whole.report()
-        return OpenedReport(report, there, build_summary(whole, report))
-    return OpenedReport(api.Profile(part).report(), there, None)
+    profile = load_profile(folder, state)
+    choices = build_choices(profile.run)
+    part = choices.parse_part(query).select_from(profile.run)
+    if part is profile.run:
+        report = profile.report()
+        return OpenedReport(report, choices, build_summary(profile, report))
+    return OpenedReport(api.Profile(part).report(), choices, None)
 
 
 def open_comparison(sides: Sequence[tuple[str, str, str]]) -> OpenedReport:
@@ -103,5 +103,5 @@ def open_preview(folder: str, state: str) -> OpenedReport:
     """
     from outpace.ui.part_choice import build_choices
 
-    whole = load_profile(folder, state)
-    return OpenedReport(whole.first_look(), build_choices(whole.run), None)
+    profile = load_profile(folder, state)
+    return OpenedReport(profile.first_look(), build_choices(profile.run), None)

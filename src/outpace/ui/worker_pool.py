@@ -22,10 +22,10 @@ from outpace.ui.worker import Worker
 _T = TypeVar("_T")
 ANALYSIS_TIMEOUT = 600.0  # seconds for the analysis of one run
 _MOST = 4  # maximum number of processes for pages' requests: runs analysed at once
-_KEPT = 2  # number of these processes that stay when idle, with their open profiles
+_MOST_IDLE = 2  # number of these processes that stay when idle, with their open profiles
 _MOST_OF_ONE = 6  # maximum number of requests waiting for one run: a browser's limit of parallel requests
 MAX_WAITING = 24  # maximum number of requests waiting for any run
-_WATCHED = 30.0  # seconds after the last request for the list during which summaries are computed
+_WATCH_SECONDS = 30.0  # seconds after the last request for the list during which summaries are computed
 _FILLERS = 2
 
 
@@ -81,8 +81,8 @@ class WorkerPool:
         """Return the result of the function, called in a process that can open nothing outside of
         the folders. Raises the errors of the function and of `Worker.call`.
         """
-        wanted = frozenset(folders)
-        desk = self._taken(wanted)
+        runs = frozenset(folders)
+        desk = self._wait_for_desk(runs)
         try:
             with self._folders.confined():
                 return desk.worker.call(ANALYSIS_TIMEOUT, function, *arguments)
@@ -98,11 +98,11 @@ class WorkerPool:
         for desk in desks:
             desk.worker.close()
 
-    def _taken(self, runs: frozenset[str]) -> _Desk:
+    def _wait_for_desk(self, runs: frozenset[str]) -> _Desk:
         """Wait for a process that is free for some runs, and return it marked as busy."""
         with self._change:
             while not self._closed:
-                desk = None if any(runs & each.busy for each in self._desks) else self._free(runs)
+                desk = None if any(runs & other.busy for other in self._desks) else self._find_free(runs)
                 if desk is not None:
                     desk.busy = desk.known = runs
                     desk.used = time.monotonic()
@@ -110,7 +110,7 @@ class WorkerPool:
                 self._change.wait()
         raise OutpaceError("The processes that analyse are being closed.")
 
-    def _free(self, runs: frozenset[str]) -> _Desk | None:
+    def _find_free(self, runs: frozenset[str]) -> _Desk | None:
         """Return the free process whose last request was about these runs, or else the one that
         has been idle longest; a new one where none is free; None at the maximum.
         """
@@ -126,12 +126,12 @@ class WorkerPool:
         """Mark a process as idle, and end processes that need not stay."""
         with self._change:
             desk.busy = frozenset()
-            idle = sorted((each for each in self._desks if not each.busy), key=lambda each: each.used)
-            spare = idle[: max(0, len(self._desks) - _KEPT)]
-            self._desks = [each for each in self._desks if each not in spare]
+            idle = sorted((other for other in self._desks if not other.busy), key=lambda other: other.used)
+            spare = idle[: max(0, len(self._desks) - _MOST_IDLE)]
+            self._desks = [other for other in self._desks if other not in spare]
             self._change.notify_all()
-        for each in spare:
-            each.worker.close()
+        for other in spare:
+            other.worker.close()
 
 
 class SummaryFiller:
@@ -144,12 +144,12 @@ class SummaryFiller:
         self._runs, self._cache, self._folders = runs, cache, folders
         self._lock = threading.Lock()
         self._under_way: set[str] = set()
-        self._last_look = -_WATCHED
+        self._last_look = -_WATCH_SECONDS
         self._closed = False
-        self._looked = [threading.Event() for _ in range(_FILLERS)]
+        self._wake_events = [threading.Event() for _ in range(_FILLERS)]
         self._workers = [Worker(low_priority=True) for _ in range(_FILLERS)]
-        for at in range(_FILLERS):
-            threading.Thread(target=self._fill, args=(at,), daemon=True).start()
+        for index in range(_FILLERS):
+            threading.Thread(target=self._fill, args=(index,), daemon=True).start()
 
     def notify_viewed(self) -> None:
         """Record that a page has requested the list, and continue to compute summaries."""
@@ -165,27 +165,31 @@ class SummaryFiller:
 
     def _wake(self) -> None:
         """Wake up the threads."""
-        for event in self._looked:
+        for event in self._wake_events:
             event.set()
 
-    def _fill(self, at: int) -> None:
+    def _fill(self, index: int) -> None:
         """Thread that computes summaries while a page shows the list."""
         while not self._closed:
-            self._looked[at].wait()
-            self._looked[at].clear()
+            self._wake_events[index].wait()
+            self._wake_events[index].clear()
             # the page reports the error, too, and its next request continues here
             with contextlib.suppress(Exception):
-                while not self._closed and time.monotonic() - self._last_look < _WATCHED and (run := self._next()) is not None:
-                    self._judge(run, self._workers[at])
-            self._workers[at].stop()
+                while (
+                    not self._closed
+                    and time.monotonic() - self._last_look < _WATCH_SECONDS
+                    and (run := self._next()) is not None
+                ):
+                    self._judge(run, self._workers[index])
+            self._workers[index].stop()
 
     def _next(self) -> ListedRun | None:
         """Return the newest run that has no summary and for which none is being computed; None
         where there is none.
         """
-        found = self._runs()
+        runs = self._runs()
         with self._lock:
-            for run in found:
+            for run in runs:
                 if not run.escaping_link and run.info.folder not in self._under_way and self._cache.get(run.info) is None:
                     self._under_way.add(run.info.folder)
                     return run

@@ -62,7 +62,7 @@ def _send(environment: Environment, start: Start, response: Response) -> Iterabl
     headers = response.all_headers()
     status, body = response.status, response.body
     if isinstance(body, bytes):
-        body = _packed(environment, headers, body, response.content_type)
+        body = _pack(environment, headers, body, response.content_type)
         if status == HTTPStatus.OK:
             headers["ETag"] = f'"{hashlib.sha256(body).hexdigest()[:32]}"'
             if headers["ETag"] in environment.get("HTTP_IF_NONE_MATCH", ""):
@@ -85,7 +85,7 @@ def _send(environment: Environment, start: Start, response: Response) -> Iterabl
     return wrapper(body, _BLOCK) if wrapper is not None else _blocks(body)
 
 
-def _packed(environment: Environment, headers: dict[str, str], body: bytes, kind: str) -> bytes:
+def _pack(environment: Environment, headers: dict[str, str], body: bytes, kind: str) -> bytes:
     """Return the body, gzip-compressed where it is large enough and the client accepts that."""
     if kind == BYTES or len(body) < _WORTH_PACKING or "gzip" not in environment.get("HTTP_ACCEPT_ENCODING", ""):
         return body

@@ -122,7 +122,7 @@ def test_few_points_and_events_are_kept_and_the_picture_is_the_same(site: Site, 
     write(of(tmp_path), "".join(json.dumps({"event": "slowdown", "step": at}) + "\n" for at in range(1000)))
     write(of(tmp_path), json.dumps({"event": "note", "step": 9, "text": "long " * 10_000}) + "\n" + interval(count))
     found = curves(site)
-    (kept,) = site._trainings._known.values()
+    (kept,) = site._trainings._series.values()
     assert 300 <= len(kept.curve._groups) == len(found["step"]) <= 600 and found["step"][-1] == count
     assert found["p50"][0] < found["p50"][-2] and set(found["wait"][:-1]) == {0.0}
     middle = found["step"][len(found["step"]) // 2]
@@ -140,10 +140,10 @@ def test_few_files_are_kept_the_last_that_wrote(site: Site, tmp_path: Path, monk
         os.utime(of(tmp_path, str(at)), (at, at))
     found = ask(site, "watched")
     assert [line["name"] for line in found] == ["4", "3", "2"] and [line["left_out"] for line in found] == [2, 2, 2]
-    assert len(site._trainings._known) == 3
+    assert len(site._trainings._series) == 3
     for file in (tmp_path / "outpace-monitor").iterdir():
         file.unlink()
-    assert ask(site, "watched") == [] and not site._trainings._known, "forgotten"
+    assert ask(site, "watched") == [] and not site._trainings._series, "forgotten"
 
 
 def test_a_line_without_an_end_is_passed_over(site: Site, tmp_path: Path) -> None:

@@ -27,15 +27,15 @@ def test_it_ends_where_nobody_looks(server: Server) -> None:
 
 def test_whoever_may_look_keeps_it(server: Server) -> None:
     """A look is one that the guard lets through."""
-    before = server._looked
+    before = server._last_request
     with pytest.raises(urllib.error.HTTPError):
         urllib.request.urlopen(f"http://127.0.0.1:{server.port}/", timeout=10)
-    assert server._looked == before
+    assert server._last_request == before
     request = urllib.request.Request(
         f"http://127.0.0.1:{server.port}/", headers={"Authorization": f"Bearer {server.guard.token}"}
     )
     assert urllib.request.urlopen(request, timeout=10).read() == b"here"
-    assert before < server._looked <= time.monotonic()
+    assert before < server._last_request <= time.monotonic()
 
 
 def test_one_that_was_stopped_is_no_idle_one(server: Server) -> None:

@@ -13,5 +13,5 @@ from outpace.lint.rules import keras, loops, order, parallel, tracing
 _GROUPS = (parallel, order, loops, keras, tracing)
 CHECKS: tuple[Callable[[LintContext], Iterator[Message]], ...] = tuple(group.check for group in _GROUPS)
 RULES: dict[str, Rule] = {
-    rule.id: rule for rule in sorted((r for group in _GROUPS for r in group.RULES), key=lambda rule: rule.id)
+    rule.id: rule for rule in sorted((item for group in _GROUPS for item in group.RULES), key=lambda rule: rule.id)
 }

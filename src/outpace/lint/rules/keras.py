@@ -45,14 +45,14 @@ def check(context: LintContext) -> Iterator[Message]:
     """Yield the messages of this file's rules."""
     if not context.source.imports("tensorflow", "keras", "tf_keras"):
         return
-    scaling = _removed(context)
+    lacks_scaling = _lacks_scaling(context)
     for node in context.source.nodes:
         if isinstance(node, ast.Call):
             yield from _call(context, node)
-            if scaling and isinstance(node.func, ast.Attribute) and node.func.attr in _SCALING:
-                seen = "the capture ran with Keras 3" if context.record_facts.package_version("keras") else ""
-                yield context.build_message(SCALED, node, f"{node.func.attr} does not exist in Keras 3.", evidence=seen)
-        elif isinstance(node, ast.Assign) and _true(node.value) and getattr(node.targets[0], "attr", "") == "run_eagerly":
+            if lacks_scaling and isinstance(node.func, ast.Attribute) and node.func.attr in _SCALING:
+                evidence = "the capture ran with Keras 3" if context.record_facts.package_version("keras") else ""
+                yield context.build_message(SCALED, node, f"{node.func.attr} does not exist in Keras 3.", evidence=evidence)
+        elif isinstance(node, ast.Assign) and _is_true(node.value) and getattr(node.targets[0], "attr", "") == "run_eagerly":
             yield _eager(context, node.targets[0], node.value)
 
 
@@ -60,17 +60,17 @@ def _call(program: LintContext, node: ast.Call) -> Iterator[Message]:
     name = program.source.called_name(node)
     if name == "keras.callbacks.TensorBoard":
         yield from _board(program, node)
-    elif name in _SWITCHES and node.args and _true(node.args[0]):
+    elif name in _SWITCHES and node.args and _is_true(node.args[0]):
         yield _eager(program, node, node.args[0])
     elif isinstance(node.func, ast.Attribute) and node.func.attr == "compile" and name != "re.compile":
         for word in node.keywords:
-            if word.arg == "run_eagerly" and _true(word.value):
+            if word.arg == "run_eagerly" and _is_true(word.value):
                 yield _eager(program, node, word.value)
 
 
 def _board(program: LintContext, node: ast.Call) -> Iterator[Message]:
-    given = {word.arg: word.value.value for word in node.keywords if isinstance(word.value, ast.Constant)}
-    often, histograms = given.get("update_freq"), given.get("histogram_freq")
+    constants = {word.arg: word.value.value for word in node.keywords if isinstance(word.value, ast.Constant)}
+    often, histograms = constants.get("update_freq"), constants.get("histogram_freq")
     if often == "batch" or (type(often) is int and 0 < often < MIN_UPDATE_BATCHES):
         when = "every batch" if often in ("batch", 1) else f"every {often} batches"
         yield program.build_message(BOARD, node, f"TensorBoard writes metrics after {when}.")
@@ -89,11 +89,11 @@ def _eager(program: LintContext, node: ast.AST, value: ast.expr) -> Message:
     return program.build_message(EAGER, node, "Every operation runs eagerly: no graph is built.", edit=edit)
 
 
-def _true(node: ast.expr) -> bool:
+def _is_true(node: ast.expr) -> bool:
     return isinstance(node, ast.Constant) and node.value is True
 
 
-def _removed(program: LintContext) -> bool:
+def _lacks_scaling(program: LintContext) -> bool:
     """Whether Keras 2's loss scaling is missing: not where an old Keras is known to run, or the
     file defines its own.
     """

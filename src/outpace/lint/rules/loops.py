@@ -56,21 +56,21 @@ def check(context: LintContext) -> Iterator[Message]:
     if context.training_loops.is_eager:
         for body in context.training_loops.loop_bodies.values():
             names = context.training_loops.find_step_tensors(body)
-            yield from (message for node in body for message in _waits(context, node, names))
+            yield from (message for node in body for message in _wait_messages(context, node, names))
         yield from _eager(context)
     yield from _traces(context)
     yield from _weights(context)
 
 
-def _waits(program: LintContext, node: ast.AST, names: set[str]) -> Iterator[Message]:
-    if not isinstance(node, ast.Call) or _compiled(program, node):
+def _wait_messages(program: LintContext, node: ast.AST, names: set[str]) -> Iterator[Message]:
+    if not isinstance(node, ast.Call) or _is_compiled(program, node):
         return
     if isinstance(node.func, ast.Attribute) and node.func.attr in ("numpy", "item") and not node.args:
         if _tensor(program, node.func.value, names):
             yield program.build_message(NUMPY, node, f".{node.func.attr}() in every step waits for the device.")
     elif isinstance(node.func, ast.Name) and node.func.id in ("float", "int", "print"):
-        given = [*node.args, *(word.value for word in node.keywords)]
-        if any(_tensor(program, item, names) for item in given):
+        arguments = [*node.args, *(word.value for word in node.keywords)]
+        if any(_tensor(program, item, names) for item in arguments):
             yield program.build_message(NUMBER, node, f"{node.func.id}() of a tensor in every step waits for the device.")
 
 
@@ -94,7 +94,7 @@ def _metric(program: LintContext, call: ast.Call) -> bool:
     )
 
 
-def _compiled(program: LintContext, node: ast.AST) -> bool:
+def _is_compiled(program: LintContext, node: ast.AST) -> bool:
     return any(
         above in program.training_loops.graph_functions
         for above in program.source.iter_ancestors(node)
@@ -107,20 +107,20 @@ def _eager(program: LintContext) -> Iterator[Message]:
     called = {
         steps.resolve_method(item.func) for body in steps.loop_bodies.values() for item in body if isinstance(item, ast.Call)
     }
-    told: set[ast.AST | None] = set()
+    reported: set[ast.AST | None] = set()
     for node in program.source.nodes:
         tape = steps.gradient_tape(node)
         if (
             tape is None
-            or _compiled(program, node)
+            or _is_compiled(program, node)
             or any(steps.gradient_tape(above) is not None for above in program.source.iter_ancestors(node))
         ):
             continue
         loop, function = _training_loop(program, node), program.source.enclosing_function(node)
-        if (loop or function) in told:
+        if (loop or function) in reported:
             continue  # a step with several tapes, as of a GAN, is one step
         if loop is not None or (function in called and function in steps.step_functions and function is not None):
-            told.add(loop or function)
+            reported.add(loop or function)
             yield program.build_message(
                 EAGER, tape, "This training step runs eagerly, operation by operation, in a Python loop."
             )
@@ -139,7 +139,7 @@ def _traces(program: LintContext) -> Iterator[Message]:
             (item.context_expr for item in node.items if program.source.called_name(item.context_expr) in _TRACE), None
         )
         loop = program.source.parents.get(node)
-        if trace is None or not isinstance(loop, LOOP_NODES) or not _over_data(program, loop):
+        if trace is None or not isinstance(loop, LOOP_NODES) or not _iterates_data(program, loop):
             continue
         if not any(
             isinstance(item, ast.Call) and isinstance(item.func, ast.Name) and item.func.id == "next" for item in ast.walk(node)
@@ -147,7 +147,7 @@ def _traces(program: LintContext) -> Iterator[Message]:
             yield program.build_message(TRACE, trace, "The loop fetches its data outside this step's marker.")
 
 
-def _over_data(program: LintContext, loop: Loop) -> bool:
+def _iterates_data(program: LintContext, loop: Loop) -> bool:
     """Whether a loop fetches data: it iterates over anything but numbers."""
     if isinstance(loop, ast.While):
         return False
@@ -179,12 +179,12 @@ def _weights(program: LintContext) -> Iterator[Message]:
     """Yield the messages of the rule on copies of weights."""
     if not program.training_loops.is_eager:
         return
-    told: set[ast.AST] = set()
+    reported: set[ast.AST] = set()
     for body in (*program.training_loops.loop_bodies.values(), *_hooks(program)):
-        for node, way in _reached(program, body, ()):
+        for node, way in _iter_reached(program, body, ()):
             for read in _reads(program, node):
-                if read not in told:
-                    told.add(read)
+                if read not in reported:
+                    reported.add(read)
                     called = f", for the call in line {way[0].lineno}" if way else ""
                     yield program.build_message(WEIGHTS, read, f"All weights are copied to NumPy in every step{called}.")
 
@@ -193,13 +193,13 @@ def _hooks(program: LintContext) -> Iterator[list[ast.AST]]:
     """Yield the bodies of Keras callbacks that run in every batch."""
     for node in program.source.nodes:
         if isinstance(node, ast.ClassDef) and any(
-            program.source.qualified_name(b) == "keras.callbacks.Callback" for b in node.bases
+            program.source.qualified_name(base) == "keras.callbacks.Callback" for base in node.bases
         ):
             hooks = (item for item in node.body if isinstance(item, ast.FunctionDef) and item.name in _HOOKS)
             yield from (list(iter_unconditional(item)) for item in hooks)
 
 
-def _reached(
+def _iter_reached(
     program: LintContext, body: Iterable[ast.AST], way: tuple[ast.Call, ...]
 ) -> Iterator[tuple[ast.AST, tuple[ast.Call, ...]]]:
     """Yield the nodes that run in every step, including those of the file's functions that are
@@ -217,7 +217,7 @@ def _reached(
         ):
             assert isinstance(node, ast.Call)
             if all(program.training_loops.resolve_method(call.func) is not function for call in way):
-                yield from _reached(program, iter_unconditional(function), (*way, node))
+                yield from _iter_reached(program, iter_unconditional(function), (*way, node))
 
 
 def _reads(program: LintContext, node: ast.AST) -> Iterator[ast.AST]:
@@ -228,7 +228,7 @@ def _reads(program: LintContext, node: ast.AST) -> Iterator[ast.AST]:
         iterated = [node.iter] if isinstance(node, ast.For) else [part.iter for part in node.generators]
         inner = ast.walk(node) if isinstance(node, ast.For) and _names(program, node.iter, ("layers",)) else iter(())
         if any(_names(program, item, _WEIGHTS) for item in iterated):
-            yield from _converted(program, node)
+            yield from _conversions(program, node)
         for below in inner:
             if below is not node and isinstance(below, (ast.For, *COMPREHENSIONS)):
                 yield from _reads(program, below)
@@ -238,26 +238,28 @@ def _names(program: LintContext, node: ast.expr, attributes: tuple[str, ...]) ->
     """Whether an expression contains one of these attributes of any object, also through a name of
     the file.
     """
-    found = [node, *(program.functions.resolve(item) for item in ast.walk(node) if isinstance(item, ast.Name))]
+    values = [node, *(program.functions.resolve(item) for item in ast.walk(node) if isinstance(item, ast.Name))]
     return any(
         isinstance(item, ast.Attribute) and item.attr in attributes
-        for value in found
+        for value in values
         if isinstance(value, ast.expr)
         for item in ast.walk(value)
     )
 
 
-def _converted(program: LintContext, loop: ast.For | Comprehension) -> Iterator[ast.AST]:
+def _conversions(program: LintContext, loop: ast.For | Comprehension) -> Iterator[ast.AST]:
     """Yield the first call in a loop over weights that makes a NumPy array of one."""
     targets = [loop.target] if isinstance(loop, ast.For) else [part.target for part in loop.generators]
     names = {name for target in targets for name in used_names(ast.walk(target))}
     for node in ast.walk(loop):
         if isinstance(node, ast.Call) and not isinstance(program.source.enclosing_function(node), ast.Lambda):
             method = isinstance(node.func, ast.Attribute) and node.func.attr == "numpy" and not node.args
-            given = node.func.value if method and isinstance(node.func, ast.Attribute) else None
-            arguments = [given] if given else node.args if program.source.called_name(node).startswith("numpy.") else []
-            used = (item for arg in arguments for item in ast.walk(arg) if isinstance(item, ast.Name) and item.id in names)
-            if any(not reads_metadata(program.source, item) for item in used):
+            receiver = node.func.value if method and isinstance(node.func, ast.Attribute) else None
+            arguments = [receiver] if receiver else node.args if program.source.called_name(node).startswith("numpy.") else []
+            names_used = (
+                item for arg in arguments for item in ast.walk(arg) if isinstance(item, ast.Name) and item.id in names
+            )
+            if any(not reads_metadata(program.source, item) for item in names_used):
                 yield node
                 return
 

@@ -69,18 +69,18 @@ def check(context: LintContext) -> Iterator[Message]:
 
 def _cache(program: LintContext, stage: Stage) -> Iterator[Message]:
     shuffles = (
-        found
-        for found in stage.iter_upstream()
-        if found.op == "shuffle" and found.constants.get("reshuffle_each_iteration") is not False
+        upstream
+        for upstream in stage.iter_upstream()
+        if upstream.op == "shuffle" and upstream.constants.get("reshuffle_each_iteration") is not False
     )
     shuffle = next(shuffles, None)
-    if shuffle is not None and not _followed(program, stage, {"shuffle"}) and not _only_evaluated(program, stage):
+    if shuffle is not None and not _is_followed(program, stage, {"shuffle"}) and not _only_evaluated(program, stage):
         text = "This cache comes after a shuffle, so every epoch has the order of the first."
-        yield from _about(program, CACHED_ORDER, stage, shuffle, text)
-    for found in stage.iter_upstream():
-        if found.op == "map" and _draws(program, found):
+        yield from _stage_message(program, CACHED_ORDER, stage, shuffle, text)
+    for upstream in stage.iter_upstream():
+        if upstream.op == "map" and _draws(program, upstream):
             text = "This cache comes after a random augmentation, so every epoch has the augmented examples of the first."
-            yield from _about(program, CACHED_RANDOM, stage, found, text, random=True)
+            yield from _stage_message(program, CACHED_RANDOM, stage, upstream, text, random=True)
             return
 
 
@@ -93,22 +93,29 @@ def _draws(program: LintContext, stage: Stage) -> bool:
 def _shuffle(program: LintContext, stage: Stage) -> Iterator[Message]:
     if stage.is_nested:
         return
-    before = _until(stage, {"cache", "unknown", "snapshot"})
-    shuffled = any(found.op == "shuffle" for found in stage.iter_upstream())
-    for found in before:
-        traits = program.functions.traits(found.function) if found.op == "map" else frozenset()
+    before = _stages_until(stage, {"cache", "unknown", "snapshot"})
+    shuffled = any(upstream.op == "shuffle" for upstream in stage.iter_upstream())
+    for upstream in before:
+        traits = program.functions.traits(upstream.function) if upstream.op == "map" else frozenset()
         if traits & {Trait.DECODES, Trait.PYTHON} and not shuffled:
             text = "This shuffle comes after a map that reads or decodes, so its buffer holds decoded elements."
-            yield from _about(program, SHUFFLED_LATE, stage, found, text)
+            yield from _stage_message(program, SHUFFLED_LATE, stage, upstream, text)
             break
         if Trait.GROWS in traits and not shuffled:
             text = "This shuffle comes after a map that makes the elements larger, and its buffer holds the larger ones."
-            yield from _about(program, SHUFFLED_LATE, stage, found, text, level=Level.NOTE)
+            yield from _stage_message(program, SHUFFLED_LATE, stage, upstream, text, level=Level.NOTE)
             break
-    batch = next((found for found in _until(stage, UNBATCHING_OPS) if found.op in BATCHING_OPS or found.yields_batches), None)
-    if batch is not None and not _followed(program, stage, BATCHING_OPS | UNBATCHING_OPS):
+    batch = next(
+        (
+            upstream
+            for upstream in _stages_until(stage, UNBATCHING_OPS)
+            if upstream.op in BATCHING_OPS or upstream.yields_batches
+        ),
+        None,
+    )
+    if batch is not None and not _is_followed(program, stage, BATCHING_OPS | UNBATCHING_OPS):
         level = Level.NOTE if shuffled or batch.yields_batches else Level.WARNING
-        yield from _about(
+        yield from _stage_message(
             program,
             SHUFFLED_BATCHES,
             stage,
@@ -119,14 +126,14 @@ def _shuffle(program: LintContext, stage: Stage) -> Iterator[Message]:
 
 
 def _shard(program: LintContext, stage: Stage) -> Iterator[Message]:
-    for found in stage.iter_upstream():
-        if found.op in ("map", "interleave", "filter", *BATCHING_OPS) or found.op in READERS:
-            what = "files are read" if found.op in READERS or found.op == "interleave" else f"a {found.op}"
-            yield from _about(
+    for upstream in stage.iter_upstream():
+        if upstream.op in ("map", "interleave", "filter", *BATCHING_OPS) or upstream.op in READERS:
+            what = "files are read" if upstream.op in READERS or upstream.op == "interleave" else f"a {upstream.op}"
+            yield from _stage_message(
                 program,
                 SHARDED_LATE,
                 stage,
-                found,
+                upstream,
                 f"This shard comes after {_what(what)}, which every worker does for all examples.",
             )
             return
@@ -136,16 +143,16 @@ def _what(text: str) -> str:
     return "the reading of the files" if text.startswith("files") else text
 
 
-def _about(
+def _stage_message(
     program: LintContext, rule: Rule, stage: Stage, cause: Stage, text: str, *, level: Level | None = None, random: bool = False
 ) -> Iterator[Message]:
     """Yield a message about two stages: confirmed or withdrawn where a capture recorded their
     creation, a note where two independent tests must both hold.
     """
     built = program.record_facts.stages(stage.call, stage.op)
-    causes = {found.id: found for found in program.record_facts.stages(cause.call, cause.op)}
+    causes = {record.id: record for record in program.record_facts.stages(cause.call, cause.op)}
     if built and causes:
-        joined = [item for found in built for item in program.record_facts.iter_upstream(found) if item.id in causes]
+        joined = [item for record in built for item in program.record_facts.iter_upstream(record) if item.id in causes]
         if not joined or (random and not any(_random(item) for item in joined)):
             return
         yield program.build_message(
@@ -171,24 +178,24 @@ def _independent(first: Stage, second: Stage) -> bool:
     return bool(first.conditions - second.conditions) and bool(second.conditions - first.conditions)
 
 
-def _until(stage: Stage, ops: frozenset[str] | set[str]) -> Iterator[Stage]:
+def _stages_until(stage: Stage, ops: frozenset[str] | set[str]) -> Iterator[Stage]:
     """Yield the stages before one on its own chain, as far as the first of `ops`."""
-    for found in list(stage.iter_chain())[1:]:
-        if found.op in ops:
+    for upstream in list(stage.iter_chain())[1:]:
+        if upstream.op in ops:
             return
-        yield found
+        yield upstream
 
 
-def _followed(program: LintContext, stage: Stage, ops: frozenset[str] | set[str]) -> bool:
+def _is_followed(program: LintContext, stage: Stage, ops: frozenset[str] | set[str]) -> bool:
     """Whether a stage of `ops` comes later in some pipeline that contains the same call."""
     for end in program.datasets.final_stages:
         later: list[str] = []
-        for found in end.iter_chain():
-            if found.call is stage.call:
+        for later_stage in end.iter_chain():
+            if later_stage.call is stage.call:
                 if set(later) & ops:
                     return True
                 break
-            later.append(found.op)
+            later.append(later_stage.op)
     return False
 
 
@@ -198,6 +205,6 @@ def _only_evaluated(program: LintContext, stage: Stage) -> bool:
         use.kind
         for use in program.datasets.uses
         for path in use.value.paths
-        if any(found.call is stage.call for found in path.stage.iter_chain())
+        if any(item.call is stage.call for item in path.stage.iter_chain())
     ]
     return bool(kinds) and set(kinds) <= {"evaluate", "validation"}

@@ -85,11 +85,11 @@ def _prefetch(program: LintContext) -> Iterator[Message]:
         if any(later.op == "prefetch" for stage in built for later in program.record_facts.iter_downstream(stage)):
             continue
         yield program.build_message(
-            PREFETCH, end.call, "The pipeline ends without a prefetch.", edit=_appended(program, end.call)
+            PREFETCH, end.call, "The pipeline ends without a prefetch.", edit=_prefetch_edit(program, end.call)
         )
 
 
-def _appended(program: LintContext, call: ast.Call) -> Edit | None:
+def _prefetch_edit(program: LintContext, call: ast.Call) -> Edit | None:
     if not program.tensorflow_alias or call.end_lineno is None or call.end_col_offset is None:
         return None
     return program.build_insertion(call.end_lineno, call.end_col_offset, f".prefetch({program.tensorflow_alias}.data.AUTOTUNE)")
@@ -100,21 +100,23 @@ def _map(program: LintContext) -> Iterator[Message]:
         if stage.op != "map" or {"num_parallel_calls", "**"} & set(stage.arguments):
             continue
         built = program.record_facts.stages(stage.call, "map")
-        if any("num_parallel_calls" in found.kwargs for found in built):
+        if any("num_parallel_calls" in record.kwargs for record in built):
             continue
         if built:
-            yield _recorded(program, stage, sorted({kind for found in built for kind in found.stateful}))
+            yield _recorded_message(program, stage, sorted({kind for record in built for kind in record.stateful}))
         else:
-            yield _from_source(program, stage)
+            yield _source_message(program, stage)
 
 
-def _recorded(program: LintContext, stage: Stage, kinds: list[str]) -> Message:
+def _recorded_message(program: LintContext, stage: Stage, kinds: list[str]) -> Message:
     if kinds:
-        seen = f"its function holds {_list(kinds)}"
-        return program.build_message(MAP, stage.call, _SEQUENTIAL, level=Level.WARNING, evidence=seen, fix=_fix(Trait.RANDOM))
-    seen = "its function is stateless"
+        evidence = f"its function holds {_list(kinds)}"
+        return program.build_message(
+            MAP, stage.call, _SEQUENTIAL, level=Level.WARNING, evidence=evidence, fix=_fix(Trait.RANDOM)
+        )
+    evidence = "its function is stateless"
     return program.build_message(
-        MAP, stage.call, _PARALLEL, evidence=seen, edit=_parallel(program, stage), harmless=_WITH_DEFAULTS
+        MAP, stage.call, _PARALLEL, evidence=evidence, edit=_parallel(program, stage), harmless=_WITH_DEFAULTS
     )
 
 
@@ -123,7 +125,7 @@ _PARALLEL = "This map has no num_parallel_calls; its function is stateless, so T
 _WITH_DEFAULTS = "with default options of the data set"
 
 
-def _from_source(program: LintContext, stage: Stage) -> Message:
+def _source_message(program: LintContext, stage: Stage) -> Message:
     traits = program.functions.traits(stage.function)
     stateful = [trait for trait in STATEFUL if trait in traits]
     if stateful and not stage.is_nested:
@@ -158,11 +160,11 @@ def _interleave(program: LintContext) -> Iterator[Message]:
         ):
             continue
         built = program.record_facts.stages(stage.call, "interleave")
-        if any("num_parallel_calls" in found.kwargs for found in built):
+        if any("num_parallel_calls" in record.kwargs for record in built):
             continue
-        seen = "the stage was built without num_parallel_calls" if built else ""
+        evidence = "the stage was built without num_parallel_calls" if built else ""
         text = "This interleave reads its inputs in turn on one thread; TensorFlow does not parallelise it by itself."
-        yield program.build_message(INTERLEAVE, stage.call, text, evidence=seen, edit=_parallel(program, stage))
+        yield program.build_message(INTERLEAVE, stage.call, text, evidence=evidence, edit=_parallel(program, stage))
 
 
 def _batch(program: LintContext) -> Iterator[Message]:
@@ -172,21 +174,26 @@ def _batch(program: LintContext) -> Iterator[Message]:
         for number, stage in enumerate(line):
             if stage.op not in BATCHING_OPS or {"take", *BATCHING_OPS, *UNBATCHING_OPS} & set(ops[:number]):
                 continue
-            built = {found.kwargs.get("batch_size") for found in program.record_facts.stages(stage.call, stage.op)}
+            built = {record.kwargs.get("batch_size") for record in program.record_facts.stages(stage.call, stage.op)}
             size = built.pop() if len(built) == 1 else stage.constants.get("batch_size")
-            if _small(size):
-                seen = f"batch_size was {size}" if program.record_facts.stages(stage.call, stage.op) else ""
-                yield program.build_message(BATCH, stage.call, f"The batch holds {_examples(size)}.", evidence=seen)
+            if _is_small(size):
+                evidence = f"batch_size was {size}" if program.record_facts.stages(stage.call, stage.op) else ""
+                yield program.build_message(BATCH, stage.call, f"The batch holds {_examples(size)}.", evidence=evidence)
     for node in program.source.nodes:
         if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr == "fit":
             size = next(
-                (w.value.value for w in node.keywords if w.arg == "batch_size" and isinstance(w.value, ast.Constant)), None
+                (
+                    word.value.value
+                    for word in node.keywords
+                    if word.arg == "batch_size" and isinstance(word.value, ast.Constant)
+                ),
+                None,
             )
-            if _small(size) and program.source.imports("tensorflow", "keras", "tf_keras"):
+            if _is_small(size) and program.source.imports("tensorflow", "keras", "tf_keras"):
                 yield program.build_message(BATCH, node, f"The batch holds {_examples(size)}.")
 
 
-def _small(size: object) -> bool:
+def _is_small(size: object) -> bool:
     return isinstance(size, int) and not isinstance(size, bool) and 0 < size < SMALL_BATCH
 
 
@@ -222,29 +229,29 @@ _SOURCES = ("tensorflow.data.Dataset.from_generator",)
 
 def _python_code(program: LintContext) -> Iterator[Message]:
     """Yield messages about Python code that creates or changes elements."""
-    piped = _piped(program)
+    calls_by_function = _stage_functions(program)
     for node in program.source.nodes:
         name = program.source.called_name(node)
         if name in _SOURCES:
-            seen = "the data set was built from a generator" if program.record_facts.stages(node, "from_generator") else ""
+            evidence = "the data set was built from a generator" if program.record_facts.stages(node, "from_generator") else ""
             level = Level.NOTE if _writes_records(program, node) else None
             text = "The elements are made by a Python generator, one at a time."
-            yield program.build_message(GENERATOR, node, text, evidence=seen, level=level)
+            yield program.build_message(GENERATOR, node, text, evidence=evidence, level=level)
         elif name in PYTHON_CALLS:
-            stages = [stage for above in program.source.iter_ancestors(node) for stage in piped.get(above, ())]
-            yield _as_python(program, node, name.rpartition(".")[2], stages)
+            stages = [stage for above in program.source.iter_ancestors(node) for stage in calls_by_function.get(above, ())]
+            yield _python_message(program, node, name.rpartition(".")[2], stages)
 
 
-def _as_python(program: LintContext, node: ast.AST, name: str, stages: list[ast.AST]) -> Message:
+def _python_message(program: LintContext, node: ast.AST, name: str, stages: list[ast.AST]) -> Message:
     if not stages:
         text = f"{name} runs Python code from inside TensorFlow."
         return program.build_message(
             PYTHON_FUNCTION, node, text, level=Level.NOTE, harmless="outside an input pipeline, when it runs seldom"
         )
-    kinds = {kind for stage in stages for found in program.record_facts.stages(stage, "map") for kind in found.stateful}
-    seen = "the map's function holds a Python call" if kinds & {"PyFunc", "EagerPyFunc", "PyFuncStateless"} else ""
+    kinds = {kind for stage in stages for record in program.record_facts.stages(stage, "map") for kind in record.stateful}
+    evidence = "the map's function holds a Python call" if kinds & {"PyFunc", "EagerPyFunc", "PyFuncStateless"} else ""
     return program.build_message(
-        PYTHON_FUNCTION, node, f"{name} runs Python code for every element of the pipeline.", evidence=seen
+        PYTHON_FUNCTION, node, f"{name} runs Python code for every element of the pipeline.", evidence=evidence
     )
 
 
@@ -258,22 +265,22 @@ def _writes_records(program: LintContext, node: ast.AST) -> bool:
     )
 
 
-def _piped(program: LintContext) -> dict[ast.AST, list[ast.AST]]:
+def _stage_functions(program: LintContext) -> dict[ast.AST, list[ast.AST]]:
     """Return the functions and lambdas that stages run, including those that these call, each with
     the stages' calls.
     """
-    found: dict[ast.AST, list[ast.AST]] = {}
+    calls: dict[ast.AST, list[ast.AST]] = {}
     for stage in program.datasets.stages:
         function = program.functions.resolve(stage.function)
         todo: list[ast.AST] = [function] if isinstance(function, FUNCTIONS) else []
-        seen: set[ast.AST] = set()
+        visited: set[ast.AST] = set()
         while todo:
             item = todo.pop()
-            if item not in seen:
-                seen.add(item)
-                found.setdefault(item, []).append(stage.call)
+            if item not in visited:
+                visited.add(item)
+                calls.setdefault(item, []).append(stage.call)
                 todo += program.functions.references(item)
-    return found
+    return calls
 
 
 RULES = (PREFETCH, MAP, INTERLEAVE, BATCH, GENERATOR, PYTHON_FUNCTION)

@@ -75,8 +75,8 @@ def check(context: LintContext) -> Iterator[Message]:
     for function in _with_nested(context, [item for item in mapped if isinstance(item, FUNCTIONS)]):
         for node in iter_scope(function):
             if _is_frozen(context, node):
-                yield _frozen(context, node, "for all elements")
-    yield from _retraced_again(context)
+                yield _frozen_message(context, node, "for all elements")
+    yield from _repeated_tracing(context)
 
 
 def _with_nested(program: LintContext, functions: Iterable[ast.AST]) -> Iterator[ast.AST]:
@@ -84,42 +84,42 @@ def _with_nested(program: LintContext, functions: Iterable[ast.AST]) -> Iterator
     as Python.
     """
     todo = list(functions)
-    seen: set[ast.AST] = set()
+    visited: set[ast.AST] = set()
     while todo:
         function = todo.pop(0)
-        if function not in seen and function not in program.training_loops.python_functions:
-            seen.add(function)
+        if function not in visited and function not in program.training_loops.python_functions:
+            visited.add(function)
             yield function
             todo += [node for node in iter_scope(function) if isinstance(node, FUNCTIONS)]
 
 
 def _in_function(program: LintContext, function: ast.AST, node: ast.Call) -> Iterator[Message]:
     if _is_frozen(program, node):
-        yield _frozen(program, node, "for all calls")
-    elif program.source.called_name(node) == "tensorflow.Variable" and not _guarded(program, node):
+        yield _frozen_message(program, node, "for all calls")
+    elif program.source.called_name(node) == "tensorflow.Variable" and not _is_guarded(program, node):
         yield program.build_message(
             VARIABLE, node, "A tf.Variable is made inside a tf.function, which fails when it is traced again."
         )
     elif isinstance(node.func, ast.Name) and node.func.id == "print" and "trac" not in ast.unparse(node).lower():
-        constant = all(_fixed(item) for item in node.args)
+        constant = all(_is_static(item) for item in node.args)
         text = "This print runs while the tf.function is traced, not in every call."
         yield program.build_message(PRINT, node, text, level=Level.NOTE if constant else None)
     elif (
         isinstance(node.func, ast.Attribute)
         and node.func.attr in ("append", "extend")
-        and _foreign(program, function, node.func.value)
+        and _is_outer_list(program, function, node.func.value)
     ):
         yield program.build_message(APPEND, node, "This list is changed while the tf.function is traced, not in every call.")
 
 
-def _fixed(item: ast.expr) -> bool:
+def _is_static(item: ast.expr) -> bool:
     """Whether the printed value is known at tracing: a text, or a tensor's shape or type."""
     shapes = [part for part in ast.walk(item) if isinstance(part, ast.Attribute) and part.attr in ("shape", "dtype")]
-    known = {name for part in shapes for name in ast.walk(part.value)}
-    return all(name in known for name in ast.walk(item) if isinstance(name, ast.Name))
+    static = {name for part in shapes for name in ast.walk(part.value)}
+    return all(name in static for name in ast.walk(item) if isinstance(name, ast.Name))
 
 
-def _frozen(program: LintContext, node: ast.AST, scope: str) -> Message:
+def _frozen_message(program: LintContext, node: ast.AST, scope: str) -> Message:
     name = ast.unparse(node.func) if isinstance(node, ast.Call) else ""
     return program.build_message(
         FROZEN, node, f"{name} runs once, while the function is traced; its value stays the same {scope}."
@@ -133,7 +133,7 @@ def _is_frozen(program: LintContext, node: ast.AST) -> bool:
     return name.startswith(_CLOCKS) and name.rpartition(".")[2] not in ("sleep", "strftime", "struct_time", "UUID")
 
 
-def _guarded(program: LintContext, node: ast.AST) -> bool:
+def _is_guarded(program: LintContext, node: ast.AST) -> bool:
     """Whether the call stands under an `if` or in `tf.init_scope`, so that it need not run in every
     trace.
     """
@@ -145,7 +145,7 @@ def _guarded(program: LintContext, node: ast.AST) -> bool:
     return False
 
 
-def _foreign(program: LintContext, function: ast.AST, owner: ast.expr) -> bool:
+def _is_outer_list(program: LintContext, function: ast.AST, owner: ast.expr) -> bool:
     """Whether a list lives outside the function: an attribute, or a name that no function being
     traced binds.
     """
@@ -185,17 +185,17 @@ IN_LOOP = Rule(
 )
 
 
-def _retraced_again(program: LintContext) -> Iterator[Message]:
+def _repeated_tracing(program: LintContext) -> Iterator[Message]:
     """Functions that are traced again and again."""
-    told: set[ast.AST] = set()
+    reported: set[ast.AST] = set()
     for node in program.source.nodes:
         if isinstance(node, ast.Call) and program.training_loops.enclosing_loop(node) is not None:
             function = program.training_loops.resolve_method(node.func)
             if function is not None and function in program.training_loops.tf_functions:
                 for message in _scalars(program, node, function):
-                    told.add(function)
+                    reported.add(function)
                     yield message
-            if program.source.called_name(node) == "tensorflow.function" and _same_each_time(program, node):
+            if program.source.called_name(node) == "tensorflow.function" and _wraps_same(program, node):
                 yield program.build_message(
                     IN_LOOP, node, "This tf.function is created and traced again in every iteration of the loop."
                 )
@@ -205,9 +205,9 @@ def _retraced_again(program: LintContext) -> Iterator[Message]:
             )
     for function in program.training_loops.tf_functions:
         traces = program.record_facts.traces(function)
-        changing = _changing(traces)
-        if function not in told and changing and len(traces) >= MIN_TRACES:
-            yield program.build_message(SCALAR, function, _retraced(changing), evidence=_counted(traces))
+        changing = _changing_parameters(traces)
+        if function not in reported and changing and len(traces) >= MIN_TRACES:
+            yield program.build_message(SCALAR, function, _retrace_text(changing), evidence=_trace_evidence(traces))
 
 
 def _scalars(program: LintContext, node: ast.Call, function: Function) -> Iterator[Message]:
@@ -217,44 +217,44 @@ def _scalars(program: LintContext, node: ast.Call, function: Function) -> Iterat
     if traces and len(traces) < MIN_TRACES:
         return  # it ran, and was not traced again and again
     for item in [*node.args, *(word.value for word in node.keywords)]:
-        counts = _counts(program, node, item)
+        counts = _loop_counter(program, node, item)
         if counts is None:
             continue
         name, few = counts
         if traces:
-            yield program.build_message(SCALAR, node, _retraced(f"`{name}`"), evidence=_counted(traces))
+            yield program.build_message(SCALAR, node, _retrace_text(f"`{name}`"), evidence=_trace_evidence(traces))
         else:
-            yield program.build_message(SCALAR, node, _retraced(f"`{name}`"), level=Level.NOTE if few else None)
+            yield program.build_message(SCALAR, node, _retrace_text(f"`{name}`"), level=Level.NOTE if few else None)
         return
 
 
-def _retraced(what: str) -> str:
+def _retrace_text(what: str) -> str:
     return f"{what} is a Python number here: each new value makes TensorFlow trace the function again."
 
 
-def _counted(traces: list[FunctionTrace]) -> str:
+def _trace_evidence(traces: list[FunctionTrace]) -> str:
     seconds = sum(trace.duration_ns for trace in traces) / 1e9
     return f"traced {format_count(len(traces), 'time')}, {humanize(seconds * 1e12, Unit.PS)} in all"
 
 
-def _changing(traces: list[FunctionTrace]) -> str:
+def _changing_parameters(traces: list[FunctionTrace]) -> str:
     """Parameters that came as different Python values."""
     values: dict[str, set[str]] = {}
     for trace in traces:
         for name, text in trace.arguments.items():
             if text.startswith("Literal["):
                 values.setdefault(name, set()).add(text)
-    return ", ".join(f"`{name}`" for name, found in values.items() if len(found) >= MIN_TRACES)
+    return ", ".join(f"`{name}`" for name, texts in values.items() if len(texts) >= MIN_TRACES)
 
 
-def _counts(program: LintContext, node: ast.Call, item: ast.expr) -> tuple[str, bool] | None:
+def _loop_counter(program: LintContext, node: ast.Call, item: ast.expr) -> tuple[str, bool] | None:
     """The name of a loop's counter that an argument is, and whether it takes few values only."""
     if not isinstance(item, ast.Name):
         return None
     for above in program.source.iter_ancestors(node):
-        if isinstance(above, ast.For) and item.id in _counters(above) and not _rebound(program, above, item.id):
-            return item.id, _few(above)
-        if isinstance(above, LOOP_NODES) and _counted_up(program, above, item.id):
+        if isinstance(above, ast.For) and item.id in _counters(above) and not _is_rebound(program, above, item.id):
+            return item.id, _has_few_values(above)
+        if isinstance(above, LOOP_NODES) and _is_counted_up(program, above, item.id):
             return item.id, False
         if isinstance(above, FUNCTIONS):
             return None
@@ -276,11 +276,11 @@ def _counters(loop: ast.For) -> list[str]:
     return []
 
 
-def _rebound(program: LintContext, loop: Loop, name: str) -> bool:
+def _is_rebound(program: LintContext, loop: Loop, name: str) -> bool:
     return list(stored_names(ast.walk(loop))).count(name) > 1
 
 
-def _few(loop: ast.For) -> bool:
+def _has_few_values(loop: ast.For) -> bool:
     """Whether `range` runs over few values, as far as they are written out."""
     call = loop.iter
     if not isinstance(call, ast.Call) or not call.args or ast.unparse(call.func) == "enumerate":
@@ -289,22 +289,26 @@ def _few(loop: ast.For) -> bool:
     return isinstance(stop, ast.Constant) and isinstance(stop.value, int) and stop.value < MIN_TRACES
 
 
-def _counted_up(program: LintContext, loop: Loop, name: str) -> bool:
+def _is_counted_up(program: LintContext, loop: Loop, name: str) -> bool:
     """Whether a loop counts a name up by a whole number, from a whole number."""
     added = any(
-        isinstance(n, ast.AugAssign)
-        and isinstance(n.target, ast.Name)
-        and n.target.id == name
-        and isinstance(n.value, ast.Constant)
-        for n in ast.walk(loop)
+        isinstance(item, ast.AugAssign)
+        and isinstance(item.target, ast.Name)
+        and item.target.id == name
+        and isinstance(item.value, ast.Constant)
+        for item in ast.walk(loop)
     )
     scope = program.source.enclosing_function(loop) or program.source.tree
     starts = [
-        n
-        for n in ast.walk(scope)
-        if isinstance(n, ast.Assign) and any(isinstance(t, ast.Name) and t.id == name for t in n.targets)
+        item
+        for item in ast.walk(scope)
+        if isinstance(item, ast.Assign) and any(isinstance(target, ast.Name) and target.id == name for target in item.targets)
     ]
-    return added and bool(starts) and all(isinstance(n.value, ast.Constant) and isinstance(n.value.value, int) for n in starts)
+    return (
+        added
+        and bool(starts)
+        and all(isinstance(start.value, ast.Constant) and isinstance(start.value.value, int) for start in starts)
+    )
 
 
 def _signature(program: LintContext, function: Function) -> bool:
@@ -312,7 +316,7 @@ def _signature(program: LintContext, function: Function) -> bool:
     return isinstance(wrapping, ast.Call) and any(word.arg == "input_signature" for word in wrapping.keywords)
 
 
-def _same_each_time(program: LintContext, node: ast.Call) -> bool:
+def _wraps_same(program: LintContext, node: ast.Call) -> bool:
     """Whether `tf.function(f)` in a loop wraps the same thing in every iteration."""
     loop = program.training_loops.enclosing_loop(node)
     if (
@@ -322,9 +326,9 @@ def _same_each_time(program: LintContext, node: ast.Call) -> bool:
     ):
         return False
     changed = set(stored_names(ast.walk(loop)))
-    changed |= {n.name for n in ast.walk(loop) if isinstance(n, (ast.FunctionDef, ast.ClassDef))}
-    used = set(used_names(ast.walk(node.args[0]))) - set(parameter_names(node.args[0]))
-    return not used & changed
+    changed |= {item.name for item in ast.walk(loop) if isinstance(item, (ast.FunctionDef, ast.ClassDef))}
+    names = set(used_names(ast.walk(node.args[0]))) - set(parameter_names(node.args[0]))
+    return not names & changed
 
 
 def _over_dataset(program: LintContext, function: ast.FunctionDef) -> bool:
