@@ -90,7 +90,9 @@ class SourceRecorder:
             self._hook_layer(keras.layers.Layer)
 
     def _hook_layer(self, owner: Any) -> None:
-        """Hook the construction of layers."""
+        """Hook the construction of layers: each new layer is recorded with the line that made it.
+        Errors of the recording never reach the program.
+        """
 
         def add_layer(new_layer: Any, frame: FrameType) -> None:
             if self._sources is None and len(self._layers) < _MAX_LAYERS:

@@ -119,8 +119,8 @@ def owner_of(file: str) -> str:
 
 
 def _owner_of_text(name: str) -> str:
-    """Return the owner of code without a file: typed code is the user's, generated code (the
-    methods of a data class) counts as Python's.
+    """Return the owner of code without a file: what a user types (`<stdin>`, a notebook's cell) is
+    the user's, and is ""; generated code (`<string>`, the methods of a data class) is Python's.
     """
     if name.startswith("<__array_function__"):
         return "numpy"

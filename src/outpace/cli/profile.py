@@ -156,8 +156,9 @@ def _run_captured(script: str, argv: list[str], options: CaptureOptions) -> Capt
 
 
 def _report_file(logdir: str, run: str) -> Path:
-    """Return the default path of the HTML report: next to the log directory, named after the run,
-    never among the profile's own files.
+    """Return the default path of the HTML report: in the log directory, named after the run, never
+    among the profile's own files. For a log directory that is a URL, the folder is the default one
+    on this machine.
     """
     name = run.rstrip("/").rsplit("/", 1)[-1]
     folder = Path(DEFAULT_LOGDIR) if "://" in logdir else Path(logdir)

@@ -183,7 +183,8 @@ def _place(path: Path | None) -> str | None:
 def _environment(plan: dict[str, Any]) -> tuple[Page, ...]:
     """Tune the environment first, and return its page.
 
-    Prints the result, and sets the variables that proved faster for the tuning that follows.
+    Prints the result, and sets the variables that proved faster for the tuning that follows, but
+    not where the training goes on afterwards (`--then continue`).
     """
     from outpace.capture.messages import print_message
 

@@ -158,9 +158,11 @@ def line_cost(line: PythonLine) -> float:
 
 
 def user_python_share(run: Run, host: str) -> float:
-    """Return the share of the step in the program's own Python; 0 without samples.
+    """Return the share of a step, outside of the step's function, in lines of the program's own
+    Python; 0 without samples.
 
-    This time does not depend on how often the framework is called.
+    Lines of a framework, and of a library that calls the step's function, are left out: they cost
+    time per call, and fewer calls shorten it (`LineCost.is_per_call`).
     """
     return sum(line_cost(line) for line in lines_outside_step(run, host) if not line.is_per_call)
 

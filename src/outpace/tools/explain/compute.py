@@ -255,7 +255,7 @@ def _ops(target: TargetStep, event_rows: set[int]) -> dict[int, str]:
 
 def _category_times(target: TargetStep, selected: Category | None) -> Iterator[tuple[int, int, int]]:
     """Yield (kind, event row, time in ps) of the step's events that count for a category; None
-    means all.
+    means all. The row is -1 for time in which no event is open.
     """
     for (kind, row), counted in attribute_time(target).items():
         if selected is None or category_of(kind) is selected:

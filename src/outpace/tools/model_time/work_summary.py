@@ -152,8 +152,8 @@ def find_parts(run: Run, host: str, program: Workload) -> list[ModelPart]:
 
 
 def _op_parts(run: Run, host: str) -> list[ModelPart]:
-    """Return the parts of a model made of ops of TensorFlow, from table `model_parts`, the largest
-    first.
+    """Return the parts of a model, largest first, from table `model_parts`: for models of which no
+    compiled program is known (`_compiled_parts` has those).
     """
     parts = []
     rows = [row for row in select_compute_rows(model_parts(run).filter_by("host", host)) if row["share"] > 0]

@@ -354,8 +354,8 @@ def _periodic(run: Run, timeline: Timeline, steps: Table, program: Workload) -> 
 
 
 def _same_calls_longer(timeline: Timeline, slow: Indices, usual: Indices) -> bool:
-    """Whether slow steps make no more calls of the functions that run in usual steps, and most of
-    their additional time is in these functions.
+    """Whether slow steps make hardly more calls (less than `_MORE_CALLS` times as many) of the
+    functions that run in usual steps, and most of their additional time is in these functions.
     """
     trace, steps = timeline.trace, timeline.steps
     rows = function_call_rows(timeline)
