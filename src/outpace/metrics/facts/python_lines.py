@@ -162,7 +162,7 @@ def user_python_share(run: Run, host: str) -> float:
     Python; 0 without samples.
 
     Lines of a framework, and of a library that calls the step's function, are left out: they cost
-    time per call, and fewer calls shorten it (`LineCost.is_per_call`).
+    time per call, and fewer calls shorten it (`PythonLine.is_per_call`).
     """
     return sum(line_cost(line) for line in lines_outside_step(run, host) if not line.is_per_call)
 
