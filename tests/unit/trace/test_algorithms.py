@@ -25,6 +25,15 @@ def test_distinct_is_unique(values: list[int]) -> None:
 
 
 @given(NUMBERS, NUMBERS)
+def test_isin_is_numpys(values: list[int], chosen: list[int]) -> None:
+    column = np.array(values, np.int64)
+    assert algorithms.isin(column, chosen).tolist() == np.isin(column, np.array(chosen, np.int64)).tolist()
+    unsigned = column.view(np.uint64)
+    others = np.array(chosen, np.int64).view(np.uint64)
+    assert algorithms.isin(unsigned, others).tolist() == np.isin(unsigned, others).tolist()
+
+
+@given(NUMBERS, NUMBERS)
 def test_common_finds_every_value_that_both_hold(first: list[int], second: list[int]) -> None:
     ours, theirs = np.sort(np.array(first, np.int64)), np.unique(np.array(second, np.int64))
     at_first, at_second = algorithms.intersect_indices(ours, theirs)
