@@ -118,10 +118,8 @@ def profile(
     )
     result = _run_captured(script, check_script_args(context, args), options)
     if result.run is not None:
-        html, require_steps = html or _report_file(logdir, result.run), seconds is None and not result.exit_code
-        show_capture(
-            result.run, require_steps=require_steps, html=html, csv=csv, json=json, redact=redact, width=width, color=color
-        )
+        html, strict = html or _report_file(logdir, result.run), seconds is None and not result.exit_code
+        show_capture(result.run, require_steps=strict, html=html, csv=csv, json=json, redact=redact, width=width, color=color)
     if result.exit_code:
         raise typer.Exit(result.exit_code)
 
