@@ -73,4 +73,4 @@ def test_other_words_are_not(text: str) -> None:
 
 def test_names_keep_to_the_fields_words() -> None:
     files = {place(path): path for path in FILES if not place(path).startswith("tune/")}
-    assert {name for at, path in files.items() for name in out(at, tree(path))} == set(PUBLIC)
+    assert {name for at, path in files.items() for name in out(at, tree(path))} == set(PUBLIC), "see CONTRIBUTING, Names"
