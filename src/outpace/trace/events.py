@@ -13,13 +13,16 @@ from outpace.trace.source import InMemorySource
 from outpace.trace.stats import StatColumn, Value
 from outpace.trace.trace import Damage, LineTable, Plane, Trace
 
+_PS_PER_NS = 1000
+
 
 class Event(NamedTuple):
     """One event.
 
     plane, line: process or device, and its thread or stream, by the names of `trace/dialect.py`.
-    start_ps, duration_ps: ps.
-    stats: values by the name of the stat.
+        Events of equal names are on one line: threads of one name need a number.
+    start_ps, duration_ps: ps; the start from any moment, such as that of 1970.
+    stats: values by the name of the stat: int of 64 bits, float, str or bytes.
     """
 
     plane: str
@@ -30,31 +33,34 @@ class Event(NamedTuple):
     stats: Mapping[str, Value] = {}
 
 
-def build_trace(events: Iterable[Event], *, host: str, source: str, size: int = 0, damages: Sequence[Damage] = ()) -> Trace:
+def build_trace(
+    events: Iterable[Event],
+    *,
+    host: str,
+    source: str,
+    size: int = 0,
+    damages: Sequence[Damage] = (),
+    is_truncated: bool = False,
+) -> Trace:
     """Return the trace of events in any order.
 
     host, source, size: name of the host, path of the file, and its uncompressed size in bytes.
     damages: what could not be read.
+    is_truncated: whether the end of the file is missing; a report says that it is of a part.
 
     >>> mark = {dialect.STEP_NUM: 0, dialect.IS_ROOT: 1}
     >>> step = Event(dialect.HOST_PLANE, "python", "train", 0, 1000, mark)
     >>> build_trace([step], host="a", source="a.csv")
     """
     ordered = sorted(events, key=lambda event: (event.plane, event.line, event.start_ps, -event.duration_ps))
+    origin_ns = min((event.start_ps for event in ordered), default=0) // _PS_PER_NS
     lines = {place: number for number, place in enumerate(dict.fromkeys((event.plane, event.line) for event in ordered))}
     planes = {name: number for number, name in enumerate(dict.fromkeys(plane for plane, _ in lines))}
     names = {name: number for number, name in enumerate(dict.fromkeys(event.name for event in ordered))}
     line = np.array([lines[event.plane, event.line] for event in ordered], np.int64)
     plane = np.array([planes[name] for name, _ in lines], np.uint32)
     first_line = np.searchsorted(plane, np.arange(len(planes) + 1)).tolist()
-    rows: dict[str, list[int]] = {}
-    for row, event in enumerate(ordered):
-        for stat in event.stats:
-            rows.setdefault(stat, []).append(row)
-    stats = {
-        name: StatColumn.from_values(name, stat_rows, [ordered[row].stats[name] for row in stat_rows])
-        for name, stat_rows in rows.items()
-    }
+    stats = _stat_columns(ordered)
     return Trace(
         host=host,
         source=source,
@@ -68,17 +74,27 @@ def build_trace(events: Iterable[Event], *, host: str, source: str, size: int = 
             tuple(name for _, name in lines),
         ),
         name=store_column(np.array([names[event.name] for event in ordered], np.int32)),
-        start=store_column(np.array([event.start_ps for event in ordered], np.int64)),
+        start=store_column(np.array([event.start_ps - origin_ns * _PS_PER_NS for event in ordered], np.int64)),
         duration=store_column(np.array([event.duration_ps for event in ordered], np.int64)),
         names=(*names, ""),  # the last is the name of events that have none
         display_names={},
         name_plane=np.array([planes[event.plane] for event in {e.name: e for e in ordered}.values()], np.uint32),
         name_stats={},
         stat_names=tuple(stats),
-        origin_ns=0,
+        origin_ns=origin_ns,
         occurrences={},
         hostnames=(host,),
         messages=(),
         damages=tuple(damages),
+        is_truncated=is_truncated,
         _source=InMemorySource(stats),
     )
+
+
+def _stat_columns(events: Sequence[Event]) -> dict[str, StatColumn]:
+    """Return the events' stats as columns, by the name of the stat."""
+    rows: dict[str, list[int]] = {}
+    for row, event in enumerate(events):
+        for stat in event.stats:
+            rows.setdefault(stat, []).append(row)
+    return {name: StatColumn.from_values(name, of, [events[row].stats[name] for row in of]) for name, of in rows.items()}

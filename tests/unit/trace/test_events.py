@@ -40,3 +40,11 @@ def test_stats_stand_at_their_events() -> None:
 
 def test_a_trace_may_be_empty() -> None:
     assert len(build_trace((), host="a", source="a.csv")) == 0
+
+
+def test_times_may_count_from_1970() -> None:
+    since = 1_764_000_000 * 10**12 + 7
+    moved = [event._replace(start_ps=event.start_ps + since) for event in EVENTS]
+    trace = build_trace(moved, host="a", source="a.csv", is_truncated=True)
+    assert (trace.origin_ns, trace.is_truncated) == (since // 1000, True)
+    assert trace.start[:].tolist() == [27, 7, 17, 17]
