@@ -6,10 +6,8 @@ which takes half a millisecond per class: a tenth of the time of a short report.
 share one `__init__`, `__eq__`, `__hash__` and `__repr__`, which look at the fields when they are
 called. Creating an instance takes some microseconds longer; data of millions of rows is stored as
 columns of a table, never as instances. The fields themselves are collected when they are first
-asked for: a short report imports many classes of which it makes no instance. A class whose fields
-depend on each other has a static method `_complete`: it gets the values of all fields, and returns
-those that are stored in their place. Every function of `dataclasses` works with these classes, and
-a type checker treats them as standard dataclasses.
+asked for: a short report imports many classes of which it makes no instance. Every function of
+`dataclasses` works with these classes, and a type checker treats them as standard dataclasses.
 """
 
 from __future__ import annotations
@@ -58,7 +56,8 @@ class _Fields:
             if cls.__dict__["__dataclass_fields__"] is self:
                 cls.__doc__ = cls.__doc__ or cls.__name__  # without a docstring, `dataclasses` would compute a signature for it
                 dataclasses.dataclass(init=False, repr=False, eq=False)(cls)
-            return cls.__dict__["__dataclass_fields__"]  # type: ignore[no-any-return]
+            fields: dict[str, dataclasses.Field[Any]] = cls.__dict__["__dataclass_fields__"]
+            return fields
 
 
 def _init(self: Any, /, *args: Any, **kwargs: Any) -> None:
@@ -78,8 +77,6 @@ def _init(self: Any, /, *args: Any, **kwargs: Any) -> None:
     for name in names:
         if name not in values:
             raise TypeError(f"{cls.__name__} misses the argument {name!r}")
-    if complete := getattr(cls, "_complete", None):
-        values.update(complete(values))
     after = getattr(self, "__post_init__", None)
     if after is not None:
         after()

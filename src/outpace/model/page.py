@@ -8,10 +8,9 @@ from a table, so there is always a table behind it.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import field, replace
 from enum import Enum
-from typing import Any
 
 from outpace import _lazy
 from outpace._dataclass import dataclass
@@ -192,12 +191,11 @@ class TableView:
     by: tuple[str, ...] = ()
     sums: tuple[str, ...] = ()
 
-    @staticmethod
-    def _complete(values: Mapping[str, Any]) -> dict[str, Any]:
-        if not values["by"]:
-            return {}
-        fields = (*map(values["table"].field, values["columns"]), *values["table"].fields)
-        return {"sums": tuple(dict.fromkeys((*values["sums"], *(f.name for f in fields if f.additive))))}
+    def __post_init__(self) -> None:
+        if self.by:  # groups have the sums of all columns that add up
+            fields = (*map(self.table.field, self.columns), *self.table.fields)
+            sums = dict.fromkeys((*self.sums, *(f.name for f in fields if f.additive)))
+            object.__setattr__(self, "sums", tuple(sums))
 
 
 Section = Figures | Links | Paragraph | Chart | TableView
@@ -259,15 +257,14 @@ class Page:
     failure: ToolFailure | None = None
     key_figures: tuple[Figure, ...] = ()
 
-    @staticmethod
-    def _complete(values: Mapping[str, Any]) -> dict[str, Any]:
+    def __post_init__(self) -> None:
         by_name: dict[str, Table] = {}
-        for table in _all_tables(values["glance"], values["sections"], values["hidden_tables"]):
+        for table in _all_tables(self.glance, self.sections, self.hidden_tables):
             if by_name.setdefault(table.name, table) is not table:
-                raise ValueError(f"page {values['id']} has two tables called {table.name!r}")
+                raise ValueError(f"page {self.id} has two tables called {table.name!r}")
 
         def full(reference: str) -> str:
-            return reference if reference not in by_name and "." in reference else f"{values['id']}.{reference}"
+            return reference if reference not in by_name and "." in reference else f"{self.id}.{reference}"
 
         def cited(finding: Finding) -> Finding:
             evidence = tuple(replace(value, table=full(value.table)) for value in finding.evidence)
@@ -278,7 +275,8 @@ class Page:
                 return section
             return replace(section, items=tuple(replace(item, tables=tuple(map(full, item.tables))) for item in section.items))
 
-        return {"findings": tuple(map(cited, values["findings"])), "sections": tuple(map(led, values["sections"]))}
+        object.__setattr__(self, "findings", tuple(map(cited, self.findings)))
+        object.__setattr__(self, "sections", tuple(map(led, self.sections)))
 
     def __repr__(self) -> str:
         headline = self.headline or (self.unavailable.reason if self.unavailable else "")

@@ -71,12 +71,8 @@ def parse_schema(text: str, *shared: Field) -> tuple[Field, ...]:
             fields.append(Field(name, Unit(rest[0]), *rest[1:], key=mark == "*", additive=mark == "+", apart=mark == "-"))
             continue
         for spec in shared if name == "..." else (by_name[name],):
-            is_marked = {
-                "key": spec.key or mark == "*",
-                "additive": spec.additive or mark == "+",
-                "apart": spec.apart or mark == "-",
-            }
-            fields.append(replace(spec, **is_marked) if mark in "*+-" else spec)  # type: ignore[arg-type]
+            key, additive, apart = spec.key or mark == "*", spec.additive or mark == "+", spec.apart or mark == "-"
+            fields.append(replace(spec, key=key, additive=additive, apart=apart) if mark in "*+-" else spec)
     return tuple(fields)
 
 

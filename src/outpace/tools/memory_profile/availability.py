@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from outpace.model import Unavailable
 from outpace.timeline import Run
-from outpace.tools.memory_profile.memory_log import build_memory_logs
+from outpace.tools.memory_profile.memory_log import find_sized_events
 
 _REMEDY = (
     "Capture with host tracer level 2 or more (the default of 'outpace profile') while the program allocates: TensorFlow's GPU and CPU "
@@ -17,7 +17,7 @@ _UNSIZED = Unavailable("the memory events that were recorded do not say how much
 
 def find_obstacle(run: Run) -> Unavailable | None:
     """Return why there is no page about a run; None where there is one."""
-    logs, unsized = build_memory_logs(run)
-    if logs:
+    events = [find_sized_events(timeline) for timeline in run.hosts]
+    if any(len(rows) for rows, _ in events):
         return None
-    return _UNSIZED if unsized else _NONE
+    return _UNSIZED if any(unsized for _, unsized in events) else _NONE

@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator
 
 import numpy as np
 
-from outpace._caching import once
+from outpace._caching import memoize, once
 from outpace._dataclass import dataclass
 from outpace.model.arrays import Codes, Indices, Mask, Numbers, Picoseconds, Values
 from outpace.timeline import Run, Timeline
@@ -122,6 +122,19 @@ class MemoryLog:
         return np.flatnonzero(self.is_allocation[until] & (self.next_at_address[until] > position))
 
 
+@memoize
+def find_sized_events(timeline: Timeline) -> tuple[Indices, int]:
+    """Return (rows of the memory events that record how much memory is in use, number of the
+    others) of a host.
+    """
+    rows = find_allocator_events(timeline)
+    if len(rows) == 0:
+        return rows, 0
+    timeline.trace.load_stats(_STATS)
+    sized = rows[timeline.trace.stat(HEAP).has_rows(rows)]
+    return sized, len(rows) - len(sized)
+
+
 def build_memory_logs(run: Run) -> tuple[tuple[MemoryLog, ...], int]:
     """Return (logs of all hosts and memories, number of memory events that are left out).
 
@@ -131,13 +144,8 @@ def build_memory_logs(run: Run) -> tuple[tuple[MemoryLog, ...], int]:
     logs: list[MemoryLog] = []
     lost = 0
     for timeline in run.hosts:
-        rows = find_allocator_events(timeline)
-        if len(rows) == 0:
-            continue
-        timeline.trace.load_stats(_STATS)
-        heap = timeline.trace.stat(HEAP)
-        sized = rows[heap.has_rows(rows)]
-        lost += len(rows) - len(sized)
+        sized, unsized = find_sized_events(timeline)
+        lost += unsized
         logs += sorted(_logs(timeline, sized), key=lambda log: log.memory)
     return tuple(logs), lost
 
