@@ -20,7 +20,7 @@ from outpace.compare.side import INPUT, STEP_SIDE
 from outpace.compare.verdict import Comparison
 from outpace.metrics.facts.op_metrics import DEVICE, HOST
 from outpace.metrics.op_scopes import scope_path
-from outpace.model import Category, Chart, ChartKind, Row, TableType
+from outpace.model import Category, Chart, ChartKind, IcicleColumns, Row, TableType
 
 FLAME_COLUMNS = TableType("flame", "Where the second run's step goes, and what changed").columns("""
     * id        | text | place in the tree: its names from the top down | Place
@@ -90,8 +90,8 @@ def build_flame_graph(comparison: Comparison, lines: Sequence[Change]) -> Chart:
     which no op runs.
     """
     table = FLAME_COLUMNS.build(_rows(_tree(comparison, lines)))
-    columns = ("parent", "name", "time_ps", "before_ps", "after_ps", "delta_ps", "low_ps", "high_ps")
-    return Chart(table.title, ChartKind.ICICLE, table, "id", columns, COLORS, _REMARK, state="became", aside="gone")
+    columns = IcicleColumns("parent", "name", "time_ps", ("before_ps", "after_ps", "delta_ps", "low_ps", "high_ps"))
+    return Chart(table.title, ChartKind.ICICLE, table, "id", columns.series, COLORS, _REMARK, state="became", aside="gone")
 
 
 def _tree(comparison: Comparison, lines: Sequence[Change]) -> dict[_Path, _Place]:

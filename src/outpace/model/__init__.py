@@ -39,10 +39,13 @@ if TYPE_CHECKING:
     )
     from outpace.model.interval import Interval, bootstrap_mean, bootstrap_saving, leave_one_out_medians, median
     from outpace.model.page import (
+        AreaColumns,
         Chart,
         ChartKind,
         Figure,
         Figures,
+        GraphColumns,
+        IcicleColumns,
         Link,
         Links,
         Page,
@@ -60,6 +63,7 @@ if TYPE_CHECKING:
 __all__ = [
     "CAPTURE_PREFIX",
     "OUTSIDE_STEPS",
+    "AreaColumns",
     "CaptureError",
     "Category",
     "Certainty",
@@ -73,6 +77,8 @@ __all__ = [
     "Figures",
     "Finding",
     "FindingKey",
+    "GraphColumns",
+    "IcicleColumns",
     "Interval",
     "Link",
     "Links",
@@ -111,7 +117,10 @@ _HOMES = {
     "errors": "CaptureError NotFoundError OutpaceError OutputError PartialCaptureError ProfileError TooLargeError ToolError UsageError",
     "finding": "CAPTURE_PREFIX OUTSIDE_STEPS Certainty Effort Evidence Finding FindingKey Saving Severity Threshold",
     "interval": "Interval bootstrap_mean bootstrap_saving leave_one_out_medians median",
-    "page": "Chart ChartKind Figure Figures Link Links Page Paragraph Section TableView ToolFailure Unavailable select_nonempty",
+    "page": (
+        "AreaColumns Chart ChartKind Figure Figures GraphColumns IcicleColumns Link Links Page Paragraph Section TableView "
+        "ToolFailure Unavailable select_nonempty"
+    ),
     "report": "Command Report",
     "table": "Field Row Table TableType parse_schema",
     "units": "Unit humanize",

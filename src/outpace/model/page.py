@@ -8,9 +8,10 @@ from a table, so there is always a table behind it.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import field, replace
 from enum import Enum
+from typing import TypeVar
 
 from outpace import _lazy
 from outpace._dataclass import dataclass
@@ -30,18 +31,14 @@ class ChartKind(str, Enum):
         first and the rest last: lengths are compared more easily than angles, and there is room
         for the names.
     BARS: one horizontal bar per row; `x` names it, `series[0]` is its length.
-    GRAPH: nodes of a tree; `x` is the node's id, `series` = (parent id, label, role, further
-        columns...). The role is "bottleneck", "critical" or "other". Of the further columns, texts
-        and counts are written into the node, other numbers are drawn as bars; the role was decided
-        by the first of these numbers. All columns are shown on hover.
-    ICICLE: nodes of a tree as nested bars; `x` is the node's id, `series` = (parent id, label,
-        size, columns to show on hover...). A node's size includes the sizes of its children, and
-        parents' rows precede their children's. Kinds of names have colours of their own; where
+    GRAPH: nodes of a tree; `x` is the node's id, `GraphColumns` are its series. All columns of the
+        table are shown on hover.
+    ICICLE: nodes of a tree as nested bars; `x` is the node's id, `IcicleColumns` are its series.
+        Parents' rows precede their children's. Kinds of names have colours of their own; where
         `state` names a column of words, `colors` maps these words to colours, and a legend shows
         them.
     AREA: amounts that fill up over time, as stacked areas; `x` is a time that only rises, each row
-        is an event and is valid until the next one; `series` = (free space above the parts, name
-        of the event's step, fragmentation, parts...).
+        is an event and is valid until the next one; `AreaColumns` are its series.
     """
 
     STACK_TOTAL = "stack_total"
@@ -51,6 +48,74 @@ class ChartKind(str, Enum):
     GRAPH = "graph"
     ICICLE = "icicle"
     AREA = "area"
+
+
+_Columns = TypeVar("_Columns")
+
+
+@dataclass(frozen=True)
+class _ColumnNames:
+    """Names of the columns that one kind of chart reads: three names, then a tuple of names."""
+
+    @property
+    def series(self) -> tuple[str, ...]:
+        """All names, as `Chart.series` holds them."""
+        *names, more = vars(self).values()
+        return (*names, *more)
+
+    @classmethod
+    def of(cls: Callable[..., _Columns], chart: Chart) -> _Columns:
+        """Return the names of the columns that `chart` reads."""
+        return cls(*chart.series[:3], chart.series[3:])
+
+
+@dataclass(frozen=True)
+class GraphColumns(_ColumnNames):
+    """Names of the columns that a GRAPH chart reads.
+
+    parent: id of the node above; a node whose parent has no row is a root.
+    label: name of the node.
+    role: "bottleneck", "critical" or "other".
+    shown: further columns. Texts and counts are written into the node, other numbers are drawn as
+        bars; the role was decided by the first of these numbers.
+    """
+
+    parent: str
+    label: str
+    role: str
+    shown: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class IcicleColumns(_ColumnNames):
+    """Names of the columns that an ICICLE chart reads.
+
+    parent: id of the node above; a node whose parent has no row is a root.
+    label: name of the node.
+    size: size of the node, with the sizes of its children.
+    shown: columns to show on hover.
+    """
+
+    parent: str
+    label: str
+    size: str
+    shown: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class AreaColumns(_ColumnNames):
+    """Names of the columns that an AREA chart reads.
+
+    free: free space above the parts.
+    step: name of the step in which the event lies.
+    fragmentation: fraction of the free space that lies outside its largest piece.
+    parts: amounts that are stacked.
+    """
+
+    free: str
+    step: str
+    fragmentation: str
+    parts: tuple[str, ...]
 
 
 @dataclass(frozen=True)

@@ -14,7 +14,7 @@ import numpy.typing as npt
 
 from outpace._dataclass import dataclass
 from outpace._lazy import compile_lazily
-from outpace.model import Chart, ChartKind, Field, Unit, median
+from outpace.model import AreaColumns, Chart, ChartKind, Field, GraphColumns, IcicleColumns, Unit, median
 from outpace.model.text import clean, format_cell
 from outpace.report import palette
 
@@ -146,7 +146,7 @@ def compute_area_columns(chart: Chart, column_count: int) -> StackedColumns:
     """Return an AREA chart as columns: `column_count` equal slices of time, each with the state at
     the moment of its highest use.
     """
-    table, fields = chart.initial_table(), [chart.table.field(name) for name in chart.series[3:]]
+    table, fields = chart.initial_table(), [chart.table.field(name) for name in AreaColumns.of(chart).parts]
     heights = np.array([sizes(table[f.name]) for f in fields]).reshape(len(fields), len(table))
     labels: tuple[str, ...] = ()
     if len(table):
@@ -209,17 +209,17 @@ def layout_icicle(chart: Chart, min_width: float) -> tuple[IcicleNode, ...]:
     """Return the nodes of an ICICLE chart in reading order, without nodes narrower than `min_width`
     (a share of the whole) and their descendants.
     """
-    parent_name, label_name, size_name = chart.series[:3]
-    table, unit = chart.initial_table(), chart.table.field(size_name).unit
-    size = sizes(table[size_name]).tolist()
-    parents, ids = table[parent_name].tolist(), table[chart.x].tolist()
+    columns, table = IcicleColumns.of(chart), chart.initial_table()
+    unit = table.field(columns.size).unit
+    size = sizes(table[columns.size]).tolist()
+    parents, ids = table[columns.parent].tolist(), table[chart.x].tolist()
     words = table[chart.state].tolist() if chart.state else [""] * len(ids)
     id_set = set(ids)
     whole = sum(s for s, p in zip(size, parents, strict=True) if p not in id_set)
     cells: dict[object, IcicleNode] = {}
     used: dict[object, float] = {}
     branch = 0
-    for node, parent, name, value, word in zip(ids, parents, table[label_name].tolist(), size, words, strict=True):
+    for node, parent, name, value, word in zip(ids, parents, table[columns.label].tolist(), size, words, strict=True):
         above = cells.get(parent)
         if whole <= 0 or node in cells or (above is None and parent in id_set):
             continue
@@ -259,21 +259,21 @@ def build_tree(chart: Chart) -> ChartTree:
     """Return the nodes of a GRAPH chart in reading order. A node whose parent is unknown, or that
     is only reachable through a cycle, is a root.
     """
-    parent_name, label_name, role_name, *shown_names = chart.series
-    used = {chart.x, parent_name, label_name, role_name, *chart.choice_columns()}
-    names = shown_names or [f.name for f in chart.table.fields if f.name not in used]
+    columns = GraphColumns.of(chart)
+    used = {chart.x, columns.parent, columns.label, columns.role, *chart.choice_columns()}
+    names = columns.shown or [f.name for f in chart.table.fields if f.name not in used]
     extra = tuple(chart.table.field(name) for name in names)
     rows = list(chart.initial_table().records())
     ids = {row[chart.x]: i for i, row in enumerate(rows)}
     children: dict[int, list[int]] = {}
     roots: list[int] = []
     for i, row in enumerate(rows):
-        parent = ids.get(row[parent_name])
+        parent = ids.get(row[columns.parent])
         (roots if parent is None or parent == i else children.setdefault(parent, [])).append(i)
     nodes = []
     for depth, i in _walk(roots, children, len(rows)):
         cells = tuple(format_cell(rows[i][f.name], f.unit) for f in extra)
-        nodes.append(GraphNode(depth, clean(rows[i][label_name]), str(rows[i][role_name]), cells))
+        nodes.append(GraphNode(depth, clean(rows[i][columns.label]), str(rows[i][columns.role]), cells))
     return ChartTree(extra, tuple(nodes))
 
 

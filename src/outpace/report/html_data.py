@@ -12,7 +12,7 @@ from typing import Any
 
 from markupsafe import Markup
 
-from outpace.model import Chart, ChartKind, Table, Unit
+from outpace.model import AreaColumns, Chart, ChartKind, Table, Unit
 from outpace.model.text import clean
 from outpace.report.chart_data import find_states, series_key
 from outpace.report.labels import common_prefix_length
@@ -135,7 +135,7 @@ def stacked_chart_data(chart: Chart, table_id: str) -> dict[str, Any]:
 def interactive_chart_data(chart: Chart, chart_id: str, table_id: str) -> dict[str, Any]:
     """Return a chart that has `chart_assets`, with a reference to its embedded table."""
     columns = {"x": chart.x, "series": chart.series, "choices": chart.choice_columns()}
-    parts = [chart.table.field(name) for name in chart.series[3:]] if chart.kind is ChartKind.AREA else []
+    parts = [chart.table.field(name) for name in AreaColumns.of(chart).parts] if chart.kind is ChartKind.AREA else []
     keys = [series_key(chart, field, i) for i, field in enumerate(parts)]
     return {
         "id": chart_id,

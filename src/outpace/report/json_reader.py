@@ -15,9 +15,11 @@ import numpy as np
 
 from outpace._lazy import compile_lazily
 from outpace.model import (
+    AreaColumns,
     Chart,
     ChartKind,
     Field,
+    IcicleColumns,
     Page,
     ProfileError,
     Report,
@@ -41,9 +43,6 @@ _KINDS: dict[Unit, set[type]] = {
     Unit.BOOL: {bool, NoneType},
 }
 """Types that a cell may have, by the unit of its column."""
-
-_TEXTS = {ChartKind.GRAPH: 3, ChartKind.ICICLE: 2, ChartKind.AREA: 3}
-"""Number of a chart's leading series that are not sizes."""
 
 _BEGINNING = compile_lazily(rb'\s*\{\s*"schema"\s*:')  # also as `jq` formats it
 
@@ -102,20 +101,30 @@ def _section(kind: type, section: Any, tables: Mapping[str, Table]) -> Any:
     if isinstance(value, TableView):
         named, drawn = (*value.columns, *value.pick, *value.by, *value.sums, *filter(None, (value.aside,))), value.sums
     elif isinstance(value, Chart):
-        texts = _TEXTS.get(value.kind, 0)
         more = filter(None, (value.state, value.aside))
-        named, drawn = (
-            (value.x, *value.series, *value.choice_columns(), *more),
-            () if value.kind is ChartKind.GRAPH else value.series[texts:],
-        )
-        if len(value.series) < max(texts, 1):
-            raise ValueError(f"chart {value.title} has too few columns")
+        named, drawn = (value.x, *value.series, *value.choice_columns(), *more), _drawn_columns(value)
     else:
         return value
     units = {name: value.table.field(name).unit for name in named}
     if any(units[name] in (Unit.TEXT, Unit.BOOL) for name in drawn):
         raise ValueError(f"table {value.table.name} has texts for numbers")
     return value
+
+
+def _drawn_columns(chart: Chart) -> tuple[str, ...]:
+    """Return the names of the columns whose numbers a chart draws. Raises ValueError if the chart
+    names fewer columns than its kind reads.
+    """
+    if len(chart.series) < (3 if chart.kind in (ChartKind.GRAPH, ChartKind.ICICLE, ChartKind.AREA) else 1):
+        raise ValueError(f"chart {chart.title} has too few columns")
+    if chart.kind is ChartKind.GRAPH:
+        return ()
+    if chart.kind is ChartKind.AREA:
+        return AreaColumns.of(chart).parts
+    if chart.kind is ChartKind.ICICLE:
+        columns = IcicleColumns.of(chart)
+        return (columns.size, *columns.shown)
+    return chart.series
 
 
 def _table(name: str, table: Mapping[str, Any]) -> Table:

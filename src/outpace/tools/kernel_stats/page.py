@@ -14,6 +14,7 @@ from outpace.model import (
     ChartKind,
     Figure,
     Figures,
+    IcicleColumns,
     Page,
     Table,
     TableView,
@@ -57,7 +58,7 @@ def analyse(run: Run) -> Page:
     sections = (
         _figures(table, by_device),
         Chart(part.title, ChartKind.PIE, part, "kernel", ("total_ps",), then=("by",)),
-        Chart(tree.title, ChartKind.ICICLE, tree, "id", ("parent", "name", "total_ps")),
+        Chart(tree.title, ChartKind.ICICLE, tree, "id", IcicleColumns("parent", "name", "total_ps").series),
         TableView(table, ("rank", *where, *_KERNELS), limit=20, pick=("device", "host"), by=_BY),
         TableView(
             by_device, ("device", "kernels", "kernel_ps", "mean_kernel_ps", "idle_ps", "idle_fraction", "waited_ps", "late_ps")

@@ -9,6 +9,7 @@ from typing import Any
 
 from outpace.metrics.facts.workload import find_workload
 from outpace.model import (
+    AreaColumns,
     Category,
     Chart,
     ChartKind,
@@ -169,7 +170,7 @@ def _chart(table: Table, logs: Sequence[MemoryLog]) -> Chart:
     the fullest.
     """
     parts = ["stack_bytes"] if table["stack_bytes"].any() else []
-    series = ("free_bytes", "step", "fragmentation", *parts, "heap_bytes")
+    series = AreaColumns("free_bytes", "step", "fragmentation", (*parts, "heap_bytes")).series
     cut = _SAMPLING if len(table) < sum(len(log) for log in logs) else ""
     return Chart(
         table.title, ChartKind.AREA, table, "time_ps", series, _COLORS, cut, select="host", then=("memory",), detail="breakdown"

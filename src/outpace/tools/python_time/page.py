@@ -11,7 +11,7 @@ from outpace.metrics.savings.budget import budgets
 from outpace.metrics.source_line import format_source_line
 from outpace.metrics.views.python_stacks import python_stacks
 from outpace.metrics.views.thread_lines import thread_lines
-from outpace.model import Chart, ChartKind, Page, Table, TableView, Unit, humanize, select_nonempty
+from outpace.model import Chart, ChartKind, IcicleColumns, Page, Table, TableView, Unit, humanize, select_nonempty
 from outpace.model.text import format_largest_part
 from outpace.timeline import Run
 from outpace.tools.python_time import TOOL, background_threads
@@ -47,7 +47,7 @@ def analyse(run: Run) -> Page:
     threads, tree = thread_lines(run), python_stacks(run)
     remark = "A line's time includes the libraries that it calls; From and To are the 95% CI of its share."
     sections = (
-        Chart(tree.title, ChartKind.ICICLE, tree, "id", ("parent", "name", "total_ps"), remark=_STACKS),
+        Chart(tree.title, ChartKind.ICICLE, tree, "id", IcicleColumns("parent", "name", "total_ps").series, remark=_STACKS),
         TableView(lines, _COLUMNS, limit=15, remark=remark, pick=("host",), by=_BY),
         *select_nonempty(TableView(threads, ("thread", "source", "function", "cores", "looks"))),
     )

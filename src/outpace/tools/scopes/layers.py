@@ -13,7 +13,7 @@ from typing import Any
 from outpace._dataclass import dataclass
 from outpace.metrics.facts.op_metrics import op_metrics
 from outpace.metrics.op_scopes import parse_scopes
-from outpace.model import Chart, ChartKind, Figure, Figures, Page, Table, TableView, Unit, UsageError
+from outpace.model import Chart, ChartKind, Figure, Figures, IcicleColumns, Page, Table, TableView, Unit, UsageError
 from outpace.timeline import Run
 from outpace.tools.scopes import TOOL
 from outpace.tools.scopes.compute import MAX_DEPTH
@@ -67,7 +67,7 @@ def build_sections(layers: Table, show_trainable: bool = True) -> tuple[Figures 
     size = "parameters"
     return (
         Figures("Model", items),
-        Chart("Parameters by layer", ChartKind.ICICLE, inner, "id", ("parent", "layer", size)),
+        Chart("Parameters by layer", ChartKind.ICICLE, inner, "id", IcicleColumns("parent", "layer", size).series),
         TableView(inner, tuple(columns), limit=40),
     )
 

@@ -8,7 +8,18 @@ from typing import Any
 from outpace._lazy import compile_lazily
 from outpace.metrics.op_scopes import NO_SCOPE
 from outpace.metrics.views.model_parts import op_locators
-from outpace.model import Chart, ChartKind, Page, Section, Table, TableView, Unavailable, UsageError, select_nonempty
+from outpace.model import (
+    Chart,
+    ChartKind,
+    IcicleColumns,
+    Page,
+    Section,
+    Table,
+    TableView,
+    Unavailable,
+    UsageError,
+    select_nonempty,
+)
 from outpace.model.text import format_largest_part
 from outpace.timeline import Run
 from outpace.tools.scopes import TOOL
@@ -50,7 +61,7 @@ def analyse(run: Run, *, model: Any = None, max_depth: int = MAX_DEPTH, show_tra
         if len(side_scopes):
             named = Table(f"{side.lower()}_scopes", f"Scopes on the {side.lower()}", side_scopes.fields, side_scopes.columns)
             title = f"Self time by scope on the {side.lower()}"
-            sections.append(Chart(title, ChartKind.ICICLE, named, "id", ("parent", "scope", "total_ps")))
+            sections.append(Chart(title, ChartKind.ICICLE, named, "id", IcicleColumns("parent", "scope", "total_ps").series))
             sections.append(
                 TableView(
                     named, _SCOPES if any(named["keras"].tolist()) else _UNNAMED, limit=10, remark=_numbering_remark(named)

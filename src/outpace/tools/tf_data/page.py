@@ -7,7 +7,19 @@ from typing import Any
 
 from outpace.metrics.facts.step_breakdown import step_breakdown
 from outpace.metrics.stage_labels import format_stage
-from outpace.model import Chart, ChartKind, Page, Paragraph, Section, TableView, Unavailable, Unit, humanize, select_nonempty
+from outpace.model import (
+    Chart,
+    ChartKind,
+    GraphColumns,
+    Page,
+    Paragraph,
+    Section,
+    TableView,
+    Unavailable,
+    Unit,
+    humanize,
+    select_nonempty,
+)
 from outpace.timeline import Run
 from outpace.tools.tf_data import TOOL
 from outpace.tools.tf_data import findings as rules
@@ -39,7 +51,7 @@ def analyse(run: Run) -> Page:
     sections: list[Section] = [Paragraph("Verdict", _verdict(analysis))] if analysis.pipelines_by_name else []
     sections += [
         *select_nonempty(
-            Chart("Graph", ChartKind.GRAPH, analysis.graph, "node", _NODE, remark=_GRAPH, select="host", then=_CHOICES)
+            Chart("Graph", ChartKind.GRAPH, analysis.graph, "node", _NODE.series, remark=_GRAPH, select="host", then=_CHOICES)
         ),
         TableView(analysis.stages, columns, limit=20, folded=True, pick=_PLACES),
         TableView(
@@ -58,7 +70,7 @@ def analyse(run: Run) -> Page:
     return TOOL.page(_headline(analysis), sections, findings, (analysis.executions,))
 
 
-_NODE = ("parent", "stage", "role", "source", "asynchronous", "busy_per_batch_ps", "self_ps", "total_ps", "calls")
+_NODE = GraphColumns("parent", "stage", "role", ("source", "asynchronous", "busy_per_batch_ps", "self_ps", "total_ps", "calls"))
 _OF_PIPELINES = ("pipeline", "calls", "slow_calls", "mean_ps", "max_ps", "guide_bottleneck", "bottleneck")
 _OFTEN = 0.5  # minimum number of calls of a pipeline, as a share of those of the host's busiest one, for it to be judged
 _CHOICES = ("pipeline", "call")
