@@ -9,7 +9,7 @@ from a table, so there is always a table behind it.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import field, replace
+from dataclasses import field, fields, replace
 from enum import Enum
 from typing import TypeVar
 
@@ -60,7 +60,7 @@ class _ColumnNames:
     @property
     def series(self) -> tuple[str, ...]:
         """All names, as `Chart.series` holds them."""
-        *names, more = vars(self).values()
+        *names, more = (getattr(self, item.name) for item in fields(self))
         return (*names, *more)
 
     @classmethod
