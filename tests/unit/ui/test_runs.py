@@ -68,12 +68,12 @@ def test_a_list_that_is_asked_again_shows_what_has_changed(tmp_path: Path) -> No
     assert runs.refresh()[1] is first[0]
     shutil.rmtree(other)
     assert [each.info.run[:10] for each in runs.refresh()] == ["2026_01_03", "2026_01_01"]
-    file = next(old.glob("*.xplane.pb*"))
-    before = file.stat().st_size
+    file, before = next(old.glob("*.xplane.pb*")), runs.refresh()[1].info.state
     with open(file, "r+b") as content:
-        content.truncate(before - 1)
+        content.truncate(file.stat().st_size - 1)
+    # which of the scans reads the folder again depends on its path
     states = {runs.refresh()[1].info.state for _ in range(31)}
-    assert len(states) == 2, "it was written over"
+    assert len(states - {before}) == 1, "it was written over"
 
 
 def test_a_run_that_is_being_written_is_looked_at_each_time(tmp_path: Path) -> None:
