@@ -13,6 +13,7 @@ from outpace.metrics.savings import best_case
 from outpace.metrics.views import float64_ops, host_copies, host_time, misplaced_ops, model_parts, model_work, small_ops
 from outpace.model import Category, Severity
 from outpace.testing import GpuBuilder, SpaceBuilder, training_run
+from outpace.timeline.hlo.cost import product_cost
 from outpace.timeline.hlo.ops import HloOp
 from outpace.timeline.work_kinds import WorkKind, classify_work
 from outpace.tools.model_time import findings as rules
@@ -157,7 +158,7 @@ def _said(op: str, beside: tuple[float, ...] = (), **told: Any) -> Find:
     ran = hlo_instructions.InstructionStats(
         "device", HloOp("custom-call", source="/home/me/model.py:5", **told), 4.0 * MS, 0.4, STEPS, STEPS
     )
-    others = [replace(ran, op=replace(ran.op, flops=flops, is_aligned=not ran.op.is_aligned)) for flops in beside]
+    others = [replace(ran, op=replace(ran.op, cost=product_cost(flops), is_aligned=not ran.op.is_aligned)) for flops in beside]
     shares = {Category.DEVICE_COMPUTE_16: 0.6, Category.HOST_COMPUTE: 0.4}
     return _find(lines=lines, shares=shares, program=JAX, traces=(read_trace(space.to_bytes(), HOST),), ran=(ran, *others))
 
@@ -168,8 +169,10 @@ def _attends(share: float, softmax: float = 0.5) -> Find:
     """
     op = HloOp("fusion", source="/home/me/model.py:5", is_attention=True)
     parts = [
-        hlo_instructions.InstructionStats("device", replace(op, flops=flops), part * share * STEP, part * share, STEPS, STEPS)
-        for flops, part in ((-1.0, softmax), (1e9, 1 - softmax))
+        hlo_instructions.InstructionStats(
+            "device", replace(op, cost=product_cost(flops)), part * share * STEP, part * share, STEPS, STEPS
+        )
+        for flops, part in ((0.0, softmax), (1e9, 1 - softmax))
     ]
     return _find(shares={Category.DEVICE_COMPUTE_16: 0.9}, program=JAX, traces=(_gpu(),), ran=tuple(parts))
 
@@ -487,7 +490,7 @@ CASES: list[Case] = [
     fires(
         "slow_part",
         "products whose sizes are no multiples of 8",
-        _said("dot_general", flops=1e9),
+        _said("dot_general", cost=product_cost(1e9)),
         Severity.HIGH,
         location="model.py:5",
         says=("multiples of 8", "larger batch"),
@@ -496,7 +499,7 @@ CASES: list[Case] = [
     fires(
         "slow_part",
         "products whose sizes are multiples of 8",
-        _said("dot_general", flops=1e9, is_aligned=True),
+        _said("dot_general", cost=product_cost(1e9), is_aligned=True),
         Severity.HIGH,
         location="model.py:5",
         says=("larger batch",),
@@ -505,7 +508,7 @@ CASES: list[Case] = [
     fires(
         "slow_part",
         "products of which a third has no such sizes",
-        _said("dot_general", (5e8,), flops=1e9, is_aligned=True),
+        _said("dot_general", (5e8,), cost=product_cost(1e9), is_aligned=True),
         Severity.HIGH,
         location="model.py:5",
         says=("multiples of 8",),
@@ -513,7 +516,7 @@ CASES: list[Case] = [
     fires(
         "slow_part",
         "products beside which one of an image's three channels is nothing",
-        _said("dot_general", (5e7,), flops=1e9, is_aligned=True),
+        _said("dot_general", (5e7,), cost=product_cost(1e9), is_aligned=True),
         Severity.HIGH,
         location="model.py:5",
         says=("larger batch",),
@@ -522,7 +525,7 @@ CASES: list[Case] = [
     fires(
         "slow_part",
         "products at 70% of the peak",
-        _said("dot_general", flops=2.8e11, is_aligned=True),
+        _said("dot_general", cost=product_cost(2.8e11), is_aligned=True),
         Severity.HIGH,
         location="model.py:5",
         says=("near what the device can do", "multiply less"),
@@ -531,7 +534,7 @@ CASES: list[Case] = [
     fires(
         "slow_part",
         "products at 40% of the peak",
-        _said("dot_general", flops=1.6e11, is_aligned=True),
+        _said("dot_general", cost=product_cost(1.6e11), is_aligned=True),
         Severity.HIGH,
         location="model.py:5",
         says=("larger batch",),
@@ -540,7 +543,7 @@ CASES: list[Case] = [
     fires(
         "slow_part",
         "at 60% of the memory's speed",
-        _said("dot_general", flops=1e9, bytes=2.4e9),
+        _said("dot_general", cost=product_cost(1e9, 2.4e9)),
         Severity.HIGH,
         location="model.py:5",
         says=("at 60% of the memory's speed, which limits it",),
@@ -549,7 +552,7 @@ CASES: list[Case] = [
     fires(
         "slow_part",
         "at 30% of the memory's speed",
-        _said("dot_general", flops=1e9, bytes=1.2e9),
+        _said("dot_general", cost=product_cost(1e9, 1.2e9)),
         Severity.HIGH,
         location="model.py:5",
         says=("larger batch",),

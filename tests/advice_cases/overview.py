@@ -21,6 +21,7 @@ from outpace.metrics.views import host_time, jit_calls
 from outpace.model import OUTSIDE_STEPS, Category, Finding, Severity, Table
 from outpace.testing import GpuBuilder, SpaceBuilder, training_run
 from outpace.timeline import Run
+from outpace.timeline.hlo.cost import product_cost
 from outpace.timeline.hlo.ops import HloOp
 from outpace.timeline.steady_state import Exclusion
 from outpace.tools.overview import capture_findings, step_overheads, unsteady_steps
@@ -313,7 +314,7 @@ def _replicated(*scopes: str) -> Find:
 
 def _products(count: int) -> Find:
     """A benchmark of products of 2, 4, ... GFLOP, each in a millisecond per step."""
-    ops = (HloOp("custom-call", flops=(at + 1) * 2e9) for at in range(count))
+    ops = (HloOp("custom-call", cost=product_cost((at + 1) * 2e9)) for at in range(count))
     ran = tuple(InstructionStats("device", op, MS, 0.1, 10, 10) for op in ops)
     of = run({partial_step_reason: "they differ", instruction_stats: {HOST: ran}})
     return lambda: capture_findings.iter_findings(of, JAX)

@@ -6,10 +6,11 @@ from __future__ import annotations
 
 import pytest
 
-from outpace.metrics.facts.device_specs import peak_flops
+from outpace.metrics.facts.device_peaks import peak_flops
 from outpace.metrics.facts.hlo_instructions import hlo_source_lines, instruction_stats
 from outpace.metrics.facts.op_metrics import DEVICE
 from outpace.metrics.facts.step_breakdown import step_breakdown
+from outpace.metrics.views.flops_utilization import flops_utilization
 from outpace.metrics.views.jit_calls import jit_calls
 from outpace.metrics.views.model_parts import model_parts
 from outpace.metrics.views.model_work import model_work
@@ -150,11 +151,73 @@ def test_operations_over_the_wall() -> None:
     """
     run = opened("jax_h100_ok_vae").run
     (timeline,) = run.hosts
-    ran = [r for r in instruction_stats(run)["vm"] if r.op.flops > 0]
-    operations = sum(r.op.flops * r.count for r in ran)
+    ran = [r for r in instruction_stats(run)["vm"] if r.op.has_product]
+    operations = sum(r.op.cost.flops * r.count for r in ran)
     steps = timeline.steps.steady_rows
     assert operations / len(steps) == pytest.approx(32.5e12, rel=0.005)
     rate = operations / float(timeline.steps.duration[steps].sum()) * 1e12
     assert rate == pytest.approx(486e12, rel=0.005)
     (plane,) = timeline.device_planes
     assert rate / peak_flops(plane) == pytest.approx(0.45, abs=0.005)
+
+
+@pytest.mark.parametrize(
+    ("name", "neither", "compute", "memory"),
+    [
+        ("dwconv1d", 0.698, 0.161, 0.137),
+        ("fft_odd", 0.755, 0.015, 0.228),
+        ("choice_batch", 0.535, 0.041, 0.406),
+        ("ok_vae", 0.008, 0.641, 0.343),
+    ],
+)
+def test_what_bounds_the_time_of_compiled_ops(name: str, neither: float, compute: float, memory: float) -> None:
+    """A depthwise convolution, an FFT of a prime length and a sort run far below both roofs; a
+    healthy model does not. The arithmetic of nearly all calls is known.
+    """
+    (ops,) = (t for t in opened(f"jax_h100_{name}").page("hlo_stats").tables() if t.name == "hlo_ops")
+    whole, by_bound = float(ops["self_ps"].sum()), dict[str, float]()
+    for row in ops.records():
+        by_bound[row["bound"]] = by_bound.get(row["bound"], 0.0) + row["self_ps"] / whole
+    assert by_bound["neither"] == pytest.approx(neither, abs=0.005)
+    assert by_bound["compute"] == pytest.approx(compute, abs=0.005)
+    assert by_bound["memory"] + by_bound.get("cache", 0.0) == pytest.approx(memory, abs=0.005)
+    assert by_bound.get("unknown", 0.0) < 0.03
+    assert all(0 <= row["above_ps"] <= row["self_ps"] for row in ops.records())
+
+
+@pytest.mark.parametrize(
+    ("name", "line", "words", "above"),
+    [
+        ("dwconv1d", "dwconv1d.py:27", ("depthwise convolution", "1,024 groups", "shifted multiply-adds"), 6.58),
+        ("fft_odd", "fft_odd.py:16", ("FFT of 8,191", "prime", "Pad it to 8,192"), 12.8),
+        ("choice_batch", "choice_batch.py:38", ("random order of 16,000,000", "4,096 are used", "jax.random.randint"), 1.61),
+    ],
+)
+def test_the_first_finding_is_the_op_far_above_its_roof(name: str, line: str, words: tuple[str, ...], above: float) -> None:
+    """It saves at most its time above the roof, ms."""
+    profile = opened(f"jax_h100_{name}")
+    first = profile.report().findings[0]
+    assert first.location == line and all(word in f"{first.sentence} {first.action}" for word in words)
+    assert first.saving is not None
+    assert f"{above:.3g} ms per step more than the device needs" in first.sentence
+
+
+def test_a_healthy_model_is_promised_nothing() -> None:
+    findings = opened("jax_h100_ok_vae").report().findings
+    assert not [f for f in findings if f.saving is not None and f.saving.high > 0.05]
+
+
+@pytest.mark.parametrize(
+    ("name", "tera", "share"),
+    [("ok_vae", 486.5, 0.453), ("dwconv1d", 100.6, 0.094), ("choice_batch", 75.0, 0.070), ("fft_odd", 21.3, 0.020)],
+)
+def test_model_flops_utilization(name: str, tera: float, share: float) -> None:
+    """Of fft_odd by hand 432.7 GFLOP a step: three layers of products of 32,768 examples, 512 to
+    1,024 and 512 to 512, forward and two backward, less the first layer's input gradient, and a
+    head of 32.
+    """
+    use = flops_utilization(opened(f"jax_h100_{name}").run)
+    assert use is not None and not use.is_lower_limit and use.hfu == use.mfu
+    assert use.flops_per_s / 1e12 == pytest.approx(tera, rel=0.012)
+    assert use.clock_mfu == pytest.approx(share, abs=0.002)
+    assert use.mfu == pytest.approx(use.clock_mfu * 1070.5 / 989.4, rel=0.001)

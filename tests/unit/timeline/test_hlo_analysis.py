@@ -180,7 +180,10 @@ def convolution(images: Sequence[int], kernel: Sequence[int], output: Sequence[i
     """Images of [n, height, width, channels], a kernel of [height, width, in, out]; `target`:
     cuDNN's call.
     """
-    how = encode_bytes(16, encode_integer(3, 2) + encode_integer(4, 3))
+    places = {3: 2, 4: 3, 7: 0, 8: 3, 9: 0, 10: 3}
+    slides = numbers(6, [0, 1]) + numbers(11, [1, 2]) + numbers(12, [1, 2])
+    how = encode_bytes(16, b"".join(encode_integer(*place) for place in places.items()) + slides)
+    how += encode_bytes(15, encode_bytes(1, encode_integer(1, 3) + encode_integer(2, 1)) * 2)
     arrays = {"images": images, "kernel": kernel, "output": output}
     takes, gives = {"Input": (("output", "kernel"), "images"), "Filter": (("images", "output"), "kernel")}.get(
         target.rpartition("Backward")[2], (("images", "kernel"), "output")
@@ -202,9 +205,9 @@ def test_of_a_convolution_channels_are_to_be_multiples_of_8(size: int, into: int
     """Not the size of its images, nor of its kernel of 3 x 3; of gradients the same as forward, and
     as many operations.
     """
-    program = convolution((32, size, size, into), (3, 3, into, out), (32, size, size, out), target)
+    program = convolution((32, size + 2, size + 2, into), (3, 3, into, out), (32, size, size, out), target)
     assert program["conv"].is_aligned is aligned
-    assert program["conv"].flops == 2 * 32 * size * size * out * 9 * into
+    assert program["conv"].cost.flops == 2 * 32 * size * size * out * 9 * into
 
 
 @pytest.mark.parametrize(

@@ -7,6 +7,7 @@ import pytest
 
 from outpace.metrics.facts.device_event_kinds import parse_transfer_direction
 from outpace.model.protobuf_wire import encode_bytes, encode_integer, encode_varint
+from outpace.timeline.hlo.cost import Cost
 from outpace.timeline.hlo.module import HloModule
 from outpace.timeline.hlo.modules import HloModules
 from outpace.timeline.hlo.ops import HloOp
@@ -28,8 +29,8 @@ MODULE = (
 PROTO = encode_bytes(1, MODULE)
 EXPECTED = {
     "dot.1": HloOp("dot", "jit(f)/dot_general", "train.py:12"),
-    "fusion.7": HloOp("fusion", "jit(f)/add", ""),
-    "inner": HloOp("add", "jit(f)/add", ""),
+    "fusion.7": HloOp("fusion", "jit(f)/add", "", cost=Cost(1.0)),
+    "inner": HloOp("add", "jit(f)/add", "", cost=Cost(1.0)),
 }
 F16, BF16, TUPLE, HOST = 10, 16, 13, 5
 
@@ -67,7 +68,7 @@ def test_a_product_is_as_wide_as_what_it_takes_in() -> None:
     fusion = op("fusion", "fusion", 4, shape(F32, 64, 16), 5, more=encode_bytes(38, encode_varint(2)))
     program = computing(fusion, op("p", "parameter", 5, shape(F32, 64, 32)), inside=takes[0] + takes[1] + dot)
     assert program["fusion"].precision_bits == 16
-    assert program["fusion"].flops == 2 * 64 * 16 * 32
+    assert program["fusion"].cost.product_flops == 2 * 64 * 16 * 32
 
 
 def test_other_ops_are_as_wide_as_their_result() -> None:
@@ -75,8 +76,8 @@ def test_other_ops_are_as_wide_as_their_result() -> None:
         op("wide", "add", 1, shape(F32, 8)), op("half", "add", 2, shape(F16, 8)), op("index", "iota", 3, shape(4, 8))
     )
     assert [program[name].precision_bits for name in ("wide", "half", "index")] == [32, 16, 0]
-    assert program["wide"].flops == -1
-    assert program["half"].bytes == 16
+    assert program["wide"].cost.product_flops == 0
+    assert program["half"].cost.bytes == 16
 
 
 def test_the_end_of_a_copy_waits_for_a_transfer() -> None:
@@ -287,8 +288,8 @@ def test_a_loop_has_no_rate_of_its_own() -> None:
     program = computing(
         op("w", "while", 4, shape(F32, 8, 8), more=encode_bytes(38, encode_varint(2))), inside=takes[0] + takes[1] + dot
     )
-    assert program["dot"].flops == 2 * 8 * 8 * 8
-    assert program["w"].flops == -1
+    assert program["dot"].cost.flops == 2 * 8 * 8 * 8
+    assert program["w"].cost == Cost()
 
 
 def test_damaged_shapes_count_nothing() -> None:
@@ -297,7 +298,7 @@ def test_damaged_shapes_count_nothing() -> None:
     for _ in range(500):
         nested = encode_integer(2, TUPLE) + encode_bytes(4, nested)
     program = computing(op("huge", "add", 1, huge), op("deep", "add", 2, nested))
-    assert program["huge"].bytes == -1
+    assert program["huge"].cost.bytes == 0
     assert program["deep"].precision_bits == 0
 
 

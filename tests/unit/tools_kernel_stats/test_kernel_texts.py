@@ -8,6 +8,7 @@ import pytest
 from outpace.metrics.kernel_names import kernel_function_name, short_kernel_name
 from outpace.testing import Dialect, Inline, Launch, SpaceBuilder
 from outpace.timeline.gpu_details import CopyDetails, KernelDetails, copy_direction, parse_copy_details, parse_kernel_details
+from outpace.timeline.hlo.cost import product_cost
 from outpace.timeline.hlo.ops import NO_OP, HloOp
 from outpace.tools.kernel_stats.occupancy import occupancy
 from outpace.tools.kernel_stats.tensor_cores import (
@@ -132,8 +133,8 @@ def test_matrix_multiplications_by_triton_tell_nothing_on_nvidia() -> None:
     assert not uses_tensor_cores("gemm_fusion_dot_1"), "as in XProf; the name does not say which instructions were made"
 
 
-HALF, SINGLE, DOUBLE = (HloOp("fusion", precision_bits=bits, flops=1e9) for bits in (16, 32, 64))
-EXACT = HloOp("fusion", precision_bits=32, flops=1e9, is_highest_precision=True)
+HALF, SINGLE, DOUBLE = (HloOp("fusion", precision_bits=bits, cost=product_cost(1e9)) for bits in (16, 32, 64))
+EXACT = HloOp("fusion", precision_bits=32, cost=product_cost(1e9), is_highest_precision=True)
 
 
 @pytest.mark.parametrize(

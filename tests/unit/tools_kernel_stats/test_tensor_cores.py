@@ -7,6 +7,7 @@ from __future__ import annotations
 import pytest
 
 from outpace.timeline.command_buffers import is_named_after
+from outpace.timeline.hlo.cost import product_cost
 from outpace.timeline.hlo.ops import HloOp
 from outpace.tools.kernel_stats.tensor_cores import program_uses_tensor_cores, uses_tensor_cores
 from tests.support import PROFILES, opened
@@ -49,8 +50,8 @@ def test_whose_kernel_it_is(kernel: str, instruction: str, own: bool) -> None:
 
 def test_products_of_triton() -> None:
     half, single = (
-        HloOp("fusion", flops=8.0, precision_bits=16, product="dot"),
-        HloOp("fusion", flops=8.0, precision_bits=32, product="dot"),
+        HloOp("fusion", cost=product_cost(8.0), precision_bits=16, product="dot"),
+        HloOp("fusion", cost=product_cost(8.0), precision_bits=32, product="dot"),
     )
     assert program_uses_tensor_cores("gemm_fusion_dot_1", half, H100) and not program_uses_tensor_cores(
         "gemm_fusion_dot_1", half, (6, 0)

@@ -12,12 +12,6 @@ from outpace.trace import Plane, dialect
 
 _TENSOR_CORES = 7.0  # NVIDIA's first compute capability with tensor cores for float16 (Volta)
 _BFLOAT16 = 8.0  # NVIDIA's first compute capability with tensor cores for bfloat16 (Ampere)
-_SM_OPS = {  # dense 16-bit operations per multiprocessor and clock, by compute capability (NVIDIA's white papers of each architecture)
-    **dict.fromkeys((7.0, 7.5, 8.6, 8.9), 1024),
-    8.0: 2048,
-    9.0: 4096,
-    10.0: 8192,
-}
 _PRIVATE_THREAD = "tf_gpu_private"  # prefix of thread names under TF_GPU_THREAD_MODE=gpu_private
 
 
@@ -75,23 +69,3 @@ def compute_capability(plane: Plane) -> float | None:
     if not isinstance(major, (int, float)) or not major or plane.stats.get(dialect.DEVICE_VENDOR) == "AMD":
         return None
     return float(major) + (float(minor) / 10 if isinstance(minor, (int, float)) else 0.0)
-
-
-def memory_bandwidth(plane: Plane) -> float:
-    """Return the memory bandwidth of a device, bytes per second; 0 where its plane has none."""
-    return _number(plane, dialect.MEMORY_BANDWIDTH) or 1e9 * _number(plane, dialect.PEAK_MEMORY)
-
-
-def peak_flops(plane: Plane) -> float:
-    """Return the peak floating-point operations per second of a device in 16 bits; 0 where unknown.
-
-    For an NVIDIA GPU this is the peak of its tensor cores at the highest clock.
-    """
-    profile_peak = 1e12 * _number(plane, dialect.PEAK_TERAFLOPS)
-    of_sm = _SM_OPS.get(compute_capability(plane) or 0.0, 0)
-    return profile_peak or of_sm * _number(plane, dialect.CORE_COUNT) * 1e3 * _number(plane, dialect.CLOCK_RATE)
-
-
-def _number(plane: Plane, stat: str) -> float:
-    value = plane.stats.get(stat)
-    return float(value) if isinstance(value, (int, float)) else 0.0

@@ -5,7 +5,7 @@ pass together, per step of the steady state.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
 
 import numpy as np
@@ -16,9 +16,11 @@ from outpace._lazy import compile_lazily
 from outpace.metrics.facts.device_event_kinds import tpu_op
 from outpace.metrics.facts.device_work import device_work
 from outpace.metrics.facts.op_executions import count_executions, launching_ops
+from outpace.metrics.facts.roofs import NO_ROOF, Bound, Roof, device_roofs, op_roof
 from outpace.model import Row, Table, TableType
 from outpace.model.arrays import Codes, Indices, Mask, Numbers, Picoseconds
 from outpace.timeline import Run, Timeline
+from outpace.timeline.hlo.cost import Cost
 from outpace.timeline.hlo.modules import find_op_lines, load_hlo_ops
 from outpace.timeline.hlo.ops import HloOp
 from outpace.timeline.work_kinds import classify_work
@@ -48,6 +50,12 @@ HLO_LINES = TableType("hlo_lines", "Compiled ops by source line").columns("""
     + count       | count    | executions in these steps | Count
       bits        | count    | 16, 32 or 64: what most of the time computes in; 0 where that is not known
       flops_per_s | ratio    | floating-point operations per second while it ran, by its shapes; empty where unknown | FLOP/s
+      description | text     | what most of the time computes: sizes, groups, lengths; empty where the opcode says it all
+      bound       | text     | what bounds most of the time: compute, memory, cache, start (of kernels), transfer, neither (less \
+                               than 30% of both roofs: it could be faster) or unknown
+      of_roof     | fraction | least time that the device needs for its operations and bytes, as a share of the time; empty where \
+                               unknown | Of roof
+    + above_ps    | ps       | time above the roof per step and device | Above roof
 """)
 
 
@@ -108,6 +116,7 @@ class InstructionStats:
     device_steps: number of steady steps times number of devices
     full_ps: total time of these executions, including the part after their step's end, ps; None
         where no part lies there
+    roof: how near they came to what the device can do; `NO_ROOF` on a CPU
     """
 
     side: str
@@ -117,6 +126,7 @@ class InstructionStats:
     count: int
     device_steps: int
     full_ps: float | None = None
+    roof: Roof = NO_ROOF
 
     @property
     def executed_ps(self) -> float:
@@ -124,14 +134,19 @@ class InstructionStats:
         return self.time_ps * self.device_steps if self.full_ps is None else self.full_ps
 
     @property
+    def above_ps(self) -> float:
+        """Time above the roof per step and device, ps; 0 where it is unknown."""
+        return self.time_ps * self.roof.above_ps / self.executed_ps if self.executed_ps else 0.0
+
+    @property
     def bytes_per_s(self) -> float:
         """Memory traffic while it ran, bytes per second; 0 where it is unknown."""
-        return max(self.op.bytes, 0.0) * self.count / self.executed_ps * _PS if self.executed_ps else 0.0
+        return self.op.cost.bytes * self.count / self.executed_ps * _PS if self.executed_ps else 0.0
 
     @property
     def flops_per_s(self) -> float:
         """Floating-point operations per second while it ran; 0 where they are unknown."""
-        return max(self.op.flops, 0.0) * self.count / self.executed_ps * _PS if self.executed_ps else 0.0
+        return self.op.cost.flops * self.count / self.executed_ps * _PS if self.executed_ps else 0.0
 
 
 @memoize
@@ -143,6 +158,7 @@ def instruction_stats(run: Run) -> dict[str, tuple[InstructionStats, ...]]:
 def _host_stats(timeline: Timeline) -> Iterator[InstructionStats]:
     devices: dict[str, set[int]] = {CPU_SIDE: set(), DEVICE_SIDE: set()}
     steady, steps, length = _steady(timeline)
+    roofs = device_roofs(timeline.device_planes[0]) if timeline.device_planes else None
     totals: list[tuple[str, HloOp, float, int, float]] = []
     for side, rows, index, ops, begun in iter_hlo_events(timeline):
         self_ps, begins = _self_times(timeline, side, rows, steady)
@@ -157,7 +173,8 @@ def _host_stats(timeline: Timeline) -> Iterator[InstructionStats]:
     for side, op, time, count, full in totals:
         of = max(len(devices[side]), 1)
         share = time / (length * of) if length else float("nan")
-        yield InstructionStats(side, op, time / (max(steps, 1) * of), share, count, max(steps, 1) * of, full)
+        roof = op_roof(op, count, full, roofs) if side == DEVICE_SIDE and roofs else NO_ROOF
+        yield InstructionStats(side, op, time / (max(steps, 1) * of), share, count, max(steps, 1) * of, full, roof)
 
 
 def _self_times(timeline: Timeline, side: str, rows: Indices, steady: Mask) -> tuple[Picoseconds, Mask]:
@@ -263,6 +280,9 @@ class _Sums:
     def __init__(self) -> None:
         self.time_ps = self.share = self.backward_ps = self.flops = self.whole = 0.0
         self.count = 0
+        self.above_ps = self._roof_ps = 0.0
+        self._bounds: dict[Bound, float] = {}
+        self._descriptions: dict[str, float] = {}
         self._opcodes: dict[str, float] = {}
         self._bits: dict[int, float] = {}
 
@@ -272,15 +292,34 @@ class _Sums:
         self.share += ran.share
         self.backward_ps += ran.time_ps * backward
         self.count += ran.count
-        self.flops += max(ran.op.flops, 0.0) * ran.count
+        self.flops += ran.op.cost.flops * ran.count
         self.whole += ran.executed_ps
         self._opcodes[ran.op.opcode] = self._opcodes.get(ran.op.opcode, 0.0) + ran.time_ps
+        self.above_ps += ran.above_ps
+        self._roof_ps += ran.roof.share * ran.time_ps
+        self._bounds[ran.roof.bound] = self._bounds.get(ran.roof.bound, 0.0) + ran.time_ps
+        self._descriptions[ran.op.description] = self._descriptions.get(ran.op.description, 0.0) + ran.time_ps
         self._bits[ran.op.precision_bits] = self._bits.get(ran.op.precision_bits, 0.0) + ran.time_ps
 
     @property
     def flops_per_s(self) -> float:
         """Floating-point operations per second; NaN where no instruction has any."""
         return self.flops / self.whole * _PS if self.flops and self.whole else float("nan")
+
+    @property
+    def bound(self) -> str:
+        """What bounds most of the time."""
+        return max(self._bounds, key=self._bounds.__getitem__).value
+
+    @property
+    def of_roof(self) -> float:
+        """Least possible time as a share of the time; NaN where no instruction's roof is known."""
+        return self._roof_ps / self.time_ps if self._roof_ps and self.time_ps else float("nan")
+
+    @property
+    def description(self) -> str:
+        """What most of the time computes, in words."""
+        return max(self._descriptions, key=self._descriptions.__getitem__)
 
     @property
     def opcode(self) -> str:
@@ -342,12 +381,21 @@ def _tpu_op(timeline: Timeline, name: int) -> HloOp:
     category, framework, source = (str(stats.get(key) or "") for key in (dialect.HLO_CATEGORY, dialect.TF_OP, dialect.SOURCE))
     return replace(
         op,
+        cost=stated_cost(op, stats),
         opcode=op.opcode or category,
         framework_op=op.framework_op or framework.rstrip(":"),
         source=source or op.source,
-        flops=_positive_or(stats.get(dialect.FLOPS), op.flops),
-        bytes=_positive_or(stats.get(dialect.BYTES_ACCESSED), op.bytes),
     )
+
+
+def stated_cost(op: HloOp, stats: Mapping[str, Value]) -> Cost:
+    """Return an op's cost with the counters that the profile states for it. Where the profile lacks
+    the program, all operations are taken for those of products.
+    """
+    flops = _positive_or(stats.get(dialect.FLOPS), op.cost.flops)
+    is_product = op.has_product or not op.opcode
+    moved = _positive_or(stats.get(dialect.BYTES_ACCESSED), op.cost.bytes)
+    return Cost(flops, flops if is_product else 0.0, moved, op.cost.is_complete or flops > 0)
 
 
 def _positive_or(value: Value, default: float) -> float:

@@ -64,7 +64,7 @@ class ModelOps:
     host: name of the host
     side: `HOST` or `DEVICE`
     ops: (name, type, source line where a compiled program has one) of each op
-    flops: floating-point operations of one execution per op, from its program; -1 where unknown
+    flops: operations of one execution per op, of its matrix products by its program; -1 without any
     op_index: index into `ops`
     step: index of the event's step among all steps
     attributed_ps: the op's share of wall-clock time, ps
@@ -288,7 +288,12 @@ def _hlo_ops(timeline: Timeline) -> tuple[Indices, Codes, tuple[OpName, ...], Va
     keys = distinct(key)
     ops = [(hlo_ops[k // len(trace.names)], trace.names[k % len(trace.names)]) for k in keys.tolist()]
     described = ((op.framework_op or text, op.opcode or text.partition(".")[0], op.source) for op, text in ops)
-    return rows, np.searchsorted(keys, key), tuple(described), np.array([op.flops for op, _ in ops], np.float64)
+    return (
+        rows,
+        np.searchsorted(keys, key),
+        tuple(described),
+        np.array([op.cost.product_flops or -1.0 for op, _ in ops], np.float64),
+    )
 
 
 def _drop_inner_eager(timeline: Timeline, rows: Indices, what: Codes, name: Codes) -> tuple[Indices, Codes, Codes]:
@@ -359,15 +364,15 @@ def _device_ops(timeline: Timeline, rows: Indices) -> tuple[Codes, tuple[OpName,
     code, texts = device_op_names(timeline, rows)
     called = np.where(code == 0, len(texts) + trace.name[rows].astype(np.int64), code)
     number, instructions_ = load_hlo_ops(timeline, rows)
-    products = ["", *sorted({op.product for op in instructions_} - {""})]
-    product = np.array([products.index(op.product) for op in instructions_])[number]
-    pair = called * len(products) + product
+    origins = sorted({(op.product, op.source) for op in instructions_})
+    origin = np.array([origins.index((op.product, op.source)) for op in instructions_])[number]
+    pair = called * len(origins) + origin
     pairs = distinct(pair)
     ops = []
     for key in pairs.tolist():
-        text, multiplies = key // len(products), products[key % len(products)]
+        text, (multiplies, source) = key // len(origins), origins[key % len(origins)]
         kind, name = parse_device_op(texts[text] if text < len(texts) else trace.names[text - len(texts)])
-        ops.append((name, multiplies if multiplies and classify_work(kind) is not classify_work(multiplies) else kind, ""))
+        ops.append((name, multiplies if multiplies and classify_work(kind) is not classify_work(multiplies) else kind, source))
     return np.searchsorted(pairs, pair), tuple(ops)
 
 

@@ -13,7 +13,7 @@ from collections.abc import Iterable
 import numpy as np
 
 from outpace.metrics.facts.cpu_saturation import cpu_saturation
-from outpace.metrics.facts.device_specs import peak_flops
+from outpace.metrics.facts.device_peaks import peak_flops
 from outpace.metrics.facts.hlo_instructions import DEVICE_SIDE, InstructionStats, instruction_stats
 from outpace.metrics.facts.model_ops import model_ops
 from outpace.metrics.savings.budget import budgets
@@ -28,6 +28,7 @@ from outpace.timeline.hlo.precision import SINGLE
 MIN_CAUSE_SHARE = 0.5
 _KEEPS_UP = 0.1  # share of the rest of the step: with less work than this, elements are ready long before
 _TINY = 10e6  # ps: a kernel shorter than this is tiny; two to three times the cost of a launch
+_SINGLE_OPCODES = ("fft", "cholesky", "triangular-solve")  # opcodes that XLA has no 16-bit code for
 _LEAST = 1e6  # ps: time of a GPU kernel that does nothing
 _OF_DEVICES = (
     *(Category.DEVICE_COMPUTE_16, Category.DEVICE_COMPUTE_32, Category.DEVICE_COLLECTIVES, Category.DEVICE_TO_DEVICE),
@@ -140,7 +141,10 @@ def half_precision_bound(instructions: Iterable[InstructionStats], timeline: Tim
     able = (
         instruction
         for instruction in instructions
-        if instruction.side == DEVICE_SIDE and instruction.op.precision_bits == SINGLE and not instruction.op.undonated_argument
+        if instruction.side == DEVICE_SIDE
+        and instruction.op.precision_bits == SINGLE
+        and not instruction.op.undonated_argument
+        and instruction.op.opcode not in _SINGLE_OPCODES
     )
     return sum(instruction.share * _narrower(instruction, peak, least) for instruction in able)
 
@@ -150,7 +154,7 @@ def _narrower(ran: InstructionStats, peak: float, least: float) -> float:
 
     least: minimum time of a kernel, ps
     """
-    part = 1.0 if ran.op.is_highest_precision else max(0.5, 1 - ran.flops_per_s / peak) if ran.op.flops > 0 and peak else 0.5
+    part = 1.0 if ran.op.is_highest_precision else max(0.5, 1 - ran.flops_per_s / peak) if ran.op.has_product and peak else 0.5
     kernel = ran.time_ps * ran.device_steps / max(ran.count, 1)
     return max(0.0, min(part, 1 - least / kernel)) if kernel else 0.0
 
@@ -172,7 +176,7 @@ def fusion_bound(run: Run, host: str) -> float:
 
 
 def _fuses(op: HloOp) -> bool:
-    return op.flops <= 0 and op.opcode != "custom-call"
+    return not op.has_product and op.opcode != "custom-call"
 
 
 def tensor_core_bound(share_32: float, share_16: float, eligible_share: float) -> float:

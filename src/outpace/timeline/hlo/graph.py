@@ -14,10 +14,14 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from outpace._caching import once
 from outpace._dataclass import dataclass
 from outpace.timeline.hlo.shape import Shape, iter_shapes
-from outpace.timeline.hlo.wire import Message
+from outpace.timeline.hlo.wire import Message, iter_parts, to_signed
 
 _NAME, _OPCODE, _SHAPE, _METADATA, _PARAMETER, _ID, _OPERANDS, _CALLED = 1, 2, 3, 7, 9, 35, 36, 38  # HloInstructionProto
 _ALONG, _CONVOLUTION, _TARGET, _DOT, _CONFIG, _HOST_TRANSFER, _PRECISION, _COMPARISON = 14, 16, 28, 30, 43, 47, 51, 63
+_LITERAL, _TUPLE_INDEX, _WINDOW, _SLICE, _FFT_KIND, _FFT_LENGTH = 8, 13, 15, 17, 31, 32
+_FEATURE_GROUPS, _BATCH_GROUPS, _RAGGED_DOT = 50, 58, 90
+_INTEGERS = (15, 17, 4, 5, 3, 16, 6, 7)  # LiteralProto: s8s, s16s, s32s, s64s, u8s, u16s, u32s, u64s
+_PACKED_AS_BYTES = {15: (1, True), 17: (2, True), 3: (1, False), 16: (2, False)}  # its fields that are bytes: size, signed
 _FRAMEWORK_OP, _FILE, _LINE, _FRAME = 2, 3, 4, 15  # OpMetadata
 _FAR = 4  # maximum distance that is searched from an instruction to those that use its result
 WIDE = 100
@@ -28,6 +32,26 @@ SILENT_OPCODES = frozenset(
     ("parameter", "constant", "tuple", "get-tuple-element", "bitcast", "after-all", "partition-id", "replica-id", "opt-barrier")
 )
 """Opcodes that execute nothing."""
+_FFT_KINDS = ("FFT", "IFFT", "RFFT", "IRFFT")
+
+
+@dataclass(frozen=True)
+class WindowDimension:
+    """How a window slides over one dimension of an array.
+
+    size: number of positions in the window.
+    stride: distance between two positions of the window.
+    low, high: number of positions before and after the array; negative where some are left out.
+    dilation: distance between two positions in the window.
+    base_dilation: distance between two elements of the array; positions between them hold none.
+    """
+
+    size: int
+    stride: int
+    low: int
+    high: int
+    dilation: int
+    base_dilation: int
 
 
 class Instruction:
@@ -99,6 +123,55 @@ class Instruction:
         return self._fields.numbers(_ALONG)
 
     @property
+    def tuple_index(self) -> int:
+        """Number of the element that a `get-tuple-element` takes; 0 for every other instruction."""
+        return self._fields.integer(_TUPLE_INDEX, 0)
+
+    @once
+    def window(self) -> list[WindowDimension]:
+        """Windows of a convolution or pooling, one per dimension that they slide over."""
+        dimensions = (Message(part) for part in iter_parts(self._fields.content(_WINDOW), 1))
+        return [
+            WindowDimension(
+                d.integer(1, 0),
+                d.integer(2, 1),
+                to_signed(d.integer(3, 0)),
+                to_signed(d.integer(4, 0)),
+                d.integer(5, 1),
+                d.integer(6, 1),
+            )
+            for d in dimensions
+        ]
+
+    @property
+    def group_counts(self) -> tuple[int, int]:
+        """(groups of features, groups of examples) of a convolution; 1 where it has none."""
+        return max(self._fields.integer(_FEATURE_GROUPS, 1), 1), max(self._fields.integer(_BATCH_GROUPS, 1), 1)
+
+    @property
+    def fft_kind(self) -> str:
+        """Kind of an FFT: `FFT`, `IFFT`, `RFFT` or `IRFFT`."""
+        kind = self._fields.integer(_FFT_KIND, 0)
+        return _FFT_KINDS[kind] if 0 <= kind < len(_FFT_KINDS) else ""
+
+    @property
+    def fft_lengths(self) -> list[int]:
+        """Lengths of an FFT, one per dimension that it transforms."""
+        return self._fields.numbers(_FFT_LENGTH)
+
+    @property
+    def slice_range(self) -> bytes:
+        """Range of a `slice` in its last dimension, encoded; empty for every other instruction."""
+        return self._fields.content(_SLICE)
+
+    @property
+    def literal(self) -> int | None:
+        """Value of a constant that is one integer; None for every other instruction."""
+        if self.opcode != "constant" or not self.shapes or self.shapes[0].element_count != 1:
+            return None
+        return _read_integer(self._fields.message(_LITERAL))
+
+    @property
     def custom_call_target(self) -> str:
         """Target of a custom call: `__cublas$gemm`."""
         return self._fields.text(_TARGET)
@@ -127,8 +200,8 @@ class Instruction:
 
     @property
     def dot_dimension_numbers(self) -> Message:
-        """Fields of `DotDimensionNumbers`."""
-        return self._fields.message(_DOT)
+        """Fields of `DotDimensionNumbers`, also of a product of ragged groups."""
+        return self._fields.message(_DOT) if self._fields.has(_DOT) else self._fields.message(_RAGGED_DOT).message(1)
 
     @property
     def convolution_dimension_numbers(self) -> Message:
@@ -176,11 +249,18 @@ class Computation:
     loop.
 
     callers: instructions that call it; none for the entry computation.
+    root: the instruction whose result the computation returns; None for a damaged one.
     """
 
-    def __init__(self, instructions: Sequence[Instruction]) -> None:
+    def __init__(self, instructions: Sequence[Instruction], root_id: int = -1) -> None:
         self.callers: list[Instruction] = []
         self.instructions = instructions
+        self.root = next((i for i in reversed(instructions) if i.id == root_id), instructions[-1] if instructions else None)
+
+    @property
+    def parameters(self) -> list[Instruction]:
+        """Its parameters, in order."""
+        return sorted((i for i in self.instructions if i.opcode == "parameter"), key=lambda i: i.parameter_number)
 
 
 @dataclass(frozen=True, eq=False)
@@ -211,7 +291,24 @@ class HloGraph:
         """Instructions by name."""
         return {i.name: i for computation in self.computations.values() for i in computation.instructions}
 
+    @once
+    def roots(self) -> frozenset[Instruction]:
+        """Instructions whose results computations return."""
+        return frozenset(computation.root for computation in self.computations.values() if computation.root is not None)
+
     @property
     def parameters(self) -> list[Instruction]:
         """Arguments of the program, in no order."""
         return [i for i in self.entry if i.opcode == "parameter"]
+
+
+def _read_integer(literal: Message) -> int | None:
+    """Return the first integer of a `LiteralProto`; None where it has none."""
+    for field in _INTEGERS:
+        if literal.has(field) and field in _PACKED_AS_BYTES:
+            size, is_signed = _PACKED_AS_BYTES[field]
+            return int.from_bytes(literal.content(field)[:size], "little", signed=is_signed)
+        if literal.has(field):
+            numbers = literal.numbers(field)
+            return to_signed(numbers[0]) if numbers else None
+    return None

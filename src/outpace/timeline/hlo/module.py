@@ -9,13 +9,17 @@ from itertools import chain
 from outpace._caching import once
 from outpace.timeline.hlo import reader
 from outpace.timeline.hlo.attention import find_attentions
-from outpace.timeline.hlo.costs import bytes_accessed, flops
+from outpace.timeline.hlo.cost import UNKNOWN_COST, Cost
+from outpace.timeline.hlo.cost.library_calls import find_library_call
+from outpace.timeline.hlo.cost.model import CostModel
+from outpace.timeline.hlo.descriptions import describe_instruction
 from outpace.timeline.hlo.donation import find_undonated_arguments
 from outpace.timeline.hlo.graph import HloGraph, Instruction
 from outpace.timeline.hlo.one_hot import find_one_hot_products
 from outpace.timeline.hlo.ops import NO_OP, HloOp
 from outpace.timeline.hlo.precision import is_highest_precision, precision_bits
-from outpace.timeline.hlo.products import PRODUCT_OPCODES, is_aligned, product_kind
+from outpace.timeline.hlo.products import PRODUCT_OPCODES, is_aligned, product_flops, product_kind
+from outpace.timeline.hlo.slow_cases import find_slow_case
 from outpace.timeline.hlo.source_lines import SourceLines
 from outpace.timeline.hlo.transfers import transfer_kind
 
@@ -56,9 +60,32 @@ class HloModule:
         return SourceLines(self._module, self._cell_names)
 
     @once
+    def _costs(self) -> CostModel:
+        return CostModel(self.graph)
+
+    @once
+    def cost(self) -> Cost:
+        """Operations and bytes of one run of the program; loops as often as they run, where that is
+        known.
+        """
+        cost = self._costs.program()
+        return cost if cost.is_plausible else UNKNOWN_COST
+
+    @once
+    def argument_bytes(self) -> int:
+        """Size of all arguments of the program, bytes."""
+        return sum(shape.byte_size for parameter in self.graph.parameters for shape in parameter.shapes)
+
+    @once
+    def donated_bytes(self) -> int:
+        """Size of the arguments whose memory a result takes over, bytes."""
+        donated = (p for p in self.graph.parameters if p.parameter_number in self.graph.donated)
+        return sum(shape.byte_size for parameter in donated for shape in parameter.shapes)
+
+    @once
     def has_products(self) -> bool:
         """Whether the program multiplies matrices or convolves."""
-        return any(flops(i) > 0 for i in self.graph.instructions if i.opcode in PRODUCT_OPCODES)
+        return any(product_flops(i) > 0 for i in self.graph.instructions if i.opcode in PRODUCT_OPCODES)
 
     @property
     def device_count(self) -> int:
@@ -118,15 +145,18 @@ class HloModule:
         argument, updater = self._undonated.get(instruction, ("", instruction))
         # The compiler adds instructions (a copy, a broadcast) for those that use their results
         places = map(self._lines.find, chain((updater.origin,), instruction.iter_further_users()))
-        transfer, operations = transfer_kind(instruction), flops(instruction)
-        is_library_call = instruction.opcode == "custom-call"
+        transfer, call = transfer_kind(instruction), find_library_call(instruction)
+        is_library_call, cost = instruction.opcode == "custom-call", self._costs.own(instruction)
         return HloOp(
             instruction.opcode,
             framework_op=instruction.origin.framework_op,
             source=next(filter(None, places), ""),
             precision_bits=precision_bits(instruction),
-            flops=operations,
-            bytes=bytes_accessed(instruction),
+            cost=cost,
+            library=call.library if call is not None else "",
+            operation=call.operation if call is not None else "",
+            description=describe_instruction(instruction),
+            slow_case=find_slow_case(instruction, self.graph.roots),
             transfer=transfer,
             copied_bytes=float(sum(shape.byte_size for shape in instruction.shapes[:1])) if transfer else 0.0,
             backend_config=instruction.backend_config if is_library_call else "",
@@ -135,5 +165,5 @@ class HloModule:
             is_highest_precision=is_highest_precision(instruction),
             is_one_hot=instruction in self._one_hot_products,
             undonated_argument=argument,
-            product=product_kind(instruction) if operations > 0 or is_library_call else "",
+            product=product_kind(instruction) if cost.product_flops > 0 or is_library_call else "",
         )

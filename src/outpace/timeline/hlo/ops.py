@@ -3,7 +3,23 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from outpace._dataclass import dataclass
+from outpace.timeline.hlo.cost import UNKNOWN_COST, Cost
+
+if TYPE_CHECKING:
+    from outpace.timeline.hlo.slow_cases import SlowCase
+
+AMD_LIBRARIES = {
+    "cuBLAS": "hipBLASLt",
+    "cuDNN": "MIOpen",
+    "CUB": "hipCUB",
+    "cuFFT": "hipFFT",
+    "cuSOLVER": "hipSOLVER",
+    "NCCL": "RCCL",
+}
+"""AMD's libraries for the calls of NVIDIA's; XLA gives both the same targets."""
 
 
 @dataclass(frozen=True)
@@ -16,7 +32,13 @@ class HloOp:
         frames; "" where unknown. An op that the compiler added has the line of the op that uses its
         result.
     precision_bits: 16, 32 or 64, the precision of its computation; 0 where unknown.
-    flops, bytes: of one execution, computed from its shapes; -1 where unknown.
+    cost: operations and bytes of one execution, by its shapes. Loops and conditionals cost
+        nothing themselves: what they run has ops of its own.
+    library: library that a custom call calls (`cuBLAS`); "" for other ops.
+    operation: what the library computes (`matrix product`).
+    description: what it computes, in a few words (`depthwise, 1,024 groups, kernel 4`); "" where
+        its opcode says it all.
+    slow_case: the known slow case that it is; None for none.
     transfer: for the end of an asynchronous op, what it waits for (`host_to_device`,
         `device_to_host`, `device_to_device`, `collective`); "" for other ops.
     copied_bytes: bytes that the transfer copies.
@@ -36,8 +58,11 @@ class HloOp:
     framework_op: str = ""
     source: str = ""
     precision_bits: int = 0
-    flops: float = -1.0
-    bytes: float = -1.0
+    cost: Cost = UNKNOWN_COST
+    library: str = ""
+    operation: str = ""
+    description: str = ""
+    slow_case: SlowCase | None = None
     transfer: str = ""
     copied_bytes: float = 0.0
     backend_config: str = ""
@@ -47,6 +72,11 @@ class HloOp:
     is_one_hot: bool = False
     undonated_argument: str = ""
     product: str = ""
+
+    @property
+    def has_product(self) -> bool:
+        """Whether it multiplies matrices or convolves."""
+        return self.cost.product_flops > 0
 
 
 NO_OP = HloOp("")

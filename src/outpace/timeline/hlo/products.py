@@ -3,57 +3,36 @@
 
 from __future__ import annotations
 
-import math
 import re
-from collections.abc import Sequence
 
 from outpace._lazy import compile_lazily
+from outpace.timeline.hlo.cost.arithmetic import DOTS, PRODUCTS, dot_flops
+from outpace.timeline.hlo.cost.convolutions import convolution_flops
+from outpace.timeline.hlo.cost.library_calls import library_cost
 from outpace.timeline.hlo.graph import Instruction
 from outpace.timeline.hlo.shape import Shape
 
-PRODUCT_OPCODES = frozenset(("dot", "convolution", "custom-call"))
+PRODUCT_OPCODES = PRODUCTS | {"custom-call"}
 DOT, CONVOLUTION, ATTENTION = "dot", "convolution", "attention"
 _ATTENTION = compile_lazily(r"fmha|attention|attn", re.IGNORECASE)
 _KERNEL_IN, _KERNEL_OUT = 3, 4  # fields of ConvolutionDimensionNumbers
 _SPATIAL = 11  # field of ConvolutionDimensionNumbers: dimensions of the input that the kernel slides over
-_LHS_CONTRACTING = 1  # field of DotDimensionNumbers
-_CONTRACTED = compile_lazily(r'"lhs_contracting_dimensions":\[([\d",]*)\]')
 _TILE = 8  # sizes that are multiples of it need no padding for tensor cores
 
 
-def product_flops(instruction: Instruction) -> int:
+def product_flops(instruction: Instruction) -> float:
     """Return the floating-point operations of one matrix product or convolution, a multiply-add as
     two; 0 for every other instruction.
     """
-    if instruction.opcode not in PRODUCT_OPCODES:
-        return 0
-    arrays = _operand_arrays(instruction)
-    if len(arrays) < 2 or not instruction.shapes:
-        return 0
-    result = instruction.shapes[0]
-    if instruction.opcode == "dot":
-        return _dot(result, arrays[0], instruction.dot_dimension_numbers.numbers(_LHS_CONTRACTING))
-    if instruction.opcode == "custom-call" and (config := _CONTRACTED.search(instruction.backend_config)):
-        return _dot(result, arrays[0], [int(n) for n in config[1].replace('"', "").split(",") if n])
-    if instruction.opcode == "convolution" or "conv" in instruction.custom_call_target.lower():
-        return _convolution(instruction)
-    return 0
+    if instruction.opcode == "custom-call":
+        return library_cost(instruction).product_flops
+    if instruction.opcode == "convolution":
+        return convolution_flops(instruction)
+    return dot_flops(instruction) if instruction.opcode in DOTS else 0
 
 
 def _operand_arrays(instruction: Instruction) -> list[Shape]:
     return [operand.shapes[0] for operand in instruction.operands if operand.shapes]
-
-
-def _dot(result: Shape, left: Shape, contracted: Sequence[int]) -> int:
-    return 2 * result.element_count * math.prod(left.dimensions[d] for d in contracted if d < len(left.dimensions))
-
-
-def _convolution(instruction: Instruction) -> int:
-    """Return the operations of a convolution: every output position multiplies the kernel once."""
-    output, kernel = _output_and_kernel(instruction)
-    numbers = instruction.convolution_dimension_numbers
-    channels = _size(kernel, numbers.integer(_KERNEL_OUT, 0)) if numbers.has(_KERNEL_IN, _KERNEL_OUT) else 0
-    return 2 * output.element_count * kernel.element_count // channels if channels else 0
 
 
 def _size(shape: Shape, dimension: int) -> int:
@@ -90,8 +69,12 @@ def product_kind(instruction: Instruction) -> str:
         return ATTENTION
     if not product_flops(largest):
         return ""
-    # A convolution without spatial dimensions is a matrix product
-    return CONVOLUTION if largest.convolution_dimension_numbers.has(_SPATIAL) else DOT
+    return CONVOLUTION if has_spatial_dimensions(largest) else DOT
+
+
+def has_spatial_dimensions(instruction: Instruction) -> bool:
+    """Whether a convolution's kernel slides over dimensions; without any it is a matrix product."""
+    return instruction.convolution_dimension_numbers.has(_SPATIAL)
 
 
 def is_aligned(instruction: Instruction) -> bool:
@@ -104,7 +87,7 @@ def is_aligned(instruction: Instruction) -> bool:
 
 def _sizes(product: Instruction) -> list[int]:
     numbers = product.convolution_dimension_numbers
-    if numbers.has(_KERNEL_IN, _KERNEL_OUT):
+    if product.opcode not in DOTS and numbers.has(_KERNEL_IN, _KERNEL_OUT):
         _, kernel = _output_and_kernel(product)
         return [_size(kernel, numbers.integer(field, 0)) for field in (_KERNEL_IN, _KERNEL_OUT)]
     return [*product.shapes[0].dimensions[-2:], *(n for shape in product.operand_shapes[:2] for n in shape.dimensions[-1:])]

@@ -9,7 +9,7 @@ from outpace.timeline.hlo.wire import Message, iter_parts
 
 _MODULE = 1  # HloProto
 _COMPUTATIONS, _SHAPE, _ENTRY, _SCHEDULE, _ALIASES, _ASSIGNED = 3, 4, 6, 7, 8, 15  # HloModuleProto
-_INSTRUCTIONS, _COMPUTATION_ID = 2, 5  # HloComputationProto
+_INSTRUCTIONS, _COMPUTATION_ID, _ROOT = 2, 5, 6  # HloComputationProto
 _RESULT = 2  # ProgramShapeProto
 _ALIAS, _PARAMETER = 1, 2  # HloInputOutputAliasProto, and the number of a parameter in one of its entries
 _SEQUENCES, _SEQUENCE, _NUMBERS = 1, 2, 1  # HloScheduleProto: a map of computations to sequences of instructions
@@ -28,10 +28,7 @@ def read_computations(module: bytes) -> tuple[bytes, ...]:
 
 def read_graph(module: bytes) -> HloGraph:
     """Return the graph of a program."""
-    computations = {
-        Message(data).integer(_COMPUTATION_ID): Computation([Instruction(i) for i in iter_parts(data, _INSTRUCTIONS)])
-        for data in iter_parts(module, _COMPUTATIONS)
-    }
+    computations = dict(_read_computation(data) for data in iter_parts(module, _COMPUTATIONS))
     by_id = {i.id: i for computation in computations.values() for i in computation.instructions}
     _connect(computations, by_id)
     fields = Message(module)
@@ -43,6 +40,14 @@ def read_graph(module: bytes) -> HloGraph:
         entry.instructions,
         list(iter_shapes(fields.message(_SHAPE).content(_RESULT))),
         frozenset(alias.integer(_PARAMETER, 0) for alias in aliases),
+    )
+
+
+def _read_computation(data: bytes) -> tuple[int, Computation]:
+    """Return (id, computation) of an `HloComputationProto`."""
+    fields = Message(data)
+    return fields.integer(_COMPUTATION_ID), Computation(
+        [Instruction(i) for i in iter_parts(data, _INSTRUCTIONS)], fields.integer(_ROOT)
     )
 
 

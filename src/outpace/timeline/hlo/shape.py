@@ -10,6 +10,7 @@ from outpace.timeline.hlo.wire import Message, iter_parts
 
 _TYPE, _DIMENSIONS, _TUPLE, _LAYOUT = 2, 3, 4, 5  # ShapeProto
 _ORDER, _MEMORY_SPACE = 1, 8  # LayoutProto
+_MOST = 2**60  # maximum number of elements of an array; more are damage
 _DEEPEST = 20  # maximum depth of nested tuples; deeper ones are damage
 _TYPES = dict(
     enumerate(["pred", "s8", "s16", "s32", "s64", "u8", "u16", "u32", "u64", "f16", "f32", "f64"], 1)
@@ -45,8 +46,9 @@ class Shape:
 
     @property
     def element_count(self) -> int:
-        """Number of elements of the array."""
-        return math.prod(self.dimensions)
+        """Number of elements of the array; 0 for a number that only a damaged program has."""
+        count = math.prod(self.dimensions)
+        return count if count < _MOST else 0
 
     @property
     def byte_size(self) -> int:

@@ -55,6 +55,11 @@ class Message:
         return not self._values.keys().isdisjoint(fields)
 
 
+def to_signed(value: int) -> int:
+    """Return a varint of a signed field (int32, int64) as the number that it stands for."""
+    return value - 2**64 if value >= 2**63 else value
+
+
 def iter_parts(data: bytes, field_number: int) -> Iterator[bytes]:
     """Yield all values of one repeated field that has bytes."""
     return (value for field, value in _iter_intact_fields(data) if field == field_number and isinstance(value, bytes))

@@ -8,26 +8,34 @@ Host calls that launch a kernel name the kernel's op as well; they run no op and
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import replace
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from outpace._dataclass import dataclass
 from outpace.metrics.facts.compiler_runs import compiler_run_rows
+from outpace.metrics.facts.hlo_instructions import stated_cost
 from outpace.metrics.facts.op_executions import count_executions, launching_ops
+from outpace.metrics.facts.roofs import NO_ROOF, DeviceRoofs, Roof, device_roofs, op_roof, product_seconds
 from outpace.model import Table
 from outpace.model.arrays import Codes, Indices, Numbers, Picoseconds
 from outpace.timeline import Run, Timeline
 from outpace.timeline.command_buffers import compute_hlo_op_stat
 from outpace.timeline.hlo.modules import find_op_lines, parse_program_id
-from outpace.timeline.hlo.ops import HloOp
+from outpace.timeline.hlo.ops import AMD_LIBRARIES, HloOp
 from outpace.timeline.hlo.transfers import COLLECTIVE
 from outpace.timeline.xla_threads import find_hlo_events
 from outpace.tools.hlo_stats.schema import AUTOTUNING, CATEGORIES, OPS, PROGRAMS
 from outpace.trace import Plane, StatColumn, Value, dialect
 from outpace.trace.algorithms import find_positions, intersect_indices
 
+if TYPE_CHECKING:
+    from outpace.timeline.hlo.module import HloModule
+
 _Key = tuple[str, str, str, int, str]  # host, device, program, program id, op
+_UNKNOWN = 0.03  # share of a program's time in calls of unknown arithmetic, from which its operations are not known
 _WAITING = "data transfer (waiting)"
 _WAITING_COLLECTIVE = "collective (waiting)"
 
@@ -39,19 +47,48 @@ class OpTotals:
     category: category of the op
     framework_op: op of TensorFlow or JAX that it was compiled from; "" where unknown
     source: line of the program's own code; "" where unknown
-    flops, bytes_accessed: floating-point operations and bytes of one execution; -1 where unknown
-    count: number of executions
+    hlo_op: what its program, or the profile, states about it
+    occurrences: number of executions
     total_ps, self_ps: summed duration and self time, ps
     """
 
     category: str
     framework_op: str
     source: str
-    flops: float
-    bytes_accessed: float
+    hlo_op: HloOp
     occurrences: int = 0
     total_ps: int = 0
     self_ps: int = 0
+
+    @property
+    def description(self) -> str:
+        """What it computes, in words."""
+        return self.hlo_op.description
+
+    @property
+    def flops(self) -> float:
+        """Operations of one execution; NaN where unknown."""
+        return self.hlo_op.cost.flops if self.hlo_op.cost.is_complete else float("nan")
+
+    @property
+    def bytes(self) -> float:
+        """Bytes that one execution reads and writes; NaN where unknown."""
+        return self.hlo_op.cost.bytes or float("nan")
+
+    @property
+    def flops_per_s(self) -> float:
+        """Operations per second; NaN where unknown, or for an op that has none."""
+        return self.flops * self.occurrences / self.self_ps * 1e12 if self.flops and self.self_ps else float("nan")
+
+    @property
+    def bytes_per_s(self) -> float:
+        """Bytes per second; NaN where unknown."""
+        return self.bytes * self.occurrences / self.self_ps * 1e12 if self.self_ps else float("nan")
+
+    @property
+    def intensity(self) -> float:
+        """Operations per byte; NaN where unknown."""
+        return self.flops / self.bytes
 
 
 TotalsByOp = dict[_Key, OpTotals]
@@ -70,7 +107,19 @@ def collect_totals(run: Run) -> tuple[TotalsByOp, TotalsByOp]:
         of_compiler = find_positions(compiler_run_rows(timeline), rows) >= 0
         _add_from_stats(timeline, rows[~of_compiler], totals)
         _add_from_stats(timeline, rows[of_compiler], tuned)
+    _name_amd_libraries(run, totals)
     return totals, tuned
+
+
+def _name_amd_libraries(run: Run, totals: TotalsByOp) -> None:
+    """Give the categories of library calls the names of AMD's libraries, for hosts with AMD's
+    devices.
+    """
+    planes = ((timeline.host, plane) for timeline in run.hosts for plane in timeline.device_planes)
+    hosts = {host for host, plane in planes if plane.stats.get(dialect.DEVICE_VENDOR) == "AMD"}
+    for key, sums in totals.items():
+        if key[0] in hosts and (name := AMD_LIBRARIES.get(sums.hlo_op.library)):
+            sums.category = f"{name} {sums.hlo_op.operation}"
 
 
 def _add_from_lines(timeline: Timeline, plane: Plane, totals: TotalsByOp) -> None:
@@ -185,10 +234,7 @@ def _add(
     framework = op.framework_op or str(stats.get(dialect.TF_OP) or "").rstrip(":")
     source = str(stats.get(dialect.SOURCE) or op.source)
     category = _category(str(stats.get(dialect.HLO_CATEGORY) or op.opcode or "unknown"), op)
-    flops, memory = _number(stats.get(dialect.FLOPS)), _number(stats.get(dialect.BYTES_ACCESSED))
-    sums = totals.setdefault(
-        key, OpTotals(category, framework, source, op.flops if flops < 0 else flops, op.bytes if memory < 0 else memory)
-    )
+    sums = totals.setdefault(key, OpTotals(category, framework, source, replace(op, cost=stated_cost(op, stats))))
     count, duration, self_ps = times
     sums.occurrences += count
     sums.total_ps += int(duration.sum())
@@ -196,7 +242,11 @@ def _add(
 
 
 def _category(category: str, op: HloOp) -> str:
-    """Return an op's category; the end of an asynchronous op counts as waiting for it."""
+    """Return an op's category: that of a library's call is the library with its operation, and the
+    end of an asynchronous op counts as waiting for it.
+    """
+    if op.library:
+        return f"{op.library} {op.operation}"
     if not op.transfer and not category.endswith("-done"):
         return category
     collective = (op.transfer or _collective(category)) == COLLECTIVE
@@ -208,35 +258,31 @@ def _collective(category: str) -> str:
     return COLLECTIVE if category.startswith(("all-", "reduce-scatter", "collective", "ragged-all")) else ""
 
 
-def _number(value: Value) -> float:
-    """Return a stat as a float; -1 where it is no number."""
-    return float(value) if isinstance(value, (int, float)) else -1.0
-
-
 def _unsigned(value: Value) -> int:
     """Return a program id as an unsigned 64-bit number; -1 where it is no integer."""
     return int(value) & (2**64 - 1) if isinstance(value, int) else -1
 
 
-def compute_ops(totals: TotalsByOp) -> Table:
+def _device_roofs(run: Run) -> dict[tuple[str, str], DeviceRoofs]:
+    """Return what each device can do, by host and device."""
+    planes = ((timeline.host, plane) for timeline in run.hosts for plane in timeline.device_planes)
+    return {(host, plane.name.removeprefix(dialect.DEVICE_PREFIX)): device_roofs(plane) for host, plane in planes}
+
+
+def _roof(totals: OpTotals, roofs: DeviceRoofs | None) -> Roof:
+    """Return the roof of an op's executions; `NO_ROOF` on a CPU."""
+    return op_roof(totals.hlo_op, totals.occurrences, totals.self_ps, roofs) if roofs is not None else NO_ROOF
+
+
+def compute_ops(totals: TotalsByOp, run: Run) -> Table:
     """Return `OPS`: one row per op, by self time."""
+    roofs = _device_roofs(run)
     order = sorted(totals.items(), key=lambda item: -item[1].self_ps)
     whole = sum(op_totals.self_ps for op_totals in totals.values()) or 1
     rows, running = [], 0
     for rank, ((host, device, program, _, op), op_totals) in enumerate(order, 1):
         running += op_totals.self_ps
-        seconds = op_totals.self_ps / 1e12
-        flops = op_totals.flops * op_totals.occurrences / seconds if op_totals.flops > 0 and seconds else float("nan")
-        traffic = (
-            op_totals.bytes_accessed * op_totals.occurrences / seconds
-            if op_totals.bytes_accessed > 0 and seconds
-            else float("nan")
-        )
-        intensity = (
-            op_totals.flops / op_totals.bytes_accessed
-            if op_totals.flops >= 0 and op_totals.bytes_accessed > 0
-            else float("nan")
-        )
+        roof = _roof(op_totals, roofs.get((host, device)))
         row = OPS.row(
             op_totals,
             rank=rank,
@@ -246,9 +292,9 @@ def compute_ops(totals: TotalsByOp) -> Table:
             op=op,
             fraction=op_totals.self_ps / whole,
             cumulative=running / whole,
-            flops_per_s=flops,
-            bytes_per_s=traffic,
-            intensity=intensity,
+            bound=roof.bound.value,
+            of_roof=roof.share or float("nan"),
+            above_ps=roof.above_ps,
         )
         rows.append(row)
     return OPS.build(rows)
@@ -256,22 +302,79 @@ def compute_ops(totals: TotalsByOp) -> Table:
 
 def compute_programs(totals: TotalsByOp, run: Run) -> Table:
     """Return `PROGRAMS`: one row per program, by the self time of its ops."""
-    sums: dict[tuple[str, str, int], dict[_Key, OpTotals]] = {}
+    programs: dict[tuple[str, str, int], dict[_Key, OpTotals]] = {}
     for key, op_totals in totals.items():
         host, _, program, number, _ = key
-        sums.setdefault((host, program, number), {})[key] = op_totals
-    whole = sum(op_totals.self_ps for op_totals in totals.values()) or 1
+        programs.setdefault((host, program, number), {})[key] = op_totals
+    whole, roofs = sum(op_totals.self_ps for op_totals in totals.values()) or 1, _device_roofs(run)
     rows = []
-    for (host, program, number), ops in sums.items():
-        self_ps = sum(op_totals.self_ps for op_totals in ops.values())
-        once = run.by_host[host].hlo_modules[_unsigned(number)].entry_instructions
-        counts = [op_totals.occurrences for key, op_totals in ops.items() if key[-1] in once] or [
-            op_totals.occurrences for op_totals in ops.values()
-        ]
-        runs = max(Counter(counts).items(), key=lambda item: (item[1], item[0]))[0]
+    for (host, program, number), ops in programs.items():
+        module = run.by_host[host].hlo_modules[_unsigned(number)]
         identity = {"host": host, "program": program, "program_id": str(number) if number >= 0 else ""}
-        rows.append(PROGRAMS.row(identity, runs=runs, ops=len(ops), self_ps=self_ps, fraction=self_ps / whole))
+        sums = _ProgramSums(ops, _count_runs(ops, module), roofs)
+        arguments = {"argument_bytes": module.argument_bytes or float("nan"), "donated_bytes": module.donated_bytes}
+        rows.append(PROGRAMS.row(sums, **identity, **arguments, fraction=sums.self_ps / whole))
     return PROGRAMS.build(rows).sort_by("self_ps")
+
+
+def _count_runs(ops: Mapping[_Key, OpTotals], module: HloModule) -> int:
+    """Return how often most of a program's ops outside of loops ran."""
+    once = module.entry_instructions
+    counts = [op_totals.occurrences for key, op_totals in ops.items() if key[-1] in once] or [
+        op_totals.occurrences for op_totals in ops.values()
+    ]
+    return max(Counter(counts).items(), key=lambda item: (item[1], item[0]))[0]
+
+
+class _ProgramSums:
+    """Columns of a program's row that are sums over its ops."""
+
+    def __init__(self, by_key: Mapping[_Key, OpTotals], runs: int, roofs: Mapping[tuple[str, str], DeviceRoofs]) -> None:
+        """Sum up ops by their key. `roofs`: by host and device."""
+        totals = list(by_key.values())
+        self.runs, self.ops = runs, len(totals)
+        self.self_ps = sum(op.self_ps for op in totals)
+        self.above_ps = sum(_roof(op, roofs.get(key[:2])).above_ps for key, op in by_key.items())
+        self._unknown_ps = sum(op.self_ps for op in totals if not op.hlo_op.cost.is_complete)
+        self._flops = sum(op.hlo_op.cost.flops * op.occurrences for op in totals)
+        self._bytes = sum(op.hlo_op.cost.bytes * op.occurrences for op in totals)
+        self._product_ps = 1e12 * sum(
+            product_seconds(op.hlo_op, roofs[key[:2]]) * op.occurrences for key, op in by_key.items() if key[:2] in roofs
+        )
+
+    @property
+    def _is_known(self) -> bool:
+        return self._unknown_ps < _UNKNOWN * self.self_ps
+
+    @property
+    def run_ps(self) -> float:
+        """Time of its ops in a run, ps."""
+        return self.self_ps / max(self.runs, 1)
+
+    @property
+    def flops(self) -> float:
+        """Operations of a run; NaN where unknown."""
+        return self._flops / max(self.runs, 1) if self._is_known else float("nan")
+
+    @property
+    def bytes(self) -> float:
+        """Bytes of a run; NaN where unknown."""
+        return self._bytes / max(self.runs, 1) if self._is_known else float("nan")
+
+    @property
+    def flops_per_s(self) -> float:
+        """Operations per second while its ops ran; NaN where unknown."""
+        return self.flops * self.runs / self.self_ps * 1e12 if self.self_ps else float("nan")
+
+    @property
+    def bytes_per_s(self) -> float:
+        """Bytes per second while its ops ran; NaN where unknown."""
+        return self.bytes * self.runs / self.self_ps * 1e12 if self.self_ps else float("nan")
+
+    @property
+    def peak_share(self) -> float:
+        """Least time of its products as a share of its ops' time; NaN where unknown."""
+        return self._product_ps / self.self_ps if self._product_ps and self.self_ps else float("nan")
 
 
 def compute_autotuning(totals: TotalsByOp) -> Table:

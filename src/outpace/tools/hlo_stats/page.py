@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+from outpace.metrics.facts.roofs import Bound
 from outpace.model import Chart, ChartKind, Page, Table, TableView, Unavailable, select_nonempty
 from outpace.timeline import Run
 from outpace.tools.hlo_stats import TOOL
@@ -15,6 +16,36 @@ from outpace.tools.hlo_stats.compute import (
 )
 
 _BY = ("category", "framework_op", "source", "program", "device")
+_ROOF_COLUMNS = ("above_ps", "of_roof", "bound")
+_OP_COLUMNS = (
+    "rank",
+    "self_ps",
+    "fraction",
+    "op",
+    "source",
+    "description",
+    "category",
+    "framework_op",
+    "occurrences",
+    "flops_per_s",
+    "bytes_per_s",
+    "intensity",
+)
+_PROGRAM_COLUMNS = (
+    "program",
+    "runs",
+    "run_ps",
+    "fraction",
+    "ops",
+    "flops",
+    "flops_per_s",
+    "peak_share",
+    "bytes",
+    "bytes_per_s",
+    "above_ps",
+    "argument_bytes",
+    "donated_bytes",
+)
 _TUNING = (
     "XLA times ops in several forms while it compiles, and takes the fastest: no work of the training, and in no table above."
 )
@@ -29,24 +60,13 @@ def analyse(run: Run) -> Page:
     totals, tuned = collect_totals(run)
     if not totals:
         return TOOL.page(unavailable=_NONE)
-    table, categories, compiled = compute_ops(totals), compute_categories(totals), compute_programs(totals, run)
-    columns = (
-        "rank",
-        "self_ps",
-        "fraction",
-        "occurrences",
-        "op",
-        "category",
-        "framework_op",
-        "source",
-        "flops_per_s",
-        "bytes_per_s",
-        "intensity",
-    )
+    table, categories, compiled = compute_ops(totals, run), compute_categories(totals), compute_programs(totals, run)
+    is_known = set(table["bound"].tolist()) != {Bound.UNKNOWN.value}
+    columns = (*_OP_COLUMNS[:3], *_ROOF_COLUMNS * is_known, *_OP_COLUMNS[3:])
     sections = (
         Chart("Time by category of op", ChartKind.PIE, categories, "category", ("self_ps",)),
         TableView(table, columns, limit=15, pick=("program", "device", "host"), by=_BY),
-        TableView(compiled, ("program", "runs", "ops", "self_ps", "fraction")),
+        TableView(compiled, _PROGRAM_COLUMNS),
         *select_nonempty(TableView(compute_autotuning(tuned), ("program", "occurrences", "self_ps"), limit=10, remark=_TUNING)),
     )
     return TOOL.page(_headline(table, compiled), sections)

@@ -9,7 +9,8 @@ OPS = TableType("hlo_ops", "HLO ops").columns("""
       device       | text        | device, or CPU
       program      | text        | compiled program (HLO module)
       op           | text        | HLO op as the program names it
-      category     | text        | category of the op as the device tells it, else its opcode; the end of an asynchronous op waits
+      category     | text        | category of the op: the library that it calls and what that computes, else as the device tells \
+                                   it, else its opcode; the end of an asynchronous op waits
       framework_op | text        | op of TensorFlow or JAX that it was compiled from; of a fusion, one of them | Framework op
       source       | text        | line of the program's own code that it was compiled from
     + occurrences  | count       | executions in the capture, however many kernels each took | Count
@@ -17,11 +18,18 @@ OPS = TableType("hlo_ops", "HLO ops").columns("""
     + self_ps      | ps          | time in the op itself | Self
     + fraction     | fraction    | self time as a share of all HLO ops' | Of ops
       cumulative   | fraction    | the same share of this op and those ranked above it
-      flops_per_s  | ratio       | floating-point operations per second while it ran, as the profile counts them, else of its \
-                                   matrix products; missing for others | FLOP/s
-      bytes_per_s  | bytes_per_s | memory traffic while it ran, as the profile counts it, else operands and result; missing for \
-                                   parts of arrays | Memory
+      description  | text        | what it computes, in words: sizes, groups, lengths; empty where the opcode says it all | What
+      flops        | ratio       | floating-point operations of one execution, as the profile counts them, else by its shapes; \
+                                   missing where a library's call is not known | FLOPs
+      bytes        | bytes       | bytes that one execution reads and writes at least | Bytes
+      flops_per_s  | ratio       | floating-point operations per second while it ran | FLOP/s
+      bytes_per_s  | bytes_per_s | memory traffic while it ran | Memory
       intensity    | ratio       | arithmetic intensity: operations per byte of memory traffic | FLOP/byte
+      bound        | text        | what bounds it: compute, memory, cache (faster than the memory), start (of kernels), transfer, \
+                                   neither (less than 30% of both roofs: it could be faster) or unknown
+      of_roof      | fraction    | least time that the device needs for its operations and bytes, as a share of its time; missing \
+                                   where unknown | Of roof
+    + above_ps     | ps          | time above the roof: what it could lose at most | Above roof
 """)
 
 PROGRAMS = TableType("programs", "Programs").columns("""
@@ -32,7 +40,18 @@ PROGRAMS = TableType("programs", "Programs").columns("""
                             | Runs
     + ops        | count    | distinct HLO ops that ran
     + self_ps    | ps       | time in its ops | Op time
+      run_ps     | ps       | the same per run | Per run
     + fraction   | fraction | the same as a share of all programs' | Of ops
+      flops      | ratio    | floating-point operations of a run, loops as often as they ran; missing where a library's calls of \
+                              unknown arithmetic take 3% of the time | FLOPs
+      bytes      | bytes    | bytes that a run's ops read and write at least | Bytes
+      flops_per_s | ratio   | floating-point operations per second while its ops ran | FLOP/s
+      bytes_per_s | bytes_per_s | memory traffic while its ops ran | Memory
+      peak_share | fraction | least time of its matrix products and convolutions at the device's peak, by precision, as a share of \
+                              its ops' time; missing where the peak is not known | Of peak
+    + above_ps   | ps       | time of its ops above their roofs | Above roof
+      argument_bytes | bytes | size of its arguments | Arguments
+      donated_bytes | bytes | of these, arguments whose memory a result takes over (donate_argnums) | Donated
 """)
 
 AUTOTUNING = TableType("tuning", "What the compiler ran").columns("""

@@ -105,7 +105,7 @@ def program_uses_tensor_cores(kernel: str, op: HloOp, capability: tuple[int, int
     32-bit numbers that XLA compiles with Triton, unless the highest precision is requested (TF32 is
     XLA's default).
     """
-    if op.flops <= 0 or op.precision_bits not in (HALF, SINGLE):
+    if not op.has_product or op.precision_bits not in (HALF, SINGLE):
         return False
     return (
         capability >= (7, 0)

@@ -40,7 +40,7 @@ def iter_attention_findings(run: Run, host: str, context: ActionContext) -> Iter
     for instruction in ran:
         lines[format_source(instruction.op.source)] = lines.get(format_source(instruction.op.source), 0.0) + instruction.share
     sources = sorted((line for line in lines if line), key=lambda line: -lines[line])
-    moves = sum(instruction.share for instruction in ran if instruction.op.flops <= 0)
+    moves = sum(instruction.share for instruction in ran if not instruction.op.has_product)
     where = f", at {format_lines(sources)}" if sources else ""
     yield Finding(
         id="unfused_attention",

@@ -38,6 +38,7 @@ from outpace.tools.model_time.avoidable_work import (
 from outpace.tools.model_time.work_summary import (
     COMPUTE_CATEGORIES,
     ModelPart,
+    SlowOp,
     WorkTotals,
     compute_op_speed,
     compute_saving,
@@ -46,6 +47,7 @@ from outpace.tools.model_time.work_summary import (
     compute_work_totals,
     find_fusible_lines,
     find_parts,
+    find_slow_op,
     format_flop_rate,
     format_lines,
     format_source,
@@ -61,6 +63,9 @@ _UNDONATED = Threshold("copies of arguments", 0.05, Unit.FRACTION, "our choice: 
 _MOSTLY = 0.5  # minimum share of a part, a kind of work or the step, to stand for the whole
 _SLOW = Threshold(
     "one part of the model", 0.25, Unit.FRACTION, "our choice: a part that takes a quarter of the step decides its length"
+)
+_ABOVE = Threshold(
+    "time above the roof", 0.10, Unit.FRACTION, "our choice: a smaller gain is not worth writing an op in another way"
 )
 _SHORT_OPS = Threshold("time in short ops", 0.30, Unit.FRACTION, "our choice: what fusing saves at most must pay for compiling")
 _CHAINS = Threshold(
@@ -106,7 +111,8 @@ def iter_findings(run: Run, budgets: dict[str, Budget], program: Workload) -> It
         work = compute_work_totals(run, timeline.host)
         outside = _outside_ops(run, timeline.host, budget)
         here = _action_context(run, timeline, budget, program, work, outside)
-        odd = list(_odd_ops(run, timeline.host, program, parts))
+        above = _find_part_above_roof(parts)
+        odd = [f for f in _odd_ops(run, timeline.host, program, parts) if above is None or f.location != above.source]
         yield from odd
         yield from iter_float64_findings(run, timeline.host, program)
         yield from _undonated(run, timeline.host, here, parts, work)
@@ -312,12 +318,16 @@ def _slow_part(
     of work of its own (an embedding, and its updates) and is most of `fusible`, it is the cause of
     the many short ops.
     """
-    if not parts or parts[0].share < _SLOW.value or {parts[0].source, parts[0].name} & (reported_names - {""}):
+    top = _find_part_above_roof(parts) or next(iter(parts), None)
+    if top is None or not _is_slow_part(top) or {top.source, top.name} & (reported_names - {""}):
         return
-    top = parts[0]
+    if (slow := find_slow_op(run, host, top.source)) is not None and top.above_share >= _ABOVE.value:
+        yield _above_roof(host, top, slow, here)
+        return
     here = replace(here, traits=compute_traits(run, host, top.source))
     limit = f", {here.traits.limit_text}" if here.traits.limit_text else ""
-    next_parts = "; next " + ", ".join(f"{part} {part.share:.0%}" for part in parts[1:_MOST_PARTS]) if len(parts) > 1 else ""
+    others = [part for part in parts if part is not top][: _MOST_PARTS - 1]
+    next_parts = "; next " + ", ".join(f"{part} {part.share:.0%}" for part in others) if others else ""
     runs = "" if top.is_loop else _pace(run, host, top.op, top.op_name, top.flops_per_s)
     saving = compute_saving(top.share, "if it cost nothing") if top.is_slow else _narrower(run, host, top, here)
     narrower_first = not top.is_slow and saving is not None
@@ -342,6 +352,44 @@ def _slow_part(
             *("low_16_bit_share", "tensor_cores_unused") * narrower_first,
             *("small_ops",) * makes_them,
         ),
+    )
+
+
+def _find_part_above_roof(parts: list[ModelPart]) -> ModelPart | None:
+    """Return the part with a known line that took most time above the device's roofs; None where
+    that is little.
+    """
+    top = max((part for part in parts if part.source), key=lambda part: part.above_share, default=None)
+    return top if top is not None and top.above_share >= _ABOVE.value else None
+
+
+def _is_slow_part(part: ModelPart) -> bool:
+    return part.share >= _SLOW.value or part.above_share >= _ABOVE.value
+
+
+def _above_roof(host: str, top: ModelPart, slow: SlowOp, here: ActionContext) -> Finding:
+    """Return the finding on a line that a device computes far more slowly than its arithmetic and
+    its memory allow.
+    """
+    what = slow.case.reason if slow.case is not None else slow.description or top.op
+    action = f"{slow.case.action[:1].upper()}{slow.case.action[1:]}." if slow.case is not None else _cheaper(top, here)
+    return Finding(
+        id="slow_part",
+        severity=Severity.HIGH,
+        sentence=f"{top} takes {top.share:.0%} of the step, in {what}: {humanize(slow.above, Unit.PS)} per step more than the device "
+        f"needs for its operations and bytes ({slow.of_roof:.1%} of its roof).",
+        action=action,
+        evidence=(
+            Evidence("above the roof, of the step", top.above_share, Unit.FRACTION, top.table),
+            Evidence("its share of the step, forward and backward", top.share, Unit.FRACTION, top.table),
+        ),
+        threshold=_ABOVE,
+        saving=compute_saving(top.above_share, "if it ran as fast as the device's units and memory allow"),
+        location=top.source,
+        host=host,
+        certainty=Certainty.LIKELY,
+        effort=Effort.LARGE,
+        explains=("model_bound", "slow_kind", "low_16_bit_share", "tensor_cores_unused"),
     )
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from outpace.metrics.facts.hlo_instructions import hlo_source_lines
 from outpace.metrics.facts.missing_steps import explain_missing_steps
+from outpace.metrics.facts.roofs import Bound
 from outpace.metrics.facts.workload import find_workload
 from outpace.metrics.savings.best_case import best_case_ops
 from outpace.metrics.savings.budget import ALL_HOSTS, budgets
@@ -24,6 +25,7 @@ from outpace.tools.model_time.work_summary import ModelPart, find_parts
 
 _BY = ("layer_type", "top_op", "source", "kind")
 _WAYS = {"together": "self_ps", "forward": "forward_ps", "backward": "backward_ps"}
+_ROOF_COLUMNS = ("bound", "of_roof", "above_ps")
 _PARTS = ("part", "source", "share", "forward_ps", "backward_ps", "self_ps", "top_op", "count")
 
 
@@ -32,7 +34,9 @@ def _rows(table: Table) -> TableView:
         return TableView(table, _PARTS, limit=12, pick=("side", "host"), by=_BY, sums=("self_ps",))
     if table.name == "model_work":
         return TableView(table, limit=12, pick=("side", "host"), by=("work", "top_op"))
-    return TableView(table, limit=12, pick=tuple(name for name in ("host",) if name in table))
+    unknown = table.name == "hlo_lines" and set(table["bound"].tolist()) == {Bound.UNKNOWN.value}
+    columns = tuple(field.name for field in table.fields if not (unknown and field.name in _ROOF_COLUMNS))
+    return TableView(table, columns, limit=12, pick=tuple(name for name in ("host",) if name in table))
 
 
 def _shares(parts: Table) -> Table:

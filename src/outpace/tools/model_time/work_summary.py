@@ -8,11 +8,11 @@ from __future__ import annotations
 import math
 import re
 from collections import defaultdict
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from outpace._dataclass import dataclass
 from outpace._lazy import compile_lazily
-from outpace.metrics.facts.device_specs import memory_bandwidth, peak_flops
+from outpace.metrics.facts.device_peaks import memory_bandwidth, peak_flops
 from outpace.metrics.facts.hlo_instructions import DEVICE_SIDE as ON_DEVICE
 from outpace.metrics.facts.hlo_instructions import (
     InstructionStats,
@@ -25,6 +25,7 @@ from outpace.metrics.facts.hlo_instructions import (
 from outpace.metrics.facts.model_ops import COMPILED
 from outpace.metrics.facts.op_locations import COLLECTIVES, LAYER, LOGS, TRANSFER_OPS
 from outpace.metrics.facts.op_metrics import DEVICE, HOST
+from outpace.metrics.facts.roofs import Bound
 from outpace.metrics.facts.workload import Workload
 from outpace.metrics.savings.best_case import best_case_ops
 from outpace.metrics.savings.budget import build_saving
@@ -39,6 +40,9 @@ from outpace.timeline import Run, Timeline
 from outpace.timeline.work_kinds import WorkKind, classify_work
 from outpace.tools.model_time.actions import OpTraits
 
+if TYPE_CHECKING:
+    from outpace.timeline.hlo.slow_cases import SlowCase
+
 # Ops that loop, sort, search or move data, run on one thread, or call Python: for these there is
 # mostly a cheaper way. Dense arithmetic is what hardware does well, and a profile does not show
 # whether chains of element-wise ops could be cheaper.
@@ -51,6 +55,7 @@ _SCATTERS = compile_lazily(r"scatter")
 _SHORT = 50e6  # length of a short op, ps: shorter ones cost about as much to start as they take
 _MANY = 150  # minimum executions per step in a loop over a sequence
 _IN_LOOP = compile_lazily(r"/while/")
+_PRODUCT_WORK = (WorkKind.MATMUL, WorkKind.CONVOLUTION, WorkKind.ATTENTION)
 _NO_PART = (COMPILED, LOGS, TRANSFER_OPS, COLLECTIVES)  # names of parts that are no layer, or whose content is not known
 _MOST_PARTS = 3  # maximum number of parts in a sentence
 _MIN_SHARE = 0.01  # minimum share of the step for a part to be named
@@ -90,9 +95,11 @@ class ModelPart:
         may be the smaller part.
     work: kind of work that takes most of the time.
     op_name: name of the op that takes most of the time.
-    flops_per_s: rate of that op, FLOP/s; 0 where not known.
+    flops_per_s: rate of that op where it multiplies matrices or convolves, FLOP/s; else 0.
     op_share: share of the part's time in `op`.
     work_share: share of the part's time in `work`.
+    above_share: share of the step that its ops took above their roofs, of those that came to less
+        than 30 % of both roofs of the device; 0 where no roof is known.
     """
 
     name: str
@@ -111,6 +118,7 @@ class ModelPart:
     flops_per_s: float = 0.0
     op_share: float = 1.0
     work_share: float = 1.0
+    above_share: float = 0.0
 
     @property
     def is_attention(self) -> bool:
@@ -226,6 +234,7 @@ def _part(rows: list[dict[str, Any]], scale: float, steps: int) -> ModelPart:
         by_work[work] += row["time_ps"]
     op, work = max(by_op, key=by_op.__getitem__), max(by_work, key=by_work.__getitem__)
     top = max((row for row in rows if short_op_name(row["op"], row["product"]) == op), key=lambda row: row["time_ps"])
+    top_work = classify_work(top["product"] or top["opcode"], top["op"])
     count = sum(row["count"] for row in rows) / steps
     mean = time / max(count, 1 / steps)
     inside = sum(row["share"] for row in rows if _IN_LOOP.search(f"{row['op']}/{row['opcode']}/"))
@@ -241,10 +250,51 @@ def _part(rows: list[dict[str, Any]], scale: float, steps: int) -> ModelPart:
         bool(source) and inside > share / 2 and count >= _MANY and mean < _SHORT,
         work=work,
         op_name=top["op"],
-        flops_per_s=top["flops_per_s"] or 0.0,
+        flops_per_s=(top["flops_per_s"] or 0.0) if top_work in _PRODUCT_WORK else 0.0,
         op_share=by_op[op] / max(time, 1),
         work_share=by_work[work] / max(time, 1),
+        above_share=_above_share(rows) * scale,
     )
+
+
+def _above_share(rows: list[dict[str, Any]]) -> float:
+    """Return the share of the step that rows of table `hlo_lines` took above their roofs, of rows
+    that are bound by neither.
+    """
+    slow = (row for row in rows if row["bound"] == Bound.NEITHER.value and row["time_ps"])
+    return float(sum(row["share"] * row["above_ps"] / row["time_ps"] for row in slow))
+
+
+@dataclass(frozen=True)
+class SlowOp:
+    """The op of a source line that took most time above its roof.
+
+    description: what it computes, in words.
+    of_roof: least time that the device needs for it, as a share of its time.
+    case: the known slow case that it is; None for none.
+    above: time of the line above the roof per step, ps.
+    """
+
+    description: str
+    of_roof: float
+    case: SlowCase | None
+    above: float
+
+
+def find_slow_op(run: Run, host: str, source: str) -> SlowOp | None:
+    """Return the op of a source line that took most time above its roof; None where none is far
+    above it.
+    """
+    ran = [
+        r
+        for r in instruction_stats(run).get(host, ())
+        if source and r.roof.bound is Bound.NEITHER and format_source(r.op.source) == source
+    ]
+    if not ran:
+        return None
+    top = max(ran, key=lambda r: r.above_ps)
+    case = max((r for r in ran if r.op.slow_case), key=lambda r: r.above_ps, default=None)
+    return SlowOp(top.op.description, top.roof.share, case.op.slow_case if case else None, sum(r.above_ps for r in ran))
 
 
 def _is_slow(row: dict[str, Any]) -> bool:
@@ -370,8 +420,8 @@ _MEMORY_BOUND = 0.5  # share of the memory's bandwidth from which an op of large
 def compute_traits(run: Run, host: str, source: str) -> OpTraits:
     """Return what the programs of one host show about the ops that a source line makes."""
     ran = [r for r in instruction_stats(run).get(host, ()) if source and format_source(r.op.source) == source]
-    products = [r for r in ran if r.op.flops > 0]
-    flops = [r.op.flops * r.count for r in products]
+    products = [r for r in ran if r.op.has_product]
+    flops = [r.op.cost.product_flops * r.count for r in products]
     masks = [r.op.backend_config for r in ran if _MASK.search(r.op.backend_config)]
     drops = [float(match[1]) for r in ran if (match := _DROPOUT.search(r.op.backend_config))]
     memory, fast = _bandwidth_share(run, host, ran), _peak_share(run, host, products) >= _NEAR_PEAK

@@ -66,8 +66,10 @@ def _rates(run: Run) -> str:
     """Return the rates at which a device computed matrix products of several sizes, smallest first;
     "" where fewer than `_SIZES` different products have a known rate.
     """
-    ran = [r for ops in instruction_stats(run).values() for r in ops if r.op.flops > 0 and r.side == DEVICE_SIDE and r.time_ps]
-    rates = {(r.op.flops, r.op.bytes): r.flops_per_s / 1e12 for r in ran}
+    ran = [
+        r for ops in instruction_stats(run).values() for r in ops if r.op.has_product and r.side == DEVICE_SIDE and r.time_ps
+    ]
+    rates = {(r.op.cost.flops, r.op.cost.bytes): r.flops_per_s / 1e12 for r in ran}
     if len(rates) < _SIZES:
         return ""
     texts = (f"{humanize(size, Unit.RATIO)}FLOP at {rates[size, moved]:.3g}" for size, moved in sorted(rates)[-_MOST:])

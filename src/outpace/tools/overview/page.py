@@ -140,6 +140,7 @@ def render_headline(run: Run, mean_step: MeanStep) -> str:
 # in the report.
 _FEW, _MOST_LINES = 3, 4
 _MOSTLY_BETWEEN = 0.5  # share of the time between the steps from which the headline names it
+_MOSTLY = 0.5  # share of the step in devices' computation, from which their use is told
 _SMALL = 0.01  # share of the step below which a category needs no further reading
 _COMPUTE = ("kernel_stats.kernels", "hlo_stats.hlo_ops", "op_stats.ops")
 _BEHIND: dict[Category, tuple[tuple[str, ...], str]] = {
@@ -208,7 +209,23 @@ def _speed(run: Run, breakdown: StepBreakdown, mean: MeanStep) -> tuple[Figure, 
     batch_sizes = {sizes.get(host) for host in main_program_hosts(run)}
     if len(batch_sizes) == 1 and (size := batch_sizes.pop()):
         figures.append(Figure("Examples per second", _format_rate(rate * size), Unit.TEXT, f"per host, in batches of {size:,}"))
-    return tuple(figures)
+    return (*figures, *_iter_utilization_figure(run))
+
+
+def _iter_utilization_figure(run: Run) -> Iterator[Figure]:
+    """Yield the figure of the devices' use where their computation takes most of the step."""
+    shares = budgets(run)[ALL_HOSTS].category_shares
+    if shares[Category.DEVICE_COMPUTE_16.value] + shares[Category.DEVICE_COMPUTE_32.value] < _MOSTLY:
+        return
+    from outpace.metrics.views.flops_utilization import flops_utilization  # most reports are of programs without a device
+
+    if (use := flops_utilization(run)) is not None:
+        peak = "the data sheet's" if use.is_data_sheet else "the highest clock's"
+        clock = f" ({use.clock_mfu:.0%} at the highest clock)" * use.is_data_sheet
+        least = "at least " * use.is_lower_limit
+        again = f"; HFU {use.hfu:.0%}, with what is computed again" * (use.hfu > use.mfu)
+        rates = f"{use.flops_per_s / 1e12:,.3g} of {peak} {use.peak_flops / 1e12:,.4g} TFLOP/s in 16 bits{clock}"
+        yield Figure("MFU", use.mfu, Unit.FRACTION, f"{least}{rates}, of matrix products and convolutions{again}")
 
 
 def _excluded_remark(run: Run, breakdown: StepBreakdown) -> str:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from outpace.metrics.facts.device_specs import DeviceSpecs, device_specs, peak_flops
+from outpace.metrics.facts.device_peaks import peak_flops
+from outpace.metrics.facts.device_specs import DeviceSpecs, device_specs
 from outpace.model.space_builder import StatValue
 from outpace.testing import Dialect, GpuBuilder, SpaceBuilder, training_run
 from outpace.timeline import Run

@@ -23,6 +23,7 @@ from outpace.metrics.savings.bounds import (
 from outpace.metrics.savings.budget import budgets
 from outpace.model import Category
 from outpace.testing import GpuBuilder, SpaceBuilder
+from outpace.timeline.hlo.cost import product_cost
 from outpace.timeline.hlo.ops import HloOp
 from outpace.trace import Trace, read_trace
 from tests.advice_cases.build import HOST, MS, STEPS, budget, computes, device_trace, run, table
@@ -111,14 +112,14 @@ def gpu() -> Trace:
         (ran(100, side="CPU"), 0.0),
         (ran(100, opcode="copy"), 0.25),
         (ran(100, opcode="copy", undonated_argument="state[0]"), 0.0),
-        (ran(100, opcode="dot", flops=20e9), 0.5 * 0.8),
-        (ran(100, opcode="dot", flops=80e9), 0.25),
-        (ran(100, opcode="dot", flops=80e9, is_highest_precision=True), 0.5 * 0.99),
+        (ran(100, opcode="dot", cost=product_cost(20e9)), 0.5 * 0.8),
+        (ran(100, opcode="dot", cost=product_cost(80e9)), 0.25),
+        (ran(100, opcode="dot", cost=product_cost(80e9), is_highest_precision=True), 0.5 * 0.99),
         (ran(4), 0.25),
         (ran(1.25), 0.5 * 0.2),
         (ran(0.9), 0.0),
         (ran(4, count=7 * STEPS), 0.25),
-        (ran(2, opcode="dot", flops=0.2e9), 0.5 * 0.5),
+        (ran(2, opcode="dot", cost=product_cost(0.2e9)), 0.5 * 0.5),
     ],
     ids=[
         *("half of the bytes", "16 bits already", "64 bits", "on the host", "copies of results are half as long"),
@@ -139,7 +140,7 @@ def test_what_16_bits_can_make_shorter(op: InstructionStats, saved: float) -> No
 
 def test_of_a_device_whose_peak_is_not_known_products_save_half() -> None:
     of = run(None, None, device_trace())
-    assert half_precision_bound([ran(100, opcode="dot", flops=20e9)], of.by_host[HOST]) == 0.25
+    assert half_precision_bound([ran(100, opcode="dot", cost=product_cost(20e9))], of.by_host[HOST]) == 0.25
 
 
 def test_an_op_of_a_tpu_is_no_kernel_that_is_launched() -> None:
@@ -161,9 +162,9 @@ def test_the_part_that_16_bits_can_shorten() -> None:
 @pytest.mark.parametrize(
     ("op", "gone"),
     [
-        (ran(100, 0.3, flops=1e9), 0.0),
-        (ran(9, 0.3, flops=1e9), 0.3),
-        (ran(11, 0.3, flops=1e9), 0.0),
+        (ran(100, 0.3, cost=product_cost(1e9)), 0.0),
+        (ran(9, 0.3, cost=product_cost(1e9)), 0.3),
+        (ran(11, 0.3, cost=product_cost(1e9)), 0.0),
         (ran(100, 0.3), 0.3),
         (ran(100, 0.3, opcode="custom-call"), 0.0),
         (ran(9, 0.3, opcode="custom-call"), 0.3),
