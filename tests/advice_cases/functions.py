@@ -97,9 +97,9 @@ def _calls(
     return lambda: rules.iter_findings(run, table("f", tf_functions.FUNCTION_CALLS), table("t", TRACES), _NO_BUILDS, program)
 
 
-def _copies(share: float) -> Find:
-    """Steps that copy arrays for `share` of their time."""
-    row = {"copies": 2.0, "copied_ps": round(share * STEP), "share": share}
+def _copies(share: float, count: float = 2.0, size: float = float("nan")) -> Find:
+    """Steps that copy `count` arrays, of `size` bytes each, for `share` of their time."""
+    row = {"copies": count, "copied_ps": round(share * STEP), "share": share, "bytes": size}
     line: dict[str, Any] = {"file": "/home/me/train.py", "line": 20, "who": "yours", "self_ps": MS, "calls_step": True}
     given = {
         host_copies.host_copies: table("host_copies", host_copies.HOST_COPIES, row),
@@ -357,6 +357,26 @@ CASES: list[Case] = [
     ),
     fires("arguments_copied", "12% of the step", _copies(0.12), Severity.MODERATE, location="train.py:20", saves=about(0.12)),
     silent("arguments_copied", "7% of the step", _copies(0.07)),
+    fires(
+        "arguments_copied",
+        "many small arrays",
+        _copies(0.5, 300, 16384),
+        Severity.HIGH,
+        location="train.py:20",
+        saves=about(0.5),
+        says=("300 arrays of 16.0 KiB, one by one", "Pack them into one array"),
+        never=("device_put",),
+    ),
+    fires(
+        "arguments_copied",
+        "many large arrays",
+        _copies(0.5, 300, 1e6),
+        Severity.HIGH,
+        location="train.py:20",
+        saves=about(0.5),
+        says=("device_put",),
+        never=("one by one",),
+    ),
     fires(
         "results_fetched",
         "half of the step",

@@ -180,7 +180,7 @@ ADDED_UP = {  # tables with time of threads, or devices, that may work at once
     "input_pipeline": {"host_categories"},
     "op_stats": {"ops", "types", "shares"},
     "scopes": {"host_scopes", "device_scopes", "scope_ops", "lines"},
-    "hlo_stats": {"hlo_categories", "programs"},
+    "hlo_stats": {"hlo_categories", "programs", "op_profile", "op_profile_lines"},
 }
 
 

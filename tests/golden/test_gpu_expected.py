@@ -221,3 +221,41 @@ def test_model_flops_utilization(name: str, tera: float, share: float) -> None:
     assert use.flops_per_s / 1e12 == pytest.approx(tera, rel=0.012)
     assert use.clock_mfu == pytest.approx(share, abs=0.002)
     assert use.mfu == pytest.approx(use.clock_mfu * 1070.5 / 989.4, rel=0.001)
+
+
+def test_arrays_that_are_copied_one_by_one() -> None:
+    """301 arrays of 16 KiB a step; some copies begin before the first whole step."""
+    first = opened("jax_h100_columns").report().findings[0]
+    assert first.location == "columns.py:55"
+    assert "arrays of 16.0 KiB, one by one" in first.sentence and first.action.startswith("Pack them into one array per type")
+
+
+@pytest.mark.parametrize("name", ["dwconv1d", "fft_odd", "choice_batch", "ok_vae", "columns", "sample_often"])
+def test_op_profiles_sum_up_to_the_ops(name: str) -> None:
+    """Each node has the sums of those below it, and its top ones those of all ops."""
+    tables = {table.name: table for table in opened(f"jax_h100_{name}").page("hlo_stats").tables()}
+    ops = tables["hlo_ops"]
+    for tree in (tables["op_profile"], tables["op_profile_lines"]):
+        below: dict[int, list[dict[str, float]]] = {}
+        for row in tree.records():
+            below.setdefault(row["parent"], []).append(row)
+        for column in ("self_ps", "above_ps", "occurrences"):
+            assert sum(row[column] for row in below[0]) == pytest.approx(float(ops[column].sum()))
+            for row in tree.records():
+                inner = below.get(row["id"], [row])
+                assert sum(child[column] for child in inner) == pytest.approx(row[column])
+
+
+@pytest.mark.parametrize("name", ["dwconv1d", "fft_odd", "choice_batch", "ok_vae", "columns", "sample_often"])
+def test_no_op_lies_above_its_roof_but_from_a_cache(name: str) -> None:
+    """The ridge of bfloat16 lies at 319 operations per byte."""
+    tables = {table.name: table for table in opened(f"jax_h100_{name}").page("hlo_stats").tables()}
+    roofs = {row["roof"]: row for row in tables["roofline"].records() if row["roof"]}
+    assert any("16 bits: 1,071 TFLOP/s, ridge at 319 FLOP/byte" in roof for roof in roofs)
+    peak = max(row["flops_per_s"] for row in roofs.values())
+    bandwidth = min(
+        row["flops_per_s"] / row["intensity"] for row in tables["roofline"].records() if row["roof"] and row["intensity"] < 1
+    )
+    for row in tables["roofline"].records():
+        if not row["roof"] and row["bound"] != "cache":
+            assert row["flops_per_s"] <= 1.05 * min(peak, row["intensity"] * bandwidth)

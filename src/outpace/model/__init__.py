@@ -50,6 +50,7 @@ if TYPE_CHECKING:
         Links,
         Page,
         Paragraph,
+        ScatterColumns,
         Section,
         TableView,
         ToolFailure,
@@ -92,6 +93,7 @@ __all__ = [
     "Report",
     "Row",
     "Saving",
+    "ScatterColumns",
     "Section",
     "Severity",
     "Table",
@@ -118,7 +120,7 @@ _HOMES = {
     "finding": "CAPTURE_PREFIX OUTSIDE_STEPS Certainty Effort Evidence Finding FindingKey Saving Severity Threshold",
     "interval": "Interval bootstrap_mean bootstrap_saving leave_one_out_medians median",
     "page": (
-        "AreaColumns Chart ChartKind Figure Figures GraphColumns IcicleColumns Link Links Page Paragraph Section TableView "
+        "AreaColumns Chart ChartKind Figure Figures GraphColumns IcicleColumns Link Links Page Paragraph ScatterColumns Section TableView "
         "ToolFailure Unavailable select_nonempty"
     ),
     "report": "Command Report",

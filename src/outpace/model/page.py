@@ -39,6 +39,8 @@ class ChartKind(str, Enum):
         them.
     AREA: amounts that fill up over time, as stacked areas; `x` is a time that only rises, each row
         is an event and is valid until the next one; `AreaColumns` are its series.
+    SCATTER: points, and lines between points, on two logarithmic axes; `x` is the horizontal one,
+        `ScatterColumns` are its series.
     """
 
     STACK_TOTAL = "stack_total"
@@ -48,6 +50,7 @@ class ChartKind(str, Enum):
     GRAPH = "graph"
     ICICLE = "icicle"
     AREA = "area"
+    SCATTER = "scatter"
 
 
 _Columns = TypeVar("_Columns")
@@ -55,7 +58,7 @@ _Columns = TypeVar("_Columns")
 
 @dataclass(frozen=True)
 class _ColumnNames:
-    """Names of the columns that one kind of chart reads: three names, then a tuple of names."""
+    """Names of the columns that one kind of chart reads: some names, then a tuple of names."""
 
     @property
     def series(self) -> tuple[str, ...]:
@@ -66,7 +69,8 @@ class _ColumnNames:
     @classmethod
     def of(cls: Callable[..., _Columns], chart: Chart) -> _Columns:
         """Return the names of the columns that `chart` reads."""
-        return cls(*chart.series[:3], chart.series[3:])
+        count = len(fields(cls)) - 1  # type: ignore[arg-type]
+        return cls(*chart.series[:count], chart.series[count:])
 
 
 @dataclass(frozen=True)
@@ -116,6 +120,30 @@ class AreaColumns(_ColumnNames):
     step: str
     fragmentation: str
     parts: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class ScatterColumns(_ColumnNames):
+    """Names of the columns that a SCATTER chart reads. A row without a positive number on both axes
+    is not drawn.
+
+    y: vertical axis.
+    size: amount that a point stands for, drawn as its area.
+    label: name of the point.
+    line: name of the line that the row is a place of; "" for a point.
+    shown: columns to show on hover.
+    """
+
+    y: str
+    size: str
+    label: str
+    line: str
+    shown: tuple[str, ...] = ()
+
+    @property
+    def drawn(self) -> tuple[str, ...]:
+        """Columns whose numbers are drawn, but for the horizontal axis."""
+        return self.y, self.size
 
 
 @dataclass(frozen=True)

@@ -31,6 +31,7 @@ from outpace.model.text import clean, clean_prose, elide, format_cell, shorten
 from outpace.report import chart_data, html_data, html_tables, svg
 from outpace.report.first_screen import FirstScreen, build_first_screen, format_assumption, format_saving, is_drawable
 from outpace.report.html_anchors import Anchors
+from outpace.report.scatter import layout_scatter
 
 _SHORT_NAME = 72
 _MOST_COLUMNS = 240
@@ -243,6 +244,10 @@ def _chart(chart: Chart, chart_id: str) -> dict[str, Any]:
         return {**view, "drawn": len(cells), "svg": svg.icicle(cells), "legend": legend}
     if chart.kind is ChartKind.AREA:
         return {**view, **_area(chart)}
+    if chart.kind is ChartKind.SCATTER:
+        plot = layout_scatter(chart)
+        legend = [{"key": key, "name": word} for key, word in chart_data.find_states(chart)]
+        return {**view, "svg": svg.scatter(plot, clean(chart.title)) if plot is not None else "", "legend": legend}
     return {**view, **_parts(chart)}
 
 

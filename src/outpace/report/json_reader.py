@@ -24,6 +24,7 @@ from outpace.model import (
     ProfileError,
     Report,
     Saving,
+    ScatterColumns,
     Section,
     Table,
     TableView,
@@ -111,11 +112,14 @@ def _section(kind: type, section: Any, tables: Mapping[str, Table]) -> Any:
     return value
 
 
+_LEAST_COLUMNS = {ChartKind.GRAPH: 3, ChartKind.ICICLE: 3, ChartKind.AREA: 3, ChartKind.SCATTER: 4}
+
+
 def _drawn_columns(chart: Chart) -> tuple[str, ...]:
     """Return the names of the columns whose numbers a chart draws. Raises ValueError if the chart
     names fewer columns than its kind reads.
     """
-    if len(chart.series) < (3 if chart.kind in (ChartKind.GRAPH, ChartKind.ICICLE, ChartKind.AREA) else 1):
+    if len(chart.series) < _LEAST_COLUMNS.get(chart.kind, 1):
         raise ValueError(f"chart {chart.title} has too few columns")
     if chart.kind is ChartKind.GRAPH:
         return ()
@@ -124,7 +128,7 @@ def _drawn_columns(chart: Chart) -> tuple[str, ...]:
     if chart.kind is ChartKind.ICICLE:
         columns = IcicleColumns.of(chart)
         return (columns.size, *columns.shown)
-    return chart.series
+    return ScatterColumns.of(chart).drawn if chart.kind is ChartKind.SCATTER else chart.series
 
 
 def _table(name: str, table: Mapping[str, Any]) -> Table:

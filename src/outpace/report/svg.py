@@ -8,18 +8,22 @@ Colours and tooltips are what a strict content security policy allows: classes, 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 from markupsafe import Markup
 
 from outpace.report.chart_data import ChartPart, IcicleNode, StackedColumns
 from outpace.report.labels import shorten_name
+from outpace.report.scatter import ScatterPlot
 
 _ROW = 22  # height of one level of an icicle, pixels
 # approximate number of characters of a name that fit into the full width of an icicle on a phone or
 # a desktop screen
 _CHARACTERS = 110
 _MOST_TOLD = 5
+_LEFT, _TOP, _WIDE, _HIGH = 74.0, 10.0, 870.0, 380.0  # plane of a scatter chart, of 960 x 430 pixels
+_LINE_NAME = 14.0  # height of the name of a line, pixels
+_LARGEST = 60.0  # radius of a point that has the whole of the sizes, pixels
 
 
 def stacked_bar(parts: Sequence[ChartPart], title: str) -> Markup:
@@ -87,6 +91,53 @@ def icicle(cells: Sequence[IcicleNode]) -> Markup:
         if name := shorten_name(cell.name, siblings[cell.path.removesuffix(cell.name)], int(cell.width * _CHARACTERS) - 1):
             shapes.append(Markup('<text x="{}%" y="{}" dx="4">{}</text>').format(left, top + _ROW - 7, name))
     return _svg("icicle", f'width="100%" height="{rows * _ROW}"', shapes, "icicle")
+
+
+def scatter(plot: ScatterPlot, title: str) -> Markup:
+    """Return points as circles whose area is their share, and lines with their names, between two
+    logarithmic axes.
+    """
+    label = Markup('<text x="{}" y="{}" text-anchor="middle">{}</text>').format(
+        _number(_LEFT + _WIDE / 2), _number(_TOP + _HIGH + 34), f"{plot.y_label} over {plot.x_label}"
+    )
+    return _svg(
+        "scatter", 'viewBox="0 0 960 430"', [*_scatter_grid(plot), *_scatter_lines(plot), *_scatter_points(plot), label], title
+    )
+
+
+def _scatter_grid(plot: ScatterPlot) -> Iterator[Markup]:
+    """Yield the lines and labels of both axes' powers of ten."""
+    for place, label in plot.x_ticks:
+        at = _number(_LEFT + place * _WIDE)
+        yield Markup('<path class="grid" d="M{} {}v{}"/>').format(at, _number(_TOP), _number(_HIGH))
+        yield Markup('<text x="{}" y="{}" text-anchor="middle">{}</text>').format(at, _number(_TOP + _HIGH + 16), label)
+    for place, label in plot.y_ticks:
+        at = _number(_TOP + (1 - place) * _HIGH)
+        yield Markup('<path class="grid" d="M{} {}h{}"/>').format(_number(_LEFT), at, _number(_WIDE))
+        yield Markup('<text x="{}" y="{}" dy="4" text-anchor="end">{}</text>').format(_number(_LEFT - 8), at, label)
+
+
+def _scatter_lines(plot: ScatterPlot) -> Iterator[Markup]:
+    """Yield each line with its name at its right end, below the names of lines above it."""
+    free = 0.0
+    for name, places in sorted(plot.lines, key=lambda line: -line[1][-1][1]):
+        ends = [(_number(_LEFT + x * _WIDE), _TOP + (1 - y) * _HIGH) for x, y in places]
+        moves = "L".join(f"{x} {_number(y)}" for x, y in ends)
+        yield Markup('<path class="roof" d="M{}"><title>{}</title></path>').format(moves, name)
+        at = max(ends[-1][1] - 5, free)
+        free = at + _LINE_NAME
+        yield Markup('<text class="roof" x="{}" y="{}" text-anchor="end">{}</text>').format(ends[-1][0], _number(at), name)
+
+
+def _scatter_points(plot: ScatterPlot) -> Iterator[Markup]:
+    for point in plot.points:
+        yield Markup('<circle cx="{}" cy="{}" r="{}" class="k-{}"><title>{}</title></circle>').format(
+            _number(_LEFT + point.x * _WIDE),
+            _number(_TOP + (1 - point.y) * _HIGH),
+            _number(max(2.0, _LARGEST * point.share**0.5)),
+            point.color_key,
+            point.tip,
+        )
 
 
 def _description(title: str, parts: Sequence[ChartPart]) -> str:

@@ -210,6 +210,18 @@ def icicle(chart: Chart, width: int, colored: bool) -> list[Text]:
     return [line for row in named for line in row]
 
 
+def scatter(chart: Chart, width: int, colored: bool) -> list[Text]:
+    """Return what a terminal shows of points on two axes: the names of the lines."""
+    from outpace.report.scatter import layout_scatter  # few pages have such a chart
+
+    plot = layout_scatter(chart)
+    if plot is None:
+        return [Text("nothing to draw", style="dim")]
+    lines = [line for name, _ in plot.lines for line in wrap_cells((name,), min(width, WIDEST), prose=True)[0]]
+    counted = f"{format_count(len(plot.points), 'point')} in the HTML report: {plot.y_label} over {plot.x_label}"
+    return [*(Text(line) for line in lines), *_remark(counted, width)]
+
+
 def _edge(named: Sequence[Sequence[Text]]) -> int:
     """Return the position of the bars to the right of names and numbers, which may take several
     lines.
@@ -280,4 +292,5 @@ _DRAWERS: dict[ChartKind, Callable[[Chart, int, bool], list[Text]]] = {
     ChartKind.GRAPH: graph,
     ChartKind.ICICLE: icicle,
     ChartKind.AREA: area,
+    ChartKind.SCATTER: scatter,
 }

@@ -319,7 +319,7 @@ def hostile() -> Report:
         bad, Severity.MODERATE, bad, bad, (Evidence(bad, float("nan"), Unit.PS, bad),), Threshold(bad, 1.0, Unit.COUNT, bad),
         (bad,), Saving(0.0, 1.0, (bad,), bad, 1e30, bad), bad, bad, explains=(bad,), symptom=bad, struck=bad,
     )  # fmt: skip
-    other = (ChartKind.GRAPH, ChartKind.ICICLE, ChartKind.AREA)  # these want columns of their own
+    other = (ChartKind.GRAPH, ChartKind.ICICLE, ChartKind.AREA, ChartKind.SCATTER)  # these want columns of their own
     charts = tuple(Chart(bad, kind, table, "name", ("mixed",), {}, bad) for kind in ChartKind if kind not in other)
     area_fields = (
         Field("time_ps", Unit.PS, bad),
@@ -330,6 +330,15 @@ def hostile() -> Report:
     icicle_fields = (*tree_fields[:3], Field("size", Unit.PS, bad))
     icicle_rows = [(str(i), "0" if i % 2 else "", name, 1e9 - i) for i, name in enumerate(HOSTILE_NAMES)]
     nested = Table.from_rows("nested", bad, icicle_fields, icicle_rows)
+    plane_fields = (
+        *(Field(n, Unit.RATIO, bad) for n in ("x", "y", "size")),
+        *(Field(n, Unit.TEXT, bad) for n in ("name", "line")),
+    )
+    plane_rows = [
+        (10.0 ** (i - 3), (1e300, 5.0, float("nan"), -1.0, 1e-300)[i % 5], values[i % 4], name, name if i % 7 == 0 else "")
+        for i, name in enumerate(HOSTILE_NAMES)
+    ]
+    plane = Table.from_rows("plane", bad, plane_fields, plane_rows)
     page = Page(
         id="hostile",
         title=bad,
@@ -341,6 +350,8 @@ def hostile() -> Report:
             Chart(bad, ChartKind.ICICLE, nested, "id", ("parent", "label", "size")),
             Chart(bad, ChartKind.AREA, events, "time_ps", ("free", "step", "broken", "used"), {}, bad, detail="<b>"),
             Chart(bad, ChartKind.AREA, events, "time_ps", ("free", "step", "broken", "used"), {}, bad, "who"),
+            Chart(bad, ChartKind.SCATTER, plane, "x", ("y", "size", "name", "line", "size"), {}, bad, state="name"),
+            Chart("empty", ChartKind.SCATTER, empty_table(), "n", ("n", "n", "name", "name")),
             Chart("empty", ChartKind.AREA, empty_table(), "n", ("n", "n", "n", "n")),
             Chart("empty", ChartKind.GRAPH, empty_table(), "name", ("name", "name", "name")),
             Chart(bad, ChartKind.STACK_SERIES, table, "name", ("mixed",), {}, bad, select="name"),

@@ -13,10 +13,12 @@ from outpace._caching import memoize
 from outpace.metrics.facts.jax_activity import xla_worker_rows
 from outpace.metrics.spans import intersect_spans, merge_spans
 from outpace.model import Row, Table, TableType
-from outpace.model.arrays import Indices
+from outpace.model.arrays import Indices, Numbers
 from outpace.timeline import OpKind, Run, Timeline
 from outpace.timeline.event_names import EventFlag
-from outpace.trace.algorithms import distinct
+from outpace.timeline.gpu_details import parse_copy_details
+from outpace.trace import dialect
+from outpace.trace.algorithms import distinct, intersect_indices
 
 HOST_COPIES = TableType("host_copies", "Arrays copied to the device").columns("""
     * host      | text     | host of the steps
@@ -24,6 +26,7 @@ HOST_COPIES = TableType("host_copies", "Arrays copied to the device").columns(""
     + copied_ps | ps       | time per step in which a thread of JAX copied an array from the host's memory to that of its device \
                              | Copy time
       share     | fraction | of the step time, while no op runs | Of step
+      bytes     | bytes    | mean size of a copy; empty where the profile does not tell | Size
 """)
 
 
@@ -54,7 +57,25 @@ def _row(timeline: Timeline) -> Row | None:
         copies=float(begins.sum()) / count,
         copied_ps=round(copied / count),
         share=alone / total if total else 0.0,
+        bytes=float(np.mean(sizes)) if len(sizes := copy_sizes(timeline, "MemcpyHToD", whole)[1]) else float("nan"),
     )
+
+
+def copy_sizes(timeline: Timeline, op_type: str, step_rows: Indices) -> tuple[Indices, Numbers]:
+    """Return (position of the step among `step_rows`, bytes) of each copy of a type on the host's
+    devices that begins in one of these steps.
+    """
+    trace, steps = timeline.trace, timeline.steps
+    trace.load_stats((dialect.MEMCPY_DETAILS,))
+    stat = trace.stat(dialect.MEMCPY_DETAILS)
+    is_type = np.fromiter((op.kind is OpKind.COPY and op.type == op_type for op in timeline.ops), bool, len(timeline.ops))
+    rows: Indices = stat.rows[is_type[trace.name[stat.rows]]]
+    at = np.searchsorted(steps.start[step_rows], trace.start[rows], side="right") - 1
+    inside = (at >= 0) & (trace.start[rows] < steps.end[step_rows][np.maximum(at, 0)])
+    rows, at = rows[inside], at[inside]
+    code, texts = stat.encode_texts(intersect_indices(rows, stat.rows)[1])
+    sizes = np.array([parse_copy_details(text).bytes for text in texts] or [0], np.int64)
+    return at, sizes[code]
 
 
 def device_compute_rows(timeline: Timeline) -> Indices:

@@ -11,14 +11,11 @@ import numpy as np
 
 from outpace._caching import memoize
 from outpace.metrics.spans import intersect_spans, merge_spans
-from outpace.metrics.views.host_copies import device_compute_rows
+from outpace.metrics.views.host_copies import copy_sizes, device_compute_rows
 from outpace.model import Row, Table, TableType, median
-from outpace.model.arrays import Indices, Picoseconds
-from outpace.timeline import OpKind, Run, Timeline
+from outpace.model.arrays import Indices
+from outpace.timeline import Run, Timeline
 from outpace.timeline.event_names import EventFlag
-from outpace.timeline.gpu_details import parse_copy_details
-from outpace.trace import dialect
-from outpace.trace.algorithms import intersect_indices
 
 HOST_FETCHES = TableType("host_fetches", "Arrays fetched from the device").columns("""
     * host       | text     | host of the steps
@@ -49,25 +46,15 @@ def _row(timeline: Timeline) -> Row | None:
     alone = fetched - float((high - low).sum())
     return HOST_FETCHES.row(
         host=timeline.host,
-        bytes=_bytes(timeline, begin, stop),
+        bytes=_bytes(timeline, whole),
         fetched_ps=round(fetched / len(whole)),
         share=alone / total if total else 0.0,
     )
 
 
-def _bytes(timeline: Timeline, begin: Picoseconds, stop: Picoseconds) -> float:
-    """Return the bytes that copies to the host move in the median span [begin, stop).
-
-    A copy belongs to the span in which it begins.
+def _bytes(timeline: Timeline, step_rows: Indices) -> float:
+    """Return the bytes that copies to the host move in the median of some steps. A copy belongs to
+    the step in which it begins.
     """
-    trace = timeline.trace
-    trace.load_stats((dialect.MEMCPY_DETAILS,))
-    stat = trace.stat(dialect.MEMCPY_DETAILS)
-    to_host = np.fromiter((op.kind is OpKind.COPY and op.type == "MemcpyDToH" for op in timeline.ops), bool, len(timeline.ops))
-    rows: Indices = stat.rows[to_host[trace.name[stat.rows]]]
-    at = np.searchsorted(begin, trace.start[rows], side="right") - 1
-    inside = (at >= 0) & (trace.start[rows] < stop[np.maximum(at, 0)])
-    rows, at = rows[inside], at[inside]
-    code, texts = stat.encode_texts(intersect_indices(rows, stat.rows)[1])
-    sizes = np.array([parse_copy_details(text).bytes for text in texts] or [0], np.int64)
-    return median(np.bincount(at, sizes[code], len(begin))) if len(rows) else 0.0
+    at, sizes = copy_sizes(timeline, "MemcpyDToH", step_rows)
+    return median(np.bincount(at, sizes, len(step_rows))) if len(at) else 0.0

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 from collections import Counter
 from collections.abc import Iterator
@@ -56,6 +57,8 @@ _CALLS = Threshold(
 _COPIES = Threshold(
     "copies to the device", 0.10, Unit.FRACTION, "our choice: a batch of which each number is used in a step takes less"
 )
+_MANY_COPIES = Threshold("copies per step", 30, Unit.COUNT, "our choice: the arrays of a batch are fewer")
+_SMALL_COPY = 256 * 1024  # bytes: a smaller copy costs less than its start, some 10 us, at the 20 GB/s of a PCIe bus
 _FETCHES = Threshold("fetches from the device", 0.10, Unit.FRACTION, "our choice: as of copies to it")
 _LARGE = Threshold("fetched per step", 1e6, Unit.BYTES, "our choice: a loss and some metrics are a few bytes")
 _FIXES = {
@@ -91,6 +94,10 @@ _ONE_DEVICE = (
 _TO_DEVICE = (
     "Move the next batch while this step runs (jax.device_put in another thread), in the type that it is stored in (images as uint8, made "
     "floats in the step), and copy what stays the same once, before the loop."
+)
+_PACKED = (
+    "Pack them into one array per type before the call (np.stack, or a structured batch that is stored so), and take them apart inside the "
+    "jitted function."
 )
 _LAUNCHING = (Category.HOST_COMPUTE, Category.KERNEL_LAUNCH, Category.ALL_OTHERS)
 _HIDDEN = "A Python number in place of an array (a weak type), or an array on other devices, compiles anew as well, and shows in no shape."
@@ -255,14 +262,19 @@ def _array_copies(run: Run) -> Iterator[Finding]:
         if row["share"] < _COPIES.value:
             continue
         line = find_step_line(run, row["host"])
+        is_scattered = row["copies"] >= _MANY_COPIES.value and (row["bytes"] or math.inf) < _SMALL_COPY
+        what = f"{row['copies']:,.0f} arrays of {humanize(row['bytes'], Unit.BYTES)}, one by one," if is_scattered else "arrays"
         yield Finding(
             id="arguments_copied",
             severity=Severity.HIGH if row["share"] >= EXPENSIVE_CALLS.value else Severity.MODERATE,
-            sentence=f"Every step copies arrays from NumPy to the device{f', for the call at {line}' if line else ''}: "
+            sentence=f"Every step copies {what} from NumPy to the device{f', for the call at {line}' if line else ''}: "
             f"{humanize(row['copied_ps'], Unit.PS)}, {row['share']:.0%} of it.",
-            action=_ONE_DEVICE if not run.has_device else _TO_DEVICE,
-            evidence=(Evidence("copies, of the step", row["share"], Unit.FRACTION, "host_copies"),),
-            threshold=_COPIES,
+            action=_PACKED if is_scattered else _ONE_DEVICE if not run.has_device else _TO_DEVICE,
+            evidence=(
+                Evidence("copies, of the step", row["share"], Unit.FRACTION, "host_copies"),
+                *(Evidence("copies per step", row["copies"], Unit.RATIO, "host_copies"),) * is_scattered,
+            ),
+            threshold=_MANY_COPIES if is_scattered else _COPIES,
             location=line,
             host=row["host"],
             saving=_transfer_saving(run, row["host"], "copied", Category.INPUT)

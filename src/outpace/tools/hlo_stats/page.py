@@ -61,10 +61,11 @@ def analyse(run: Run) -> Page:
     if not totals:
         return TOOL.page(unavailable=_NONE)
     table, categories, compiled = compute_ops(totals, run), compute_categories(totals), compute_programs(totals, run)
-    is_known = set(table["bound"].tolist()) != {Bound.UNKNOWN.value}
+    is_known = _has_roofs(table)
     columns = (*_OP_COLUMNS[:3], *_ROOF_COLUMNS * is_known, *_OP_COLUMNS[3:])
     sections = (
         Chart("Time by category of op", ChartKind.PIE, categories, "category", ("self_ps",)),
+        *(_pictures(run, table) if is_known else ()),
         TableView(table, columns, limit=15, pick=("program", "device", "host"), by=_BY),
         TableView(compiled, _PROGRAM_COLUMNS),
         *select_nonempty(TableView(compute_autotuning(tuned), ("program", "occurrences", "self_ps"), limit=10, remark=_TUNING)),
@@ -77,4 +78,23 @@ def _headline(table: Table, compiled: Table) -> str:
     op, program = next(table.records()), next(compiled.records())
     origin = f", compiled from {op['framework_op'] or op['source']}" if op["framework_op"] or op["source"] else ""
     name = program["program"] or "One program"
-    return f"{name} takes {program['fraction']:.0%} of the op time; the longest op is {op['op']} ({op['category']}{origin})."
+    longest = f"{name} takes {program['fraction']:.0%} of the op time; the longest op is {op['op']} ({op['category']}{origin})."
+    if not _has_roofs(table):
+        return longest
+    above = float(table["above_ps"].sum()) / (float(table["self_ps"].sum()) or 1.0)
+    return f"{longest} {above:.0%} of the op time is above what the device needs for the ops' operations and bytes."
+
+
+def _pictures(run: Run, table: Table) -> tuple[Chart, ...]:
+    """Return the pictures of ops on a device: op profiles, and the roofline."""
+    # most reports are of programs without a device
+    from outpace.tools.hlo_stats.op_profile import build_op_profiles
+    from outpace.tools.hlo_stats.roofline import build_roofline
+
+    roofline = build_roofline(run, table)
+    return (*build_op_profiles(table), *((roofline,) if roofline is not None else ()))
+
+
+def _has_roofs(table: Table) -> bool:
+    """Whether the roof of any op is known."""
+    return set(table["bound"].tolist()) != {Bound.UNKNOWN.value}

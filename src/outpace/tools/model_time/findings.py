@@ -321,10 +321,10 @@ def _slow_part(
     top = _find_part_above_roof(parts) or next(iter(parts), None)
     if top is None or not _is_slow_part(top) or {top.source, top.name} & (reported_names - {""}):
         return
+    here = replace(here, traits=compute_traits(run, host, top.source))
     if (slow := find_slow_op(run, host, top.source)) is not None and top.above_share >= _ABOVE.value:
         yield _above_roof(host, top, slow, here)
         return
-    here = replace(here, traits=compute_traits(run, host, top.source))
     limit = f", {here.traits.limit_text}" if here.traits.limit_text else ""
     others = [part for part in parts if part is not top][: _MOST_PARTS - 1]
     next_parts = "; next " + ", ".join(f"{part} {part.share:.0%}" for part in others) if others else ""

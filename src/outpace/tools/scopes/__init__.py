@@ -8,6 +8,5 @@ TOOL = Tool(
     title="Name scopes",
     question="Which layer, which part of the model, or which line of code takes the time and the memory?",
     order=35,
-    aliases=("op_profile", "hlo_op_profile"),
     of_models=True,
 )

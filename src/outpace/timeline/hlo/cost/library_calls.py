@@ -140,6 +140,7 @@ _TABLE = tuple(
         (r"cublas.*(?:gemm|matmul)", LibraryCall("cuBLAS", "matrix product", _matrix_product, True)),
         (r"onednn.*(?:matmul|dot)", LibraryCall("oneDNN", "matrix product", _matrix_product, True)),
         (r"cublas.*trsm|[sdcz]trsm", LibraryCall("cuBLAS", "triangular solve", _solve)),
+        (r"^te_fused_attn", LibraryCall("Transformer Engine", "attention", _attention, True)),
         (r"fmha|fused_attn|flash_?att|attention", LibraryCall("cuDNN", "attention", _attention, True)),
         (r"cudnn.*conv", LibraryCall("cuDNN", "convolution", convolution_flops, True)),
         (r"onednn.*conv", LibraryCall("oneDNN", "convolution", convolution_flops, True)),
