@@ -80,10 +80,13 @@ class Ended:
 
 
 def environment(*, jax: bool = False, **changes: str) -> dict[str, str]:
-    """The environment of a quiet program; with `jax` it can import that, and so will TensorFlow."""
+    """The environment of a quiet program; with `jax` it can import that, and so will TensorFlow.
+
+    Programs start in folders of their own, where a relative PYTHONPATH would lead to another
+    Outpace.
+    """
     path = [] if jax else [str(Path(__file__).with_name("without_jax"))]
-    if os.environ.get("PYTHONPATH"):
-        path.append(os.environ["PYTHONPATH"])
+    path += [os.path.abspath(folder) for folder in os.environ.get("PYTHONPATH", "").split(os.pathsep) if folder]
     quiet = {"TF_CPP_MIN_LOG_LEVEL": "3", "PYTHONWARNINGS": "ignore", "PYTHONPATH": os.pathsep.join(path)}
     return {**os.environ, **quiet, **changes}
 
