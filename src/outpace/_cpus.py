@@ -8,6 +8,7 @@ from __future__ import annotations
 import contextlib
 import functools
 import os
+import platform
 from collections.abc import Iterator
 
 HALF_PRECISION_FLAGS = ("amx_bf16", "avx512_bf16")
@@ -29,6 +30,16 @@ def half_precision_flags(cpuinfo_path: str = "/proc/cpuinfo") -> tuple[str, ...]
     with contextlib.suppress(OSError):
         words = _text(cpuinfo_path).split()
     return tuple(flag for flag in HALF_PRECISION_FLAGS if flag in words)
+
+
+def cpu_name(cpuinfo_path: str = "/proc/cpuinfo") -> str:
+    """Return the name of this machine's processor; its architecture where there is no other."""
+    with contextlib.suppress(OSError):
+        for line in _text(cpuinfo_path).splitlines():
+            key, _, value = line.partition(":")
+            if key.strip() == "model name":
+                return value.strip()
+    return platform.processor() or platform.machine()
 
 
 @functools.cache

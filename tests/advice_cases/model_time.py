@@ -8,6 +8,7 @@ from functools import cache
 from typing import Any
 
 from outpace.metrics.facts import hlo_instructions
+from outpace.metrics.facts.roofs import Bound, Roof
 from outpace.metrics.facts.workload import Workload
 from outpace.metrics.savings import best_case
 from outpace.metrics.views import float64_ops, host_copies, host_time, misplaced_ops, model_parts, model_work, small_ops
@@ -15,6 +16,7 @@ from outpace.model import Category, Severity
 from outpace.testing import GpuBuilder, SpaceBuilder, training_run
 from outpace.timeline.hlo.cost import product_cost
 from outpace.timeline.hlo.ops import HloOp
+from outpace.timeline.hlo.slow_cases import SlowCase
 from outpace.timeline.work_kinds import WorkKind, classify_work
 from outpace.tools.model_time import findings as rules
 from outpace.trace import Trace, read_trace
@@ -161,6 +163,18 @@ def _said(op: str, beside: tuple[float, ...] = (), **told: Any) -> Find:
     others = [replace(ran, op=replace(ran.op, cost=product_cost(flops), is_aligned=not ran.op.is_aligned)) for flops in beside]
     shares = {Category.DEVICE_COMPUTE_16: 0.6, Category.HOST_COMPUTE: 0.4}
     return _find(lines=lines, shares=shares, program=JAX, traces=(read_trace(space.to_bytes(), HOST),), ran=(ran, *others))
+
+
+def _above(above: float, case: SlowCase | None = None) -> Find:
+    """A line of a device with 20% of the step, `above` of the step of it above the roof."""
+    share, took = 0.2, round(0.2 * STEP)
+    roof = Roof(Bound.NEITHER, 1 - above / share, above / share * took * STEPS)
+    op = HloOp("fft", source="/home/me/model.py:5", description="FFT of 1,021", slow_case=case)
+    ran = hlo_instructions.InstructionStats("device", op, float(took), share, STEPS, STEPS, roof=roof)
+    row = {"side": "device", "op": "jit(step)/fft", "opcode": "fft", "source": "/home/me/model.py:5", "share": share}
+    line = {**row, "time_ps": took, "count": STEPS, "bound": "neither", "above_ps": above / share * took}
+    shares = {Category.DEVICE_COMPUTE_32: 0.6, Category.HOST_COMPUTE: 0.4}
+    return _find(lines=[line], shares=shares, program=JAX, traces=(_gpu(),), ran=(ran,))
 
 
 def _attends(share: float, softmax: float = 0.5) -> Find:
@@ -522,6 +536,26 @@ CASES: list[Case] = [
         says=("larger batch",),
         never=("multiples of 8",),
     ),
+    fires(
+        "slow_part",
+        "an op above its roof",
+        _above(0.13),
+        Severity.HIGH,
+        location="model.py:5",
+        saves=about(0.13),
+        takes_from=("host_compute", "device_compute_16", "device_compute_32"),
+        says=("in FFT of 1,021", "1.30 ms per step more than the device needs"),
+    ),
+    fires(
+        "slow_part",
+        "a slow case",
+        _above(0.19, SlowCase("fft_length", "an FFT of 1,021 numbers, a prime", "pad it to 1,024")),
+        Severity.HIGH,
+        location="model.py:5",
+        saves=about(0.19),
+        says=("in an FFT of 1,021 numbers, a prime", "Pad it to 1,024."),
+    ),
+    silent("slow_part", "an op a little above its roof", _above(0.08)),
     fires(
         "slow_part",
         "products at 70% of the peak",

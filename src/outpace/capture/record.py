@@ -19,6 +19,7 @@ from outpace.capture.frameworks import allows_cuda_graphs
 from outpace.capture.profilers import framework_versions
 from outpace.capture.recording import SavedProfile
 from outpace.capture.window import StepWindow
+from outpace.store.cpu_peaks import read_cpu_peaks
 from outpace.store.record import (
     CapturedSteps,
     CaptureRecord,
@@ -130,8 +131,15 @@ def build_record(
         callbacks=callbacks or {},
         cpu_count=affinity_cpus(),
         cpu_flags=half_precision_flags(),
+        cpu_peaks=_cpu_peaks(),
         exit=exit_code,
         stopped=stopped,
         secrets=secrets,
         created=datetime.datetime.now(datetime.timezone.utc).isoformat(timespec="seconds"),
     )
+
+
+def _cpu_peaks() -> Mapping[str, float]:
+    """Return what was measured of this machine; empty without a measurement."""
+    peaks = read_cpu_peaks()
+    return peaks.highest if peaks is not None else {}

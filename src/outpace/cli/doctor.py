@@ -15,12 +15,15 @@ from outpace.cli.options import Color, Width
 
 if TYPE_CHECKING:
     from rich.console import Console
+    from rich.table import Table
 
     from outpace.doctor import CheckResult, Diagnosis
+    from outpace.store.cpu_peaks import CpuPeaks, MeasuredRate
 
 _SYMBOLS = {"ok": "✓", "note": "•", "not checked": "–", "problem": "✗"}
 _PLAIN = {"ok": "+", "note": "*", "not checked": "-", "problem": "x"}  # ASCII marks for terminals that cannot print the others
 _STYLES = {"ok": "green", "note": "cyan", "not checked": "dim", "problem": "bold red"}
+_STEADY = 0.8  # lowest rate of a measurement, as a share of the highest, on a quiet machine
 _ORDER = ("ok", "not checked", "note", "problem")
 
 
@@ -35,6 +38,13 @@ def doctor(
         str | None,
         typer.Option("--python", metavar="PYTHON", help="The Python that trains, when it is not the one that runs Outpace."),
     ] = None,
+    peaks: Annotated[
+        bool,
+        typer.Option(
+            "--peaks",
+            help="Measure what this processor and its memory can do (10 s), and keep it for the captures of this machine.",
+        ),
+    ] = False,
     json: Annotated[bool, typer.Option("--json", help="Print JSON instead of text.")] = False,
     width: Width = None,
     color: Color = None,
@@ -45,6 +55,9 @@ def doctor(
     capture. Exit code 0 when captures work, 5 when something stops them, which includes a Python
     without TensorFlow and JAX.
     """
+    if peaks:
+        _measure_peaks(json, width, color)
+        return
     from outpace.doctor import diagnose
     from outpace.model import CaptureError
 
@@ -58,6 +71,50 @@ def doctor(
         _show(diagnosis, width, color)
     if not diagnosis.works:
         raise typer.Exit(CaptureError.exit_code)
+
+
+def _measure_peaks(json: bool, width: int | None, color: bool | None) -> None:
+    """Measure the peaks of this machine, print them, and keep them in the user's cache."""
+    from outpace.doctor.peaks import measure_cpu_peaks
+    from outpace.doctor.system import System
+    from outpace.store.cpu_peaks import write_cpu_peaks
+
+    peaks = measure_cpu_peaks(System(), _tell)
+    _tell("")
+    path = write_cpu_peaks(peaks)
+    if json:
+        import json as encoder
+
+        sys.stdout.write(encoder.dumps(peaks.as_dict(), indent=1) + "\n")
+        return
+    from outpace.cli.console import build_console
+
+    console = build_console(width, color)
+    console.print(f"{peaks.cpu}, {peaks.cores} {'core' if peaks.cores == 1 else 'cores'}", style="bold", highlight=False)
+    console.print(_peak_table(peaks))
+    note = f"The fastest products of {' and '.join(peaks.libraries)}. Kept in {path}: captures of this machine hold them."
+    console.print(note, style="dim", highlight=False, overflow="fold")
+    if any(rate.low < _STEADY * rate.high for rate in (*peaks.flops.values(), peaks.copy_bytes)):
+        console.print(
+            "The rates vary: other programs work, or the clock does. Measure again on a quiet machine.", highlight=False
+        )
+
+
+def _peak_table(peaks: CpuPeaks) -> Table:
+    """Return the peaks as a table: the highest rates, and the range of the trials in brackets."""
+    from rich.table import Table
+
+    table = Table(box=None, padding=(0, 2, 0, 0))
+    for title in ("", "one core", f"all {peaks.cores}"):
+        table.add_column(title, justify="right" if title else "left")
+    for dtype in peaks.flops:
+        table.add_row(f"products in {dtype}, GFLOP/s", *map(_range, (peaks.core_flops[dtype], peaks.flops[dtype])))
+    table.add_row("copies, GB/s read and written", *map(_range, (peaks.core_copy_bytes, peaks.copy_bytes)))
+    return table
+
+
+def _range(rate: MeasuredRate) -> str:
+    return f"{rate.high / 1e9:.3g} ({rate.low / 1e9:.3g} to {rate.high / 1e9:.3g})"
 
 
 def _tell(text: str) -> None:

@@ -51,6 +51,7 @@ BASELINE = FileKind("baseline", 512 * _MIB)
 RACE = FileKind("record of a race", 512 * _MIB)
 SCRIPT = FileKind("script", 16 * _MIB)
 VERDICT = FileKind("verdict", _MIB)
+CPU_PEAKS = FileKind("file of measured peaks", _MIB)
 
 
 def open_file(path: str | os.PathLike[str], kind: FileKind) -> BufferedReader:

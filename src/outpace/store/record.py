@@ -279,6 +279,8 @@ class CaptureRecord:
     callbacks: (file, line, text) of the line that created the first callback of each class of
         Keras' own callbacks.
     cpu_flags: the CPU's instruction sets for 16 bits (`_cpus.py`).
+    cpu_peaks: highest rates per second that `outpace doctor --peaks` measured on this machine, by
+        name (`CpuPeaks.highest`); empty without a measurement.
     calibration: ns that short loops took just before the profiler opened, by name of the loop
         (`capture/calibration.py`), a measure of the machine's speed.
     faults: how often Outpace's own code failed during the training, by file, line and kind.
@@ -309,6 +311,7 @@ class CaptureRecord:
     layers: Mapping[str, LayerSource] = field(default_factory=dict)
     callbacks: Mapping[str, tuple[str, int, str]] = field(default_factory=dict)
     cpu_flags: tuple[str, ...] = ()
+    cpu_peaks: Mapping[str, float] = field(default_factory=dict)
     calibration: Mapping[str, int] = field(default_factory=dict)
     faults: Mapping[str, int] = field(default_factory=dict)
     command_buffers: bool = True

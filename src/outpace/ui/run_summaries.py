@@ -8,7 +8,6 @@ from __future__ import annotations
 import contextlib
 import hashlib
 import json
-import os
 import shlex
 from collections.abc import Iterable, Sequence
 from dataclasses import asdict
@@ -23,6 +22,7 @@ from outpace.model.codec import decode
 from outpace.model.files import parse_json, write_atomically
 from outpace.model.input_files import VERDICT, read_file
 from outpace.report.first_screen import build_first_screen, format_saving
+from outpace.store.user_cache import user_cache
 
 if TYPE_CHECKING:
     from outpace.api import Profile
@@ -134,7 +134,7 @@ class SummaryCache:
     """
 
     def __init__(self, folder: Path | None = None) -> None:
-        self._folder = folder or _user_cache() / "outpace" / "verdicts"
+        self._folder = folder or user_cache() / "verdicts"
         self._summaries: dict[tuple[str, str], RunSummary | None] = {}
         self.version = 0  # incremented with each summary
 
@@ -163,9 +163,3 @@ class SummaryCache:
 def _key(run: RunInfo) -> str:
     """Return the name of the file with a run's summary."""
     return hashlib.sha256(f"{__version__}\n{run.folder}\n{run.state}".encode("utf-8", "surrogateescape")).hexdigest()[:40]
-
-
-def _user_cache() -> Path:
-    """Return the user's cache folder as the XDG Base Directory Specification defines it."""
-    folder = os.environ.get("XDG_CACHE_HOME", "")
-    return Path(folder) if os.path.isabs(folder) else Path(os.path.expanduser("~")) / ".cache"

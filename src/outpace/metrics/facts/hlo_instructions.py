@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 
@@ -16,7 +17,7 @@ from outpace._lazy import compile_lazily
 from outpace.metrics.facts.device_event_kinds import tpu_op
 from outpace.metrics.facts.device_work import device_work
 from outpace.metrics.facts.op_executions import count_executions, launching_ops
-from outpace.metrics.facts.roofs import NO_ROOF, Bound, Roof, device_roofs, op_roof
+from outpace.metrics.facts.roofs import NO_ROOF, Bound, Roof, device_roofs, host_roofs, op_roof
 from outpace.model import Row, Table, TableType
 from outpace.model.arrays import Codes, Indices, Mask, Numbers, Picoseconds
 from outpace.timeline import Run, Timeline
@@ -116,7 +117,7 @@ class InstructionStats:
     device_steps: number of steady steps times number of devices
     full_ps: total time of these executions, including the part after their step's end, ps; None
         where no part lies there
-    roof: how near they came to what the device can do; `NO_ROOF` on a CPU
+    roof: how near they came to what the device can do, or all cores of the CPU
     """
 
     side: str
@@ -152,13 +153,14 @@ class InstructionStats:
 @memoize
 def instruction_stats(run: Run) -> dict[str, tuple[InstructionStats, ...]]:
     """Return the HLO instructions that ran, by host."""
-    return {timeline.host: tuple(_host_stats(timeline)) for timeline in run.hosts}
+    return {timeline.host: tuple(_host_stats(timeline, run.record(timeline.host))) for timeline in run.hosts}
 
 
-def _host_stats(timeline: Timeline) -> Iterator[InstructionStats]:
+def _host_stats(timeline: Timeline, record: Mapping[str, Any]) -> Iterator[InstructionStats]:
     devices: dict[str, set[int]] = {CPU_SIDE: set(), DEVICE_SIDE: set()}
     steady, steps, length = _steady(timeline)
-    roofs = device_roofs(timeline.device_planes[0]) if timeline.device_planes else None
+    devices_roofs = device_roofs(timeline.device_planes[0]) if timeline.device_planes else None
+    roofs = {DEVICE_SIDE: devices_roofs, CPU_SIDE: host_roofs(record)}
     totals: list[tuple[str, HloOp, float, int, float]] = []
     for side, rows, index, ops, begun in iter_hlo_events(timeline):
         self_ps, begins = _self_times(timeline, side, rows, steady)
@@ -173,7 +175,8 @@ def _host_stats(timeline: Timeline) -> Iterator[InstructionStats]:
     for side, op, time, count, full in totals:
         of = max(len(devices[side]), 1)
         share = time / (length * of) if length else float("nan")
-        roof = op_roof(op, count, full, roofs) if side == DEVICE_SIDE and roofs else NO_ROOF
+        limits = roofs[side]
+        roof = op_roof(op, count, full, limits) if limits is not None else NO_ROOF
         yield InstructionStats(side, op, time / (max(steps, 1) * of), share, count, max(steps, 1) * of, full, roof)
 
 

@@ -9,7 +9,9 @@ bandwidth. No kernel of a GPU is faster than its start, so that is a roof, too.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from enum import Enum
+from typing import Any
 
 from outpace._dataclass import dataclass
 from outpace.metrics.facts.device_peaks import (
@@ -84,6 +86,17 @@ def device_roofs(plane: Plane) -> DeviceRoofs:
     precisions: tuple[Precision, ...] = (FLOAT64, FLOAT32, TENSOR_FLOAT32, BITS_16)
     is_gpu = plane.name.startswith(dialect.GPU_PREFIX)
     return DeviceRoofs({p: peak_flops(plane, p) for p in precisions}, memory_bandwidth(plane), _START_PS if is_gpu else 0.0)
+
+
+def host_roofs(record: Mapping[str, Any]) -> DeviceRoofs | None:
+    """Return the roofs of a host's processor, all of its cores together, by the capture's record;
+    None where `outpace doctor --peaks` had not measured them.
+    """
+    peaks = record.get("cpu_peaks") or {}
+    single, double, copy = (float(peaks.get(name) or 0.0) for name in ("float32", "float64", "copy"))
+    if not single or not copy:
+        return None
+    return DeviceRoofs({FLOAT64: double, FLOAT32: single, TENSOR_FLOAT32: single, BITS_16: single}, copy, 0.0)
 
 
 def op_roof(op: HloOp, count: float, time_ps: float, roofs: DeviceRoofs) -> Roof:

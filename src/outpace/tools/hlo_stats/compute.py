@@ -18,7 +18,7 @@ from outpace._dataclass import dataclass
 from outpace.metrics.facts.compiler_runs import compiler_run_rows
 from outpace.metrics.facts.hlo_instructions import stated_cost
 from outpace.metrics.facts.op_executions import count_executions, launching_ops
-from outpace.metrics.facts.roofs import NO_ROOF, DeviceRoofs, Roof, device_roofs, op_roof, product_seconds
+from outpace.metrics.facts.roofs import NO_ROOF, DeviceRoofs, Roof, device_roofs, host_roofs, op_roof, product_seconds
 from outpace.model import Table
 from outpace.model.arrays import Codes, Indices, Numbers, Picoseconds
 from outpace.timeline import Run, Timeline
@@ -264,13 +264,15 @@ def _unsigned(value: Value) -> int:
 
 
 def _device_roofs(run: Run) -> dict[tuple[str, str], DeviceRoofs]:
-    """Return what each device can do, by host and device."""
+    """Return what each device can do, and each CPU that was measured, by host and device."""
     planes = ((timeline.host, plane) for timeline in run.hosts for plane in timeline.device_planes)
-    return {(host, plane.name.removeprefix(dialect.DEVICE_PREFIX)): device_roofs(plane) for host, plane in planes}
+    devices = {(host, plane.name.removeprefix(dialect.DEVICE_PREFIX)): device_roofs(plane) for host, plane in planes}
+    cpus = {(timeline.host, "CPU"): host_roofs(run.record(timeline.host)) for timeline in run.hosts}
+    return devices | {place: roofs for place, roofs in cpus.items() if roofs is not None}
 
 
 def _roof(totals: OpTotals, roofs: DeviceRoofs | None) -> Roof:
-    """Return the roof of an op's executions; `NO_ROOF` on a CPU."""
+    """Return the roof of an op's executions; `NO_ROOF` where none is known."""
     return op_roof(totals.hlo_op, totals.occurrences, totals.self_ps, roofs) if roofs is not None else NO_ROOF
 
 

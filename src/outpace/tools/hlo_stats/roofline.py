@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from outpace.metrics.facts.device_peaks import BITS_16, FLOAT32, FLOAT64, TENSOR_FLOAT32, Precision
-from outpace.metrics.facts.roofs import Bound, DeviceRoofs, device_roofs
+from outpace.metrics.facts.roofs import Bound, DeviceRoofs, device_roofs, host_roofs
 from outpace.model import Category, Chart, ChartKind, Row, ScatterColumns, Table, TableType
 from outpace.timeline import Run
 
@@ -45,11 +45,12 @@ ROOFLINE = TableType("roofline", "Roofline").columns("""
 
 
 def build_roofline(run: Run, ops: Table) -> Chart | None:
-    """Return the roofline of the first device whose roofs are known, from table `hlo_ops`; None
-    without one, and without ops that compute.
+    """Return the roofline of the first device whose roofs are known, else of a CPU that was
+    measured, from table `hlo_ops`; None without one, and without ops that compute.
     """
-    planes = ((timeline.host, plane) for timeline in run.hosts for plane in timeline.device_planes)
-    roofs = next((roofs for _, plane in planes if (roofs := device_roofs(plane)).bandwidth and any(roofs.flops.values())), None)
+    devices = (device_roofs(plane) for timeline in run.hosts for plane in timeline.device_planes)
+    every = (*devices, *(host_roofs(run.record(timeline.host)) for timeline in run.hosts))
+    roofs = next((one for one in every if one is not None and one.bandwidth and any(one.flops.values())), None)
     least = _NEGLIGIBLE * float(ops["self_ps"].sum())
     rows = [row for row in ops.records() if row["flops"] and row["intensity"] and row["self_ps"] > least]
     if roofs is None or not rows:

@@ -259,9 +259,9 @@ def _part(rows: list[dict[str, Any]], scale: float, steps: int) -> ModelPart:
 
 def _above_share(rows: list[dict[str, Any]]) -> float:
     """Return the share of the step that rows of table `hlo_lines` took above their roofs, of rows
-    that are bound by neither.
+    of devices that are bound by neither. On a CPU, ops that run side by side share its cores.
     """
-    slow = (row for row in rows if row["bound"] == Bound.NEITHER.value and row["time_ps"])
+    slow = (row for row in rows if row["bound"] == Bound.NEITHER.value and row["time_ps"] and row["side"] == ON_DEVICE)
     return float(sum(row["share"] * row["above_ps"] / row["time_ps"] for row in slow))
 
 

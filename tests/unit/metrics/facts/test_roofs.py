@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from outpace.metrics.facts.device_peaks import BITS_16, FLOAT32, FLOAT64, TENSOR_FLOAT32
-from outpace.metrics.facts.roofs import NO_ROOF, Bound, DeviceRoofs, op_roof, product_seconds
+from outpace.metrics.facts.roofs import NO_ROOF, Bound, DeviceRoofs, host_roofs, op_roof, product_seconds
 from outpace.timeline.hlo.cost import NO_COST, UNKNOWN_COST, Cost, product_cost
 from outpace.timeline.hlo.ops import HloOp
 
@@ -60,3 +60,13 @@ def test_transfers_are_above_no_roof(opcode: str) -> None:
     """They wait for others, and the speed of what connects devices is not in the profile."""
     roof = op_roof(op(Cost(bytes=1e3), opcode=opcode), 1, 1e12, GPU)
     assert (roof.bound, roof.above_ps) == (Bound.TRANSFER, 0.0)
+
+
+def test_a_processor_has_the_roofs_that_were_measured() -> None:
+    """float64 at its own rate, all else at that of float32; kernels need no start."""
+    roofs = host_roofs({"cpu_peaks": {"float32": 2e11, "float64": 1e11, "copy": 3e10}})
+    assert roofs == DeviceRoofs({FLOAT64: 1e11, FLOAT32: 2e11, TENSOR_FLOAT32: 2e11, BITS_16: 2e11}, 3e10, 0.0)
+    assert op_roof(op(product_cost(1e9)), 1, 1e10, roofs).share == pytest.approx(0.5)
+    for measured in ({}, {"float32": 2e11}, {"copy": 3e10}, None):
+        assert host_roofs({"cpu_peaks": measured}) is None
+    assert host_roofs({}) is None
