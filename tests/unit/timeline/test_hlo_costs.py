@@ -722,6 +722,28 @@ def test_rows_that_a_fusion_gathers_are_what_is_used_of_a_sort() -> None:
     assert slow(program([*given, instruction("it", "sort", 2, shape(F32, 1000), [1]), taken], inside))[0] == "partial_sort"
 
 
+def test_a_table_is_read_once_however_often_a_fusion_takes_its_rows() -> None:
+    """1,000 rows of a table of four, and the whole of it beside them; of few rows, these alone."""
+
+    def moved(rows: int, *more: bytes) -> float:
+        inside = [
+            parameter(11, 4, 64),
+            parameter(12, rows, kind=S32, number=1),
+            instruction("rows", "gather", 13, shape(F32, rows, 64), [11, 12]),
+            *more,
+            instruction("done", "exponential", 19, shape(F32, rows, 64), [13]),
+        ]
+        given = [parameter(1, 4, 64), parameter(2, rows, kind=S32)]
+        return program([*given, instruction("taken", "fusion", 3, shape(F32, rows, 64), [1, 2], [2])], inside)[
+            "taken"
+        ].cost.bytes
+
+    table, row = 4 * 64 * 4, 64 * 4
+    assert moved(1000) == table + 1000 * 4 + 1000 * row
+    assert moved(2) == 2 * row + 2 * 4 + 2 * row
+    assert moved(2, instruction("all", "negate", 14, shape(F32, 4, 64), [11])) == table + 2 * 4 + 2 * row
+
+
 def test_slow_cases_of_profiles() -> None:
     """One of each kind where the profile was made for it; none in one that was not."""
     found = {

@@ -120,13 +120,15 @@ def parts_read(array: Instruction, user: Instruction, depth: int = 0) -> set[tup
 def _read_bytes(parameter: Instruction, depth: int = 0) -> int:
     """Return the bytes of a fusion's parameter that it reads.
 
-    Instructions that read parts of the array read them one by one; all others share one reading of
-    the whole.
+    Instructions that read slices of the array read them one by one; all others share one reading of
+    the whole, and so do gathers, which read no more than the array however often they take a row.
     """
-    parts, reads_all = 0, depth > _DEEPEST
+    parts, gathered, reads_all = 0, 0, depth > _DEEPEST
     for user in () if reads_all else parameter.users:
         is_first = bool(user.operands) and user.operands[0] is parameter
-        if user.opcode in _PARTIAL and is_first:
+        if user.opcode == "gather" and is_first:
+            gathered += byte_size(user.shapes)
+        elif user.opcode in _PARTIAL and is_first:
             parts += byte_size(user.shapes)
         elif user.opcode == "dynamic-update-slice" and is_first:
             continue  # the array is updated in place
@@ -141,4 +143,5 @@ def _read_bytes(parameter: Instruction, depth: int = 0) -> int:
             parts += byte_size(parameter.shapes)
         else:
             reads_all = True
-    return parts + reads_all * byte_size(parameter.shapes)
+    whole = byte_size(parameter.shapes)
+    return parts + (whole if reads_all else min(whole, gathered))
