@@ -11,12 +11,15 @@ from pathlib import Path
 
 import pytest
 
+from outpace.tools import discover_tools
+
 FRAMEWORKS = ("tensorflow", "keras", "jax", "google.protobuf", "polars", "pandas", "pyarrow", "tornado", "flask")
 ANALYSIS = "import outpace, outpace.api, outpace.trace, outpace.tools; outpace.api.tools()"
 RENDERERS = "import outpace.report.html, outpace.report.terminal, outpace.report.json_, outpace.report.csv_"
 COMMAND = "import outpace.cli"
 PROFILES = Path(__file__).parents[1] / "data" / "profiles"
-MOST_MODULES = {"idle_empty": 230, "keras_fit": 235}
+PER_TOOL = 4  # its `TOOL`, its schema, its computation, its page
+MOST_MODULES = {name: base + PER_TOOL * len(discover_tools()) for name, base in (("idle_empty", 174), ("keras_fit", 179))}
 """Modules of Outpace that a report of a small profile may import: most users make such reports."""
 
 
@@ -54,6 +57,9 @@ def modules_of_report(name: str) -> int:
 
 @pytest.mark.parametrize("name", MOST_MODULES)
 def test_a_short_report_imports_few_modules(name: str) -> None:
+    """What a report of a small profile does not show is imported inside of the function that needs
+    it; a new tool may have four modules.
+    """
     assert modules_of_report(name) <= MOST_MODULES[name]
 
 

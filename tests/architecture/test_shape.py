@@ -99,7 +99,9 @@ def test_a_tool_is_named_in_its_own_folder_only(tool: str) -> None:
         for p in elsewhere
         if any(named(text) and not (place(p).startswith("tools/") and reference.fullmatch(text)) for text in literals(p))
     }
-    assert users == {file for file, meant in OTHER_MEANINGS if meant == tool}
+    assert users == {file for file, meant in OTHER_MEANINGS if meant == tool}, (
+        f"`{tool}` is a text in these files: choose another id for the tool, of two words joined by `_`"
+    )
 
 
 def test_no_tool_imports_a_tool() -> None:
