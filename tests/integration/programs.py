@@ -121,6 +121,7 @@ def run_tune(folder: Path, text: str, *options: str, code: int = 0, jax: bool = 
     (folder / "train.py").write_text(textwrap.dedent(text), encoding="utf-8")
     done = run_python("-m", "outpace", "tune", *options, "train.py", *argv, cwd=folder, jax=jax)
     assert done.code == code, done.err[-3000:]
+    assert "could not be hooked" not in done.err, done.err[-3000:]
     return done
 
 

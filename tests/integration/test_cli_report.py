@@ -53,9 +53,12 @@ def strict(text: str) -> Any:
 
 
 def cells(file: Path) -> list[list[str]]:
-    csv.field_size_limit(10_000_000)
-    with file.open(newline="", encoding="utf-8") as opened:
-        return list(csv.reader(opened))
+    before = csv.field_size_limit(10_000_000)
+    try:
+        with file.open(newline="", encoding="utf-8") as opened:
+            return list(csv.reader(opened))
+    finally:
+        csv.field_size_limit(before)
 
 
 @pytest.mark.parametrize(

@@ -27,6 +27,9 @@ _BLOCK = 256  # number of entries that share a base
 # it is looked up
 _ASIDE = 256
 
+IMPOSSIBLE_PS = 1 << 56
+"""Limit of the absolute value of plausible times, ps: 20 hours."""
+
 
 class EventColumn(ABC):
     """Column of events that returns the values of requested rows, because no table needs the whole

@@ -8,7 +8,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from outpace.trace.columns import store_column
+from outpace.model.units import format_count
+from outpace.trace.columns import IMPOSSIBLE_PS, store_column
 from outpace.trace.source import InMemorySource
 from outpace.trace.stats import StatColumn, Value
 from outpace.trace.trace import Damage, LineTable, Plane, Trace
@@ -48,11 +49,15 @@ def build_trace(
     damages: what could not be read.
     is_truncated: whether the end of the file is missing; a report says that it is of a part.
 
+    Events of impossible times (20 hours from the others, or a duration below 0 or above that) are
+    left out, and become a `Damage`.
+
     >>> mark = {dialect.STEP_NUM: 0, dialect.IS_ROOT: 1}
     >>> step = Event(dialect.HOST_PLANE, "python", "train", 0, 1000, mark)
     >>> build_trace([step], host="a", source="a.csv")
     """
-    ordered = sorted(events, key=lambda event: (event.plane, event.line, event.start_ps, -event.duration_ps))
+    possible, impossible = _drop_impossible(list(events))
+    ordered = sorted(possible, key=lambda event: (event.plane, event.line, event.start_ps, -event.duration_ps))
     origin_ns = min((event.start_ps for event in ordered), default=0) // _PS_PER_NS
     lines = {place: number for number, place in enumerate(dict.fromkeys((event.plane, event.line) for event in ordered))}
     planes = {name: number for number, name in enumerate(dict.fromkeys(plane for plane, _ in lines))}
@@ -85,10 +90,19 @@ def build_trace(
         occurrences={},
         hostnames=(host,),
         messages=(),
-        damages=tuple(damages),
+        damages=(*damages, *impossible),
         is_truncated=is_truncated,
         _source=InMemorySource(stats),
     )
+
+
+def _drop_impossible(events: Sequence[Event]) -> tuple[Sequence[Event], tuple[Damage, ...]]:
+    """Return (events of possible times, the damage that the others are)."""
+    middle = sorted(event.start_ps for event in events)[len(events) // 2] if events else 0
+    possible = [e for e in events if abs(e.start_ps - middle) < IMPOSSIBLE_PS and 0 <= e.duration_ps < IMPOSSIBLE_PS]
+    left_out = len(events) - len(possible)
+    told = f"{format_count(left_out, 'event')} of impossible times, left out"
+    return possible, (Damage(told, None, 0, ""),) if left_out else ()
 
 
 def _stat_columns(events: Sequence[Event]) -> dict[str, StatColumn]:

@@ -38,7 +38,9 @@ from outpace.tune.texts.load import source_of, substitute
 from outpace.tune.texts.place import Place, loop_at
 
 if TYPE_CHECKING:
+    from outpace.capture.pipeline import PipelineRecorder
     from outpace.capture.sampler import FrameSampler
+    from outpace.capture.sources import SourceRecorder
     from outpace.tune.loop.found import Found
     from outpace.tune.loop.loop import Loop
     from outpace.tune.program.program import Program
@@ -53,8 +55,8 @@ class Hosted:
 
     def __init__(self, plan: dict[str, Any]) -> None:
         self.plan = plan
-        self.recorder: Any = None
-        self.sources: Any = None
+        self.recorder: PipelineRecorder | None = None
+        self.sources: SourceRecorder | None = None
         self.fits = 0
         self._guard = guard.begin([os.path.dirname(plan["outcome"])])
         self._loops = Loops(self.see_loop, self._begin_loop)
@@ -84,7 +86,7 @@ class Hosted:
         self.recorder.install(tf)
         self._loops.add_tensorflow(tf)
         self.sources = SourceRecorder()
-        FunctionTraceRecorder(self.sources.traced).install(tf)
+        FunctionTraceRecorder(self.sources.add_graph).install(tf)
 
     def on_jax(self, jax: ModuleType) -> None:
         """JAX was imported, perhaps by TensorFlow or Keras."""

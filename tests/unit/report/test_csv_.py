@@ -17,9 +17,12 @@ from tests.unit.report.report_samples import HOSTILE_NAMES, hostile, realistic
 
 
 def read(path: Path) -> list[list[str]]:
-    csv.field_size_limit(10_000_000)
-    with open(path, encoding="utf-8", newline="") as file:
-        return list(csv.reader(file, strict=True))
+    before = csv.field_size_limit(10_000_000)
+    try:
+        with open(path, encoding="utf-8", newline="") as file:
+            return list(csv.reader(file, strict=True))
+    finally:
+        csv.field_size_limit(before)
 
 
 def test_one_file_per_table_of_every_page(tmp_path: Path) -> None:

@@ -744,6 +744,14 @@ def test_a_table_is_read_once_however_often_a_fusion_takes_its_rows() -> None:
     assert moved(2, instruction("all", "negate", 14, shape(F32, 4, 64), [11])) == table + 2 * 4 + 2 * row
 
 
+@pytest.mark.parametrize(("packed", "size"), [(0, 800), (4, 400), (2, 200)])
+def test_small_numbers_take_a_byte_unless_the_layout_packs_them(packed: int, size: int) -> None:
+    """int4 of 20 x 40, whose result has four bytes each."""
+    int4 = encode_integer(2, 21) + numbers(3, [20, 40]) + encode_bytes(5, encode_integer(7, packed) if packed else b"")
+    given = instruction("p", "parameter", 1, int4)
+    assert program([given, instruction("wide", "convert", 2, shape(F32, 20, 40), [1])])["wide"].cost.bytes == size + 3200
+
+
 def test_slow_cases_of_profiles() -> None:
     """One of each kind where the profile was made for it; none in one that was not."""
     found = {

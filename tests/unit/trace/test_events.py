@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import numpy as np
+import pytest
 
-from outpace.trace import Event, build_trace, dialect
+from outpace.trace import Damage, Event, build_trace, dialect
 
 EVENTS = (
     Event("/device:GPU:0", "Stream #1", "kernel", 20, 5),
@@ -48,3 +49,15 @@ def test_times_may_count_from_1970() -> None:
     trace = build_trace(moved, host="a", source="a.csv", is_truncated=True)
     assert (trace.origin_ns, trace.is_truncated) == (since // 1000, True)
     assert trace.start[:].tolist() == [27, 7, 17, 17]
+
+
+@pytest.mark.parametrize(
+    ("start", "duration"),
+    [(-(10**20), 1), (10**30, 1), (5, -1), (5, 10**19)],
+    ids=["long before", "far ahead", "backwards", "for ever"],
+)
+def test_impossible_times_are_damage(start: int, duration: int) -> None:
+    odd = Event("p", "l", "odd", start, duration)
+    trace = build_trace((*EVENTS, odd), host="a", source="a.csv", damages=[Damage("line 3", 7, 1, "")])
+    assert len(trace) == len(EVENTS) and "odd" not in trace.names
+    assert [damage.description for damage in trace.damages] == ["line 3", "1 event of impossible times, left out"]

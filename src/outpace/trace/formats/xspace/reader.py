@@ -12,7 +12,7 @@ import numpy as np
 from outpace.model import ProfileError
 from outpace.model.units import format_count
 from outpace.trace import dialect
-from outpace.trace.columns import store_column
+from outpace.trace.columns import IMPOSSIBLE_PS, store_column
 from outpace.trace.content import Content
 from outpace.trace.content_reader import read_content
 from outpace.trace.formats.in_memory import InMemoryProfile
@@ -24,7 +24,6 @@ from outpace.trace.trace import Damage, LineTable, Plane, Trace
 
 _ERROR, _WARNING, _HOSTNAME = 2, 3, 4  # field numbers of XSpace
 _TRUNCATED, _MALFORMED = 1, 2  # OX_DAMAGE_* of native/include/outpace.h
-_IMPOSSIBLE = 1 << 56  # limit of the absolute value of plausible times, ps: 20 hours
 _TEXT = (np.uint64, np.uint32)  # dtypes of a text's offset and length
 UNNAMED = "(name lost)"
 
@@ -92,8 +91,8 @@ def _clamp(start: np.ndarray, duration: np.ndarray) -> int:
 
     Otherwise sums would overflow, and the capture would seem to last for weeks.
     """
-    away = (start >= _IMPOSSIBLE) | (start <= -_IMPOSSIBLE)
-    impossible = away | (duration >= _IMPOSSIBLE)
+    away = (start >= IMPOSSIBLE_PS) | (start <= -IMPOSSIBLE_PS)
+    impossible = away | (duration >= IMPOSSIBLE_PS)
     if not impossible.any():
         return 0
     possible = np.flatnonzero(~impossible)
