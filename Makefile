@@ -44,7 +44,7 @@ test: .venv/.installed $(if $(filter Linux,$(shell uname)),.venv/.sanitized)  ##
 src/outpace/_native/core.so: .venv/.dependencies setup.py $(NATIVE)
 	$(BIN)/python setup.py -q build_ext --inplace --force
 
-fast: src/outpace/_native/core.so  ## the inner loop: no wheel, no framework, from the source tree (four minutes on two cores)
+fast: src/outpace/_native/core.so  ## the inner loop: no wheel, no framework, from the source tree (two minutes on two cores)
 	OUTPACE_FAST=1 PYTHONPATH=src $(BIN)/python -m pytest -n 2 --dist loadfile --no-loadscope-reorder -m "not verify and not slow" \
 	  tests/contract tests/golden tests/property tests/architecture tests/unit
 
