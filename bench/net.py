@@ -285,7 +285,13 @@ def plain(text: str, roots: dict[str, str]) -> str:
 
 def short(text: str, roots: dict[str, str]) -> str:
     """A text without folders of this run or of this machine."""
-    for root, name in {**roots, str(HERE.parent): ".", sys.prefix: "VENV", sys.base_prefix: "PYTHON"}.items():
+    for root, name in {
+        **roots,
+        str(HERE.parent): ".",
+        sys.prefix: "VENV",
+        sys.base_prefix: "PYTHON",
+        str(Path.home()): "~",
+    }.items():
         text = text.replace(f"{root}/", f"{name}/" if name != "." else "")
     return text
 

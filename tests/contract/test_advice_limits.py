@@ -31,6 +31,7 @@ FILES = (
     "unsteady_steps",
     "capture_findings",
     "work_summary",
+    "above_roof",
     "growth",
     "avoidable_work",
     "cache_saving",

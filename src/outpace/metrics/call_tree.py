@@ -5,11 +5,14 @@ graph.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import field
+from typing import TypeVar
 
 from outpace._dataclass import dataclass
-from outpace.model import Row, Table, TableType
+from outpace.model import Table, TableType
+
+Node = TypeVar("Node")
 
 
 @dataclass
@@ -56,13 +59,23 @@ def build_call_tree(tree: TableType, paths: Iterable[tuple[Sequence[str], int, i
             node.total_ps += time
             node.occurrences += count
         node.self_ps += time
-    rows: list[Row] = []
-    stack = [(root, -1, 0)]
+    whole = root.total_ps or 1
+    return tree.build(
+        tree.row(node, fraction=node.total_ps / whole, **place) for node, place in iter_nodes(root, _longest_first)
+    )
+
+
+def _longest_first(node: _Node) -> list[_Node]:
+    return sorted(node.below.values(), key=lambda child: child.total_ps)[::-1]
+
+
+def iter_nodes(root: Node, children: Callable[[Node], Sequence[Node]]) -> Iterator[tuple[Node, dict[str, int]]]:
+    """Yield the nodes below a root with their place in a table (`depth`, `id` and `parent`),
+    parents before their children. `children` returns those of a node, in order.
+    """
+    number, stack = 0, [(child, 0, 0) for child in reversed(children(root))]
     while stack:  # an explicit stack: a recorded stack may be deeper than Python's recursion limit
         node, depth, parent = stack.pop()
-        number = len(rows) + 1 if node is not root else 0
-        if node is not root:
-            share = node.total_ps / root.total_ps if root.total_ps else 0.0
-            rows.append(tree.row(node, fraction=share, depth=depth, id=number, parent=parent))
-        stack += [(child, depth + 1, number) for child in sorted(node.below.values(), key=lambda child: child.total_ps)]
-    return tree.build(rows)
+        number += 1
+        yield node, {"depth": depth, "id": number, "parent": parent}
+        stack += [(child, depth + 1, number) for child in reversed(children(node))]

@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import field, fields, replace
 from enum import Enum
-from typing import TypeVar
+from typing import TypeVar, cast
 
 from outpace import _lazy
 from outpace._dataclass import dataclass
@@ -69,7 +69,7 @@ class _ColumnNames:
     @classmethod
     def of(cls: Callable[..., _Columns], chart: Chart) -> _Columns:
         """Return the names of the columns that `chart` reads."""
-        count = len(fields(cls)) - 1  # type: ignore[arg-type]
+        count = len(fields(cast("type[_ColumnNames]", cls))) - 1
         return cls(*chart.series[:count], chart.series[count:])
 
 

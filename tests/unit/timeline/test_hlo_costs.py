@@ -12,6 +12,7 @@ import pytest
 from outpace.model.protobuf_wire import encode_bytes, encode_integer
 from outpace.timeline.hlo.module import HloModule
 from outpace.timeline.hlo.reader import read_module
+from outpace.timeline.hlo.slow_cases import is_prime, largest_factor
 from tests.hlo_proto import BF16, F32, S32, TUPLE, instruction, module, numbers, shape
 from tests.support import opened
 
@@ -750,6 +751,11 @@ def test_small_numbers_take_a_byte_unless_the_layout_packs_them(packed: int, siz
     int4 = encode_integer(2, 21) + numbers(3, [20, 40]) + encode_bytes(5, encode_integer(7, packed) if packed else b"")
     given = instruction("p", "parameter", 1, int4)
     assert program([given, instruction("wide", "convert", 2, shape(F32, 20, 40), [1])])["wide"].cost.bytes == size + 3200
+
+
+def test_a_product_of_two_large_primes_is_no_prime() -> None:
+    assert largest_factor(10_007 * 10_009) == 10_009 and not is_prime(10_007 * 10_009)
+    assert is_prime(10_007) and is_prime(1_000_003)
 
 
 def test_slow_cases_of_profiles() -> None:

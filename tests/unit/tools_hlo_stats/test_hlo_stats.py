@@ -6,11 +6,13 @@ import numpy as np
 import pytest
 
 from outpace.metrics.facts.device_event_kinds import parse_transfer_direction
+from outpace.metrics.facts.roofs import host_roofs
 from outpace.model.protobuf_wire import encode_bytes, encode_integer, encode_varint
 from outpace.timeline.hlo.cost import Cost
 from outpace.timeline.hlo.module import HloModule
 from outpace.timeline.hlo.modules import HloModules
 from outpace.timeline.hlo.ops import HloOp
+from outpace.tools.hlo_stats.roofline import iter_roof_places
 from tests.hlo_proto import F32, op, shape
 from tests.support import PROFILES, opened
 
@@ -312,3 +314,11 @@ def test_a_function_begins_at_its_first_line_that_made_an_op() -> None:
     program = HloModule(encode_bytes(1, encode_bytes(17, encode_bytes(1, "/home/me/train.py") + functions + places)))
     assert program.find_source_line("step") == "/home/me/train.py:12"
     assert program.find_source_line("other") == ""
+
+
+def test_the_roofs_of_a_processor_are_called_after_what_was_measured() -> None:
+    """float32 stands in for 16 bits, which no roof is called after then."""
+    roofs = host_roofs({"cpu_peaks": {"float32": 2e11, "float64": 1e11, "copy": 3e10}})
+    assert roofs is not None
+    names = {row["roof"].partition(":")[0] for row in iter_roof_places(roofs, 0.1, 100.0)}
+    assert names == {"32 bits", "64 bits"}

@@ -3,9 +3,10 @@
 what their data sheets print, and how fast their memory is.
 
 Sources, as of November 2026. NVIDIA: the architecture white papers of Volta, Turing, A100, GA102,
-Ada and H100, the table of arithmetic throughput in the CUDA programming guide, and
-the data sheets of the products (of Blackwell: HGX). AMD: the white papers of CDNA
-1 to 4 and the tables of FLOPS per clock and compute unit in the documentation of ROCm.
+Ada and H100, the table of arithmetic throughput in the CUDA programming guide, and the data sheets
+of the products (of Blackwell: HGX). AMD: the white papers of CDNA 1 to 4 and the tables of FLOPS
+per clock and compute unit in the documentation of ROCm. The rates per clock are checked by the
+peaks that they give, against those that data sheets print; not each could be looked up.
 """
 
 from __future__ import annotations

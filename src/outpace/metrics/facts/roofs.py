@@ -93,10 +93,15 @@ def host_roofs(record: Mapping[str, Any]) -> DeviceRoofs | None:
     None where `outpace doctor --peaks` had not measured them.
     """
     peaks = record.get("cpu_peaks") or {}
-    single, double, copy = (float(peaks.get(name) or 0.0) for name in ("float32", "float64", "copy"))
+    single, double, copy = (_positive(peaks.get(name)) for name in ("float32", "float64", "copy"))
     if not single or not copy:
         return None
     return DeviceRoofs({FLOAT64: double, FLOAT32: single, TENSOR_FLOAT32: single, BITS_16: single}, copy, 0.0)
+
+
+def _positive(value: object) -> float:
+    """Return a number above 0 of a record, which may be damaged; else 0."""
+    return float(value) if isinstance(value, (int, float)) and 0 < value < float("inf") else 0.0
 
 
 def op_roof(op: HloOp, count: float, time_ps: float, roofs: DeviceRoofs) -> Roof:

@@ -9,6 +9,8 @@ counted at the peak of its precision.
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from outpace._caching import memoize
 from outpace._dataclass import dataclass
 from outpace.metrics.cluster.program_groups import main_program_hosts
@@ -57,7 +59,12 @@ def flops_utilization(run: Run) -> FlopsUtilization | None:
     found = [one for timeline in hosts if (one := _of_host(run, timeline)) is not None]
     if not found:
         return None
-    return max(found, key=lambda one: one.mfu)
+    mfu, hfu, clock_mfu, rate = (
+        sum(values) / len(found)
+        for values in zip(*((one.mfu, one.hfu, one.clock_mfu, one.flops_per_s) for one in found), strict=True)
+    )
+    is_lower_limit = any(one.is_lower_limit for one in found)
+    return replace(found[0], mfu=mfu, hfu=hfu, clock_mfu=clock_mfu, flops_per_s=rate, is_lower_limit=is_lower_limit)
 
 
 def _of_host(run: Run, timeline: Timeline) -> FlopsUtilization | None:

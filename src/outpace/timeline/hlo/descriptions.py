@@ -7,29 +7,26 @@ import math
 
 from outpace.timeline.hlo.cost.arithmetic import DOTS
 from outpace.timeline.hlo.cost.convolutions import convolution_groups
-from outpace.timeline.hlo.cost.library_calls import find_library_call
+from outpace.timeline.hlo.cost.library_calls import find_library_call, is_sort
 from outpace.timeline.hlo.graph import Instruction
 from outpace.timeline.hlo.products import DOT, product_flops, product_kind
 from outpace.timeline.hlo.shape import Shape
 from outpace.timeline.hlo.slow_cases import is_prime
-
-_SORTS = "sort"
 
 
 def describe_instruction(instruction: Instruction) -> str:
     """Return what an instruction computes in words: `depthwise, 1,024 groups, kernel 4`, `IRFFT of
     8,191 (prime)`, `sorts 16,000,000 u32 with s32`; "" where its opcode says it all.
     """
-    main = max(instruction.parts, key=product_flops)
-    call = find_library_call(main)
-    if product_kind(instruction) and product_flops(main):
-        return _describe_product(main, product_kind(instruction))
+    main, kind = max(instruction.parts, key=product_flops), product_kind(instruction)
+    if kind and product_flops(main):
+        return _describe_product(main, kind)
     for part in instruction.parts:
         if part.opcode == "fft":
             return _describe_fft(part)
-        part_call = find_library_call(part)
-        if part.opcode == _SORTS or (part_call is not None and part_call.operation == _SORTS):
+        if is_sort(part):
             return _describe_sort(part)
+    call = find_library_call(main)
     return call.operation if call is not None else main.custom_call_target
 
 

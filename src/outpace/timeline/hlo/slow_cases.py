@@ -15,7 +15,7 @@ from collections.abc import Collection
 from outpace._dataclass import dataclass
 from outpace._lazy import compile_lazily
 from outpace.timeline.hlo.cost.convolutions import convolution_groups
-from outpace.timeline.hlo.cost.library_calls import find_library_call
+from outpace.timeline.hlo.cost.library_calls import is_sort
 from outpace.timeline.hlo.cost.traffic import parts_read
 from outpace.timeline.hlo.graph import Instruction
 from outpace.timeline.hlo.products import has_spatial_dimensions, product_flops
@@ -48,10 +48,9 @@ def find_slow_case(instruction: Instruction, roots: Collection[Instruction]) -> 
     whose results the program's computations return.
     """
     for part in instruction.parts:
-        call = find_library_call(part)
         if part.opcode == "fft":
             return _fft_case(part)
-        if part.opcode == "sort" or (call is not None and call.operation == "sort"):
+        if is_sort(part):
             return _sort_case(part, roots)
         if product_flops(part) and has_spatial_dimensions(part):
             return _convolution_case(part)
@@ -110,8 +109,7 @@ def _used_elements(sort: Instruction, roots: Collection[Instruction]) -> int:
     for _ in range(_FAR):
         further: list[Instruction] = []
         for instruction, user in ((i, user) for i in layer for user in i.users if user not in seen):
-            call = find_library_call(user)
-            if user.opcode == "sort" or user.opcode in _PASSING or (call is not None and call.operation == "sort"):
+            if user.opcode in _PASSING or is_sort(user):
                 seen.add(user)
                 further.append(user)
             elif user.opcode in _UNFOLLOWED:
@@ -132,7 +130,7 @@ def is_prime(number: int) -> bool:
 def largest_factor(number: int) -> int:
     """Return the largest prime factor of a number; 1 for 1."""
     largest, factor = 1, 2
-    while factor * factor <= number and factor < 10**4:  # a cofactor without smaller factors counts as prime
+    while factor * factor <= number and factor * factor < _LONGEST:
         while number % factor == 0:
             largest, number = factor, number // factor
         factor += 1

@@ -7,10 +7,11 @@ a share of their time. Equal ops of several devices are one node.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable
 from dataclasses import field
 
 from outpace._dataclass import dataclass
+from outpace.metrics.call_tree import iter_nodes
 from outpace.metrics.facts.roofs import Bound
 from outpace.metrics.source_line import shorten_source_path
 from outpace.model import Category, Chart, ChartKind, IcicleColumns, Row, Table, TableType
@@ -98,19 +99,11 @@ def _build_tree(kind: TableType, group: Callable[[Row], str], ops: Table) -> Tab
         for part in (row["program"] or "no program", group(row), row["op"]):
             node = node.below.setdefault(part, _Node(part))
             node.add(row)
-    return kind.build(_rows(kind, root))
+    whole = root.self_ps or 1.0
+    return kind.build(
+        kind.row(node, fraction=node.self_ps / whole, **place) for node, place in iter_nodes(root, _longest_first)
+    )
 
 
-def _rows(kind: TableType, root: _Node) -> Iterator[Row]:
-    number, stack = 0, [(root, -1, 0)]
-    while stack:
-        node, depth, parent = stack.pop()
-        if node is not root:
-            number += 1
-            yield kind.row(node, fraction=node.self_ps / (root.self_ps or 1.0), depth=depth, id=number, parent=parent)
-        below = number if node is not root else 0
-        stack += [(child, depth + 1, below) for child in _by_time(node.below.values())]
-
-
-def _by_time(nodes: Iterable[_Node]) -> list[_Node]:
-    return sorted(nodes, key=lambda node: node.self_ps)
+def _longest_first(node: _Node) -> list[_Node]:
+    return sorted(node.below.values(), key=lambda child: -child.self_ps)

@@ -13,11 +13,14 @@ from outpace.model import Category, Chart, ChartKind, Row, ScatterColumns, Table
 from outpace.timeline import Run
 
 _PRECISIONS: dict[Precision, str] = {
-    BITS_16: "16 bits",
-    TENSOR_FLOAT32: "TF32",
     FLOAT32: "32 bits",
     FLOAT64: "64 bits",
+    BITS_16: "16 bits",
+    TENSOR_FLOAT32: "TF32",
 }
+"""Names of roofs. Of precisions of one height, of which one stands in for another, the first
+counts.
+"""
 _NEGLIGIBLE = 1e-3  # share of the time of all ops below which an op is not drawn
 _COLORS = {
     Bound.COMPUTE.value: Category.DEVICE_COMPUTE_32.value,
@@ -57,13 +60,13 @@ def build_roofline(run: Run, ops: Table) -> Chart | None:
         return None
     drawn = [{**row, "roof": "", "of_roof": row["of_roof"] or 0.0} for row in rows]
     intensities = [float(row["intensity"]) for row in rows]
-    lines = _iter_roofs(roofs, min(intensities), max(intensities))
+    lines = iter_roof_places(roofs, min(intensities), max(intensities))
     table = ROOFLINE.build(ROOFLINE.row(row, id=number) for number, row in enumerate((*drawn, *lines)))
     columns = ScatterColumns("flops_per_s", "self_ps", "op", "roof", ("bound", "of_roof", "source"))
     return Chart(table.title, ChartKind.SCATTER, table, "intensity", columns.series, _COLORS, _REMARK, state="bound")
 
 
-def _iter_roofs(roofs: DeviceRoofs, low: float, high: float) -> Iterator[Row]:
+def iter_roof_places(roofs: DeviceRoofs, low: float, high: float) -> Iterator[Row]:
     """Yield the places of each precision's roof: at the lowest intensity, at the ridge, and at the
     highest intensity. Roofs of equal height are one.
     """

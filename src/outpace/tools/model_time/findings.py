@@ -38,7 +38,6 @@ from outpace.tools.model_time.avoidable_work import (
 from outpace.tools.model_time.work_summary import (
     COMPUTE_CATEGORIES,
     ModelPart,
-    SlowOp,
     WorkTotals,
     compute_op_speed,
     compute_saving,
@@ -47,10 +46,10 @@ from outpace.tools.model_time.work_summary import (
     compute_work_totals,
     find_fusible_lines,
     find_parts,
-    find_slow_op,
     format_flop_rate,
     format_lines,
     format_source,
+    render_part_actions,
     sum_shares_by_line,
 )
 from outpace.trace import dialect
@@ -63,9 +62,6 @@ _UNDONATED = Threshold("copies of arguments", 0.05, Unit.FRACTION, "our choice: 
 _MOSTLY = 0.5  # minimum share of a part, a kind of work or the step, to stand for the whole
 _SLOW = Threshold(
     "one part of the model", 0.25, Unit.FRACTION, "our choice: a part that takes a quarter of the step decides its length"
-)
-_ABOVE = Threshold(
-    "time above the roof", 0.10, Unit.FRACTION, "our choice: a smaller gain is not worth writing an op in another way"
 )
 _SHORT_OPS = Threshold("time in short ops", 0.30, Unit.FRACTION, "our choice: what fusing saves at most must pay for compiling")
 _CHAINS = Threshold(
@@ -111,8 +107,9 @@ def iter_findings(run: Run, budgets: dict[str, Budget], program: Workload) -> It
         work = compute_work_totals(run, timeline.host)
         outside = _outside_ops(run, timeline.host, budget)
         here = _action_context(run, timeline, budget, program, work, outside)
-        above = _find_part_above_roof(parts)
-        odd = [f for f in _odd_ops(run, timeline.host, program, parts) if above is None or f.location != above.source]
+        above = _above_roof(run, timeline, parts, here)
+        lines_above = {f.location for f in above}
+        odd = [f for f in _odd_ops(run, timeline.host, program, parts) if f.location not in lines_above]
         yield from odd
         yield from iter_float64_findings(run, timeline.host, program)
         yield from _undonated(run, timeline.host, here, parts, work)
@@ -130,9 +127,20 @@ def iter_findings(run: Run, budgets: dict[str, Budget], program: Workload) -> It
         # With short ops, parts of many short ops belong to the finding on the executor.
         large = [part for part in parts if not starts or not part.has_short_ops]
         named = {name for f in odd for name in (f.location, f.sentence.split(" ", 1)[0])}
-        slow = [] if attends else list(_slow_part(run, timeline.host, large, here, named, fusible.share if fusible else 0.0))
+        slow = above
+        if not above and not attends:
+            slow = list(_slow_part(run, timeline.host, large, here, named, fusible.share if fusible else 0.0))
         yield from slow or ([] if starts or attends else _slow_kind(run, timeline.host, work, here))
         yield from _model_bound(timeline.host, budget, parts, work, here, outside)
+
+
+def _above_roof(run: Run, timeline: Timeline, parts: list[ModelPart], here: ActionContext) -> list[Finding]:
+    """Return the finding on a line far above the roofs of a host's devices, if there is one."""
+    if not timeline.device_planes:
+        return []
+    from outpace.tools.model_time.above_roof import iter_above_roof_findings  # most reports are of programs without a device
+
+    return list(iter_above_roof_findings(run, timeline.host, parts, here))
 
 
 def _outside_ops(run: Run, host: str, budget: Budget) -> dict[str, float]:
@@ -318,16 +326,12 @@ def _slow_part(
     of work of its own (an embedding, and its updates) and is most of `fusible`, it is the cause of
     the many short ops.
     """
-    top = _find_part_above_roof(parts) or next(iter(parts), None)
-    if top is None or not _is_slow_part(top) or {top.source, top.name} & (reported_names - {""}):
+    if not parts or parts[0].share < _SLOW.value or {parts[0].source, parts[0].name} & (reported_names - {""}):
         return
+    top = parts[0]
     here = replace(here, traits=compute_traits(run, host, top.source))
-    if (slow := find_slow_op(run, host, top.source)) is not None and top.above_share >= _ABOVE.value:
-        yield _above_roof(host, top, slow, here)
-        return
     limit = f", {here.traits.limit_text}" if here.traits.limit_text else ""
-    others = [part for part in parts if part is not top][: _MOST_PARTS - 1]
-    next_parts = "; next " + ", ".join(f"{part} {part.share:.0%}" for part in others) if others else ""
+    next_parts = "; next " + ", ".join(f"{part} {part.share:.0%}" for part in parts[1:_MOST_PARTS]) if len(parts) > 1 else ""
     runs = "" if top.is_loop else _pace(run, host, top.op, top.op_name, top.flops_per_s)
     saving = compute_saving(top.share, "if it cost nothing") if top.is_slow else _narrower(run, host, top, here)
     narrower_first = not top.is_slow and saving is not None
@@ -338,7 +342,7 @@ def _slow_part(
         id="slow_part",
         severity=Severity.HIGH,
         sentence=f"{top} takes {top.share:.0%} of the step, {top.top_op_text}{runs}{limit}{next_parts}.",
-        action=_cheaper(top, here),
+        action=render_part_actions(top, here),
         evidence=(Evidence("its share of the step, forward and backward", top.share, Unit.FRACTION, top.table),),
         threshold=_SLOW,
         saving=saving,
@@ -352,44 +356,6 @@ def _slow_part(
             *("low_16_bit_share", "tensor_cores_unused") * narrower_first,
             *("small_ops",) * makes_them,
         ),
-    )
-
-
-def _find_part_above_roof(parts: list[ModelPart]) -> ModelPart | None:
-    """Return the part with a known line that took most time above the device's roofs; None where
-    that is little.
-    """
-    top = max((part for part in parts if part.source), key=lambda part: part.above_share, default=None)
-    return top if top is not None and top.above_share >= _ABOVE.value else None
-
-
-def _is_slow_part(part: ModelPart) -> bool:
-    return part.share >= _SLOW.value or part.above_share >= _ABOVE.value
-
-
-def _above_roof(host: str, top: ModelPart, slow: SlowOp, here: ActionContext) -> Finding:
-    """Return the finding on a line that a device computes far more slowly than its arithmetic and
-    its memory allow.
-    """
-    what = slow.case.reason if slow.case is not None else slow.description or top.op
-    action = f"{slow.case.action[:1].upper()}{slow.case.action[1:]}." if slow.case is not None else _cheaper(top, here)
-    return Finding(
-        id="slow_part",
-        severity=Severity.HIGH,
-        sentence=f"{top} takes {top.share:.0%} of the step, in {what}: {humanize(slow.above, Unit.PS)} per step more than the device "
-        f"needs for its operations and bytes ({slow.of_roof:.1%} of its roof).",
-        action=action,
-        evidence=(
-            Evidence("above the roof, of the step", top.above_share, Unit.FRACTION, top.table),
-            Evidence("its share of the step, forward and backward", top.share, Unit.FRACTION, top.table),
-        ),
-        threshold=_ABOVE,
-        saving=compute_saving(top.above_share, "if it ran as fast as the device's units and memory allow"),
-        location=top.source,
-        host=host,
-        certainty=Certainty.LIKELY,
-        effort=Effort.LARGE,
-        explains=("model_bound", "slow_kind", "low_16_bit_share", "tensor_cores_unused"),
     )
 
 
@@ -415,23 +381,6 @@ def _pace(run: Run, host: str, op: str, name: str = "", rate: float = 0.0) -> st
     low, high = speed.peer_range
     peers = f"; equal ones take {humanize(low, Unit.PS)} to {humanize(high, Unit.PS)}" if high >= _UNEQUAL * low else ""
     return f" ({speed}{peers})"
-
-
-def _cheaper(top: ModelPart, here: ActionContext) -> str:
-    """Return the action that makes the slowest part of the model cheaper."""
-    if top.is_loop and top.work is not WorkKind.RECURRENT:
-        unlooped = render_actions(WorkKind.RECURRENT, replace(here, has_short_ops=True))
-        return f"Vectorise {top} over the sequence (cumsum, a matrix product) instead of in a loop. Or: {unlooped}"
-    if not top.is_slow or top.is_loop:
-        return render_actions(top.work, replace(here, op=top.op, has_short_ops=here.has_short_ops or top.has_short_ops))
-    return here.program.select_text(
-        keras=f"Replace {top.op} in {top} with something cheaper: fewer elements, one op instead of a loop, or "
-        "once per epoch instead of in every step.",
-        tensorflow=f"Replace {top.op} in {top} with something cheaper: fewer elements, one op instead of a loop, or "
-        "outside the step.",
-        jax=f"Replace {top.op} in {top} with something cheaper: fewer elements, one op instead of a loop (lax.scan, fori_loop), or outside "
-        "the step.",
-    )
 
 
 def _has_many_copies(kind: WorkTotals) -> bool:

@@ -8,7 +8,8 @@ from __future__ import annotations
 import math
 import re
 from collections import defaultdict
-from typing import TYPE_CHECKING, Any
+from dataclasses import replace
+from typing import Any
 
 from outpace._dataclass import dataclass
 from outpace._lazy import compile_lazily
@@ -38,10 +39,7 @@ from outpace.model.text import format_largest_part
 from outpace.model.units import format_count
 from outpace.timeline import Run, Timeline
 from outpace.timeline.work_kinds import WorkKind, classify_work
-from outpace.tools.model_time.actions import OpTraits
-
-if TYPE_CHECKING:
-    from outpace.timeline.hlo.slow_cases import SlowCase
+from outpace.tools.model_time.actions import ActionContext, OpTraits, render_actions
 
 # Ops that loop, sort, search or move data, run on one thread, or call Python: for these there is
 # mostly a cheaper way. Dense arithmetic is what hardware does well, and a profile does not show
@@ -265,44 +263,29 @@ def _above_share(rows: list[dict[str, Any]]) -> float:
     return float(sum(row["share"] * row["above_ps"] / row["time_ps"] for row in slow))
 
 
-@dataclass(frozen=True)
-class SlowOp:
-    """The op of a source line that took most time above its roof.
-
-    description: what it computes, in words.
-    of_roof: least time that the device needs for it, as a share of its time.
-    case: the known slow case that it is; None for none.
-    above: time of the line above the roof per step, ps.
-    """
-
-    description: str
-    of_roof: float
-    case: SlowCase | None
-    above: float
-
-
-def find_slow_op(run: Run, host: str, source: str) -> SlowOp | None:
-    """Return the op of a source line that took most time above its roof; None where none is far
-    above it.
-    """
-    ran = [
-        r
-        for r in instruction_stats(run).get(host, ())
-        if source and r.roof.bound is Bound.NEITHER and format_source(r.op.source) == source
-    ]
-    if not ran:
-        return None
-    top = max(ran, key=lambda r: r.above_ps)
-    case = max((r for r in ran if r.op.slow_case), key=lambda r: r.above_ps, default=None)
-    return SlowOp(top.op.description, top.roof.share, case.op.slow_case if case else None, sum(r.above_ps for r in ran))
-
-
 def _is_slow(row: dict[str, Any]) -> bool:
     """Whether a compiled op could mostly be made cheaper. Sums by group (scatter) on a device are
     not among these ops, since a device adds them up in parallel.
     """
     what = f"{row['opcode']} {row['op'].rpartition('/')[2]}"
     return bool(_SLOW.search(what)) and not (row["side"] == ON_DEVICE and _SCATTERS.search(what))
+
+
+def render_part_actions(top: ModelPart, here: ActionContext) -> str:
+    """Return the actions that make a part of the model cheaper."""
+    if top.is_loop and top.work is not WorkKind.RECURRENT:
+        unlooped = render_actions(WorkKind.RECURRENT, replace(here, has_short_ops=True))
+        return f"Vectorise {top} over the sequence (cumsum, a matrix product) instead of in a loop. Or: {unlooped}"
+    if not top.is_slow or top.is_loop:
+        return render_actions(top.work, replace(here, op=top.op, has_short_ops=here.has_short_ops or top.has_short_ops))
+    return here.program.select_text(
+        keras=f"Replace {top.op} in {top} with something cheaper: fewer elements, one op instead of a loop, or "
+        "once per epoch instead of in every step.",
+        tensorflow=f"Replace {top.op} in {top} with something cheaper: fewer elements, one op instead of a loop, or "
+        "outside the step.",
+        jax=f"Replace {top.op} in {top} with something cheaper: fewer elements, one op instead of a loop (lax.scan, fori_loop), or outside "
+        "the step.",
+    )
 
 
 def select_compute_rows(table: Table) -> list[dict[str, Any]]:

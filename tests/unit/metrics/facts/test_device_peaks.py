@@ -187,3 +187,18 @@ def test_real_devices(profile: str, peak: float, sheet: float) -> None:
     (timeline,) = opened(profile).run.hosts
     plane = timeline.device_planes[0]
     assert (peak_flops(plane) / TERA, data_sheet_flops(plane) / TERA) == pytest.approx((peak, sheet), rel=1e-3)
+
+
+@pytest.mark.parametrize(
+    ("capability", "cores", "mhz", "tera"),
+    [("8.6", 84, 1740, 150), ("8.9", 60, 2040, 125), ("10.0", 148, 1965, 2382), ("6.1", 20, 1600, 0), ("8.7", 16, 1300, 0)],
+    ids=["A40", "L4", "B200", "without tensor cores", "of an architecture that is not known"],
+)
+def test_a_gpus_peak_at_the_highest_clock(capability: str, cores: int, mhz: int, tera: float) -> None:
+    assert peak_flops(cuda(capability, cores, mhz)) == pytest.approx(tera * TERA, rel=0.01)
+
+
+def test_a_peak_needs_capability_multiprocessors_and_clock() -> None:
+    known = {"compute_cap_major": 9, "core_count": 132, "clock_rate": 1_980_000}
+    assert peak_flops(device(**known, peak_teraflops_per_second=918.0)) == 918 * TERA
+    assert [peak_flops(device(**{k: v for k, v in known.items() if k != left})) for left in known] == [0, 0, 0]

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import pytest
 
-from outpace.metrics.facts.device_peaks import peak_flops
 from outpace.metrics.facts.device_specs import DeviceSpecs, device_specs
 from outpace.model.space_builder import StatValue
 from outpace.testing import Dialect, GpuBuilder, SpaceBuilder, training_run
@@ -77,42 +76,3 @@ def test_real_devices() -> None:
     rocm = device_specs(opened("jax_rocm_gemm").run)
     assert rocm.compute_capability is None and rocm.has_tensor_cores and not rocm.has_tensorflow_gpu
     assert device_specs(Run.from_traces([read_trace(training_run().to_bytes())])).names == ()
-
-
-@pytest.mark.parametrize(
-    ("major", "minor", "cores", "mhz", "tera"),
-    [
-        (7, 0, 80, 1530, 125),
-        (7, 5, 40, 1590, 65),
-        (8, 0, 108, 1410, 312),
-        (8, 6, 84, 1740, 150),
-        (8, 9, 60, 2040, 125),
-        (9, 0, 132, 1980, 1070),
-        (10, 0, 148, 1965, 2382),
-        (6, 1, 20, 1600, 0),
-        (8, 7, 16, 1300, 0),
-    ],
-    ids=["V100", "T4", "A100", "A40", "L4", "H100", "B200", "without tensor cores", "of an architecture that is not known"],
-)
-def test_a_gpus_peak_by_its_capability(major: int, minor: int, cores: int, mhz: int, tera: float) -> None:
-    """As makers give it, dense and in 16 bits, at the highest clock."""
-    assert peak(compute_cap_major=major, compute_cap_minor=minor, core_count=cores, clock_rate=mhz * 1000) == pytest.approx(
-        tera * 1e12, rel=0.01
-    )
-
-
-def test_a_peak_that_a_plane_gives_is_taken_and_what_is_not_known_is_0() -> None:
-    known = {"compute_cap_major": 9, "core_count": 132, "clock_rate": 1_980_000}
-    assert peak(**known, peak_teraflops_per_second=918.0) == 918e12
-    assert [peak(**{k: v for k, v in known.items() if k != left}) for left in known] == [0, 0, 0]
-
-
-def peak(**stats: StatValue) -> float:
-    space = SpaceBuilder()
-    host = space.plane("/host:CPU").line("python")
-    gpu = space.plane("/device:GPU:0")
-    for name, value in stats.items():
-        gpu.stat(name, value)
-    gpu.line("Stream #7(Kernel)").event("gemm", 0, US)
-    host.event("train", 0, US)
-    return next(peak_flops(plane) for plane in read_trace(space.to_bytes(), "vm").planes if plane.name.startswith("/device"))

@@ -67,6 +67,7 @@ def test_a_processor_has_the_roofs_that_were_measured() -> None:
     roofs = host_roofs({"cpu_peaks": {"float32": 2e11, "float64": 1e11, "copy": 3e10}})
     assert roofs == DeviceRoofs({FLOAT64: 1e11, FLOAT32: 2e11, TENSOR_FLOAT32: 2e11, BITS_16: 2e11}, 3e10, 0.0)
     assert op_roof(op(product_cost(1e9)), 1, 1e10, roofs).share == pytest.approx(0.5)
-    for measured in ({}, {"float32": 2e11}, {"copy": 3e10}, None):
+    odd = ({"float32": text, "copy": 3e10} for text in ("2e11", -1.0, float("nan"), float("inf"), None))
+    for measured in ({}, {"float32": 2e11}, {"copy": 3e10}, None, *odd):
         assert host_roofs({"cpu_peaks": measured}) is None
     assert host_roofs({}) is None

@@ -179,6 +179,12 @@ def find_library_call(instruction: Instruction) -> LibraryCall | None:
     return next((call for pattern, call in _TABLE if pattern.search(target)), None)
 
 
+def is_sort(instruction: Instruction) -> bool:
+    """Whether an instruction sorts, itself or by a library."""
+    call = find_library_call(instruction)
+    return instruction.opcode == "sort" or (call is not None and call.operation == "sort")
+
+
 def library_cost(instruction: Instruction) -> Cost:
     """Return the cost of a custom call. Results after the first are its working memory. The cost of
     an unknown target is not complete: it has the bytes of operands and result alone.

@@ -1,0 +1,90 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Advice on a line that a device computes far more slowly than its arithmetic and its memory
+allow.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from outpace._dataclass import dataclass
+from outpace.metrics.facts.hlo_instructions import instruction_stats
+from outpace.metrics.facts.roofs import Bound
+from outpace.model import Certainty, Effort, Evidence, Finding, Severity, Threshold, Unit, humanize
+from outpace.timeline import Run
+from outpace.tools.model_time.actions import ActionContext
+from outpace.tools.model_time.work_summary import ModelPart, compute_saving, compute_traits, format_source, render_part_actions
+
+if TYPE_CHECKING:
+    from outpace.timeline.hlo.slow_cases import SlowCase
+
+_ABOVE = Threshold(
+    "time above the roof", 0.10, Unit.FRACTION, "our choice: a smaller gain is not worth writing an op in another way"
+)
+
+
+def iter_above_roof_findings(run: Run, host: str, parts: list[ModelPart], here: ActionContext) -> Iterator[Finding]:
+    """Yield the finding on the part with a known line that took most time above the device's roofs;
+    none where that is little.
+    """
+    top = max((part for part in parts if part.source), key=lambda part: part.above_share, default=None)
+    slow = find_slow_op(run, host, top.source) if top is not None and top.above_share >= _ABOVE.value else None
+    if top is None or slow is None:
+        return
+    what = slow.case.reason if slow.case is not None else slow.description or top.op
+    if slow.case is not None:
+        action = f"{slow.case.action[:1].upper()}{slow.case.action[1:]}."
+    else:
+        action = render_part_actions(top, replace(here, traits=compute_traits(run, host, top.source)))
+    yield Finding(
+        id="slow_part",
+        severity=Severity.HIGH,
+        sentence=f"{top} takes {top.share:.0%} of the step, in {what}: {humanize(slow.above, Unit.PS)} per step more than the device "
+        f"needs for its operations and bytes ({slow.of_roof:.1%} of its roof).",
+        action=action,
+        evidence=(
+            Evidence("above the roof, of the step", top.above_share, Unit.FRACTION, top.table),
+            Evidence("its share of the step, forward and backward", top.share, Unit.FRACTION, top.table),
+        ),
+        threshold=_ABOVE,
+        saving=compute_saving(top.above_share, "if it ran as fast as the device's units and memory allow"),
+        location=top.source,
+        host=host,
+        certainty=Certainty.LIKELY,
+        effort=Effort.LARGE,
+        explains=("model_bound", "slow_kind", "low_16_bit_share", "tensor_cores_unused"),
+    )
+
+
+@dataclass(frozen=True)
+class SlowOp:
+    """The op of a source line that took most time above its roof.
+
+    description: what it computes, in words.
+    of_roof: least time that the device needs for it, as a share of its time.
+    case: the known slow case that it is; None for none.
+    above: time of the line above the roof per step, ps.
+    """
+
+    description: str
+    of_roof: float
+    case: SlowCase | None
+    above: float
+
+
+def find_slow_op(run: Run, host: str, source: str) -> SlowOp | None:
+    """Return the op of a source line that took most time above its roof; None where none is far
+    above it.
+    """
+    ran = [
+        r
+        for r in instruction_stats(run).get(host, ())
+        if source and r.roof.bound is Bound.NEITHER and format_source(r.op.source) == source
+    ]
+    if not ran:
+        return None
+    top = max(ran, key=lambda r: r.above_ps)
+    case = max((r for r in ran if r.op.slow_case), key=lambda r: r.above_ps, default=None)
+    return SlowOp(top.op.description, top.roof.share, case.op.slow_case if case else None, sum(r.above_ps for r in ran))
