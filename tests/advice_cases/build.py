@@ -89,6 +89,7 @@ def computes(share: float, host: str = HOST) -> tuple[ModelOps, ...]:
             none.astype(bool),
             none,
             none.astype(bool),
+            None,
             STEPS,
             float(STEP),
             busy,

@@ -8,7 +8,7 @@ from functools import cache
 from typing import Any
 
 from outpace.metrics.facts import hlo_instructions
-from outpace.metrics.facts.roofs import Bound, Roof
+from outpace.metrics.facts.roofs import Bound, Roof, device_roofs, op_roof
 from outpace.metrics.facts.workload import Workload
 from outpace.metrics.savings import best_case
 from outpace.metrics.views import float64_ops, host_copies, host_time, misplaced_ops, model_parts, model_work, small_ops
@@ -25,6 +25,9 @@ from tests.advice_cases.case import JAX, KERAS_JAX, TENSORFLOW, Case, Find, abou
 
 _US = 1_000_000
 Rows = list[dict[str, Any]]
+
+
+_NO_ROOF = {"above_ps": float("nan")}  # of rows of parts and kinds of work whose roofs are not known
 
 
 def _find(
@@ -51,12 +54,14 @@ def _find(
             host_copies.host_copies: table("host_copies", host_copies.HOST_COPIES, {"share": copied}),
             float64_ops.float64_ops: table("double_ops", float64_ops.DOUBLE_OPS, *(double or [])),
             best_case.best_case_ops: table("own_best", best_case.OWN_BEST, *(best or [])),
-            model_parts.model_parts: table("model_parts", model_parts.MODEL_PARTS, *(parts or [])),
+            model_parts.model_parts: table("model_parts", model_parts.MODEL_PARTS, *(_NO_ROOF | row for row in parts or [])),
             misplaced_ops.misplaced_ops: table("odd_ops", misplaced_ops.ODD_OPS, *(odd or [])),
             small_ops.small_ops: table("small_ops", small_ops.SMALL_OPS, *(small or [])),
             hlo_instructions.instruction_stats: {HOST: ran},
-            hlo_instructions.hlo_source_lines: table("hlo_lines", hlo_instructions.HLO_LINES, *(lines or [])),
-            model_work.model_work: table("model_work", model_work.MODEL_WORK, *(work or [])),
+            hlo_instructions.hlo_source_lines: table(
+                "hlo_lines", hlo_instructions.HLO_LINES, *({"bound": "unknown"} | row for row in lines or [])
+            ),
+            model_work.model_work: table("model_work", model_work.MODEL_WORK, *(_NO_ROOF | row for row in work or [])),
         },
         record,
         *traces,
@@ -157,12 +162,12 @@ def _said(op: str, beside: tuple[float, ...] = (), **told: Any) -> Find:
     )
     row = {"side": "device", "op": f"jit(step)/{op}", "opcode": "custom-call", "source": "/home/me/model.py:5", "share": 0.4}
     lines = [{**row, "time_ps": 4 * MS, "count": STEPS}]
-    ran = hlo_instructions.InstructionStats(
-        "device", HloOp("custom-call", source="/home/me/model.py:5", **told), 4.0 * MS, 0.4, STEPS, STEPS
-    )
+    called, trace = HloOp("custom-call", source="/home/me/model.py:5", **told), read_trace(space.to_bytes(), HOST)
+    roof = op_roof(called, STEPS, 4.0 * MS * STEPS, device_roofs(trace.planes[-1]))
+    ran = hlo_instructions.InstructionStats("device", called, 4.0 * MS, 0.4, STEPS, STEPS, roof=roof)
     others = [replace(ran, op=replace(ran.op, cost=product_cost(flops), is_aligned=not ran.op.is_aligned)) for flops in beside]
     shares = {Category.DEVICE_COMPUTE_16: 0.6, Category.HOST_COMPUTE: 0.4}
-    return _find(lines=lines, shares=shares, program=JAX, traces=(read_trace(space.to_bytes(), HOST),), ran=(ran, *others))
+    return _find(lines=lines, shares=shares, program=JAX, traces=(trace,), ran=(ran, *others))
 
 
 def _above(above: float, case: SlowCase | None = None) -> Find:
@@ -211,9 +216,6 @@ def _of_one_kind(share: float, **told: Any) -> Find:
         for op, part in zip(ops, (0.7, 0.3), strict=True)
     )
     return _find(shares={Category.DEVICE_COMPUTE_16: 0.9}, program=JAX, traces=(_gpu(),), ran=ran)
-
-
-_REMAT = "jit(step)/transpose(jvp())/checkpoint/rematted_computation/dot_general"
 
 
 def _scan(first: float) -> Find:
@@ -619,14 +621,14 @@ CASES: list[Case] = [
     fires(
         "recomputed",
         "a third of the step",
-        _of_one_kind(0.3, framework_op=_REMAT),
+        _of_one_kind(0.3, is_repeat=True),
         Severity.MODERATE,
         saves=about(0.3),
         says=("30% of the step", "jax.checkpoint"),
         **_COMPUTE,
     ),
-    fires("recomputed", "15% of the step", _of_one_kind(0.15, framework_op=_REMAT), Severity.MODERATE, saves=about(0.15)),
-    silent("recomputed", "7% of the step", _of_one_kind(0.07, framework_op=_REMAT)),
+    fires("recomputed", "15% of the step", _of_one_kind(0.15, is_repeat=True), Severity.MODERATE, saves=about(0.15)),
+    silent("recomputed", "7% of the step", _of_one_kind(0.07, is_repeat=True)),
     fires(
         "small_ops",
         "of a loop whose ops several lines make",

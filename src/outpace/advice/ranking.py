@@ -22,12 +22,8 @@ from outpace.model import CAPTURE_PREFIX, OUTSIDE_STEPS, Certainty, Effort, Find
 _ORDER = {severity: i for i, severity in enumerate(Severity)}
 _EFFORT = {effort: i for i, effort in enumerate(Effort)}
 _CERTAINTY_WEIGHT = {Certainty.CERTAIN: 1.0, Certainty.LIKELY: 0.85, Certainty.POSSIBLE: 0.4}
-_DEFAULT_SAVING = {Severity.HIGH: 0.06, Severity.MODERATE: 0.04, Severity.POTENTIAL: 0.005, Severity.INFO: 0.0}
-"""Assumed saving of a finding without a number, as a share of the step, by severity. It ranks
-behind every finding that saves more than that.
-"""
-
 _MIN_EXPLAINED = 0.5  # minimum share of a symptom's saving that its causes must explain for the symptom to be left out
+_MEASURABLE = 0.05  # worth of a finding, as a share of the step, below which nobody could tell it by the clock
 _GRAIN = 0.01  # resolution of savings, as a share of the step: smaller differences count as equal, and effort decides
 
 
@@ -77,7 +73,7 @@ def rank_findings(pages: Iterable[Page], budgets: Mapping[str, Budget] | None = 
         stated[finding.key] = _merge(stated[finding.key], finding) if finding.key in stated else finding
     valid = [f for f in stated.values() if not f.struck]
 
-    def order(finding: Finding) -> tuple[bool, bool, bool, float, int, bool]:
+    def order(finding: Finding) -> tuple[bool, bool, bool, float, int, float, int, bool]:
         return _key(finding, _steps_share(budgets, finding) if budgets else 1.0)
 
     ordered = sorted(_absorb_symptoms(valid), key=order)
@@ -253,27 +249,28 @@ def _steps_share(budgets: Mapping[str, Budget], finding: Finding) -> float:
 
 def score_finding(finding: Finding, step_share: float = 1.0) -> float:
     """Return the worth of a finding as a share of the time: its expected saving, weighted by its
-    certainty.
+    certainty; 0 where no saving is known.
 
     `step_share` is the share of the time that the finding's saving refers to.
     """
-    if finding.severity is Severity.INFO:
+    if finding.severity is Severity.INFO or finding.saving is None:
         return 0.0
-    if finding.saving is None:
-        return _DEFAULT_SAVING[finding.severity] * _CERTAINTY_WEIGHT[finding.certainty]
     return step_share * finding.saving.expected * _CERTAINTY_WEIGHT[finding.certainty]
 
 
-def _key(finding: Finding, inside: float) -> tuple[bool, bool, bool, float, int, bool]:
+def _key(finding: Finding, inside: float) -> tuple[bool, bool, bool, float, int, float, int, bool]:
     """Return the sort key of a finding: capture first, then those that do not only inform, those
-    that delay all workers, the largest worth, the least effort, and those with a known line.
+    that delay all workers, the largest worth that could be measured, the worst severity where none
+    is known, the largest worth, the least effort, and those with a known line.
     """
     worth = round(score_finding(finding, inside) / _GRAIN)
-    informs = finding.severity is Severity.INFO
+    is_measurable = worth * _GRAIN >= _MEASURABLE
     return (
         not finding.id.startswith(CAPTURE_PREFIX),
-        informs,
+        finding.severity is Severity.INFO,
         not finding.delays,
+        -worth if is_measurable else 0,
+        0 if is_measurable else _ORDER[finding.severity],
         -worth,
         _EFFORT[finding.effort],
         not finding.location,

@@ -24,7 +24,7 @@ from outpace.timeline.steps import Steps, build_inferred_steps
 from outpace.trace import Trace
 from outpace.trace.algorithms import distinct
 
-_HALF = 0.5  # share of the usual duration below which the first step is cut off by the capture's begin
+_HALF = 0.5  # share of the usual duration below which the first or last step is cut off by the capture
 _NEVER = int(np.iinfo(np.int64).max)
 _LATER = 2  # factor: a launch belongs to the last call up to this many times the usual delay of a call's last launch
 _WHOLE = 0.9  # minimum share of the other steps' content from which a step counts as whole, not cut off by the capture
@@ -53,7 +53,8 @@ def build_call_steps(trace: Trace, rows: Indices, hidden: Indices, heads: Indice
     explanation = f"{calls} of {name} on thread {trace.lines.names[line]}, each from the end of the one before"
     steps = build_steps_to(trace, end, first, top, line, explanation, name)
     steps.complete[0] = is_whole and not is_cut
-    if end[-1] > trace.end[rows[-1]] and is_stretched(steps.duration):
+    is_waited_for = end[-1] > trace.end[rows[-1]]
+    if (is_waited_for and is_stretched(steps.duration)) or _is_cut_short(steps.duration[steps.complete]):
         steps.complete[-1] = False
     return replace(steps, limit_checks=() if check is None else (check,))
 
@@ -168,6 +169,13 @@ def _begins_late(durations: Picoseconds) -> bool:
     capture must have begun within it.
     """
     return len(durations) > TOO_FEW_EXECUTIONS and int(durations[0]) < _HALF * median(durations[1:])
+
+
+def _is_cut_short(durations: Picoseconds) -> bool:
+    """Whether the last of whole steps is so short, beside the shortest other one, that the capture
+    must have ended within it: the wait for its result, which was not over then, left no event.
+    """
+    return len(durations) >= TOO_FEW_EXECUTIONS and int(durations[-1]) < _HALF * int(durations[:-1].min())
 
 
 def is_stretched(durations: Picoseconds) -> bool:

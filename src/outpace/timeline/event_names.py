@@ -67,6 +67,7 @@ class EventFlag(IntFlag):
     PYTHON_FRAME = auto()  # a frame of a profiler's Python tracer
     GRADIENT_TAPE = auto()  # an op of a backward pass
     THUNK_EXECUTOR = auto()  # XLA's executor on a CPU
+    THUNK_END = auto()  # XLA's mark of the end of an op on a CPU, whose name follows the prefix
     STAGE_FUNCTION = auto()  # the function that a tf.data stage runs for each element
     INPUT_WORK = auto()  # work of tf.data
     ITERATOR_ROOT = auto()  # the root iterator of a pipeline
@@ -99,6 +100,8 @@ _TRAINS = compile_lazily(
     r"MatMul|Conv\dD|Conv2d|Einsum|XlaDot|RNN|LSTM|GRU|Attention|Backprop|Grad|ResourceApply|ResourceSparseApply|Assign(?:Add|Sub)?Variable"
 )
 _EAGER_OPS = "EagerLocalExecute: "
+THUNK_END_PREFIX = "end: "
+"""Prefix of the names of `EventFlag.THUNK_END`."""
 _NAMES = {
     "ExecutorState::Process": EventFlag.EXECUTOR,
     "ExecutorDoneCallback": EventFlag.EXECUTOR_DONE,
@@ -133,6 +136,7 @@ _PREFIXES = {
     EventFlag.PYTHON_DISPATCH: ("TFE_Py_", "tf.constant", "convert_to_tensor"),
     EventFlag.COMPUTE_SCOPE: ("ExecutorState::Process", "ThunkExecutor::Execute", "InstantiatedCapturedFunction::"),
     EventFlag.THUNK_EXECUTOR: ("ThunkExecutor::Execute",),
+    EventFlag.THUNK_END: (THUNK_END_PREFIX,),
     EventFlag.STAGE_FUNCTION: ("InstantiatedCapturedFunction::",),
     EventFlag.INPUT_WORK: ("InstantiatedCapturedFunction::", "Iterator::", "IteratorGetNextOp", "IteratorGetNextAsOptionalOp"),
     EventFlag.PYTHON_FRAME: ("$",),

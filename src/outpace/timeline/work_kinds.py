@@ -10,7 +10,6 @@ from functools import lru_cache
 from outpace._lazy import compile_lazily
 from outpace.timeline.op_names import parse_type_from_name
 
-_REMAT = "/rematted_computation/"  # part of the names of ops that JAX computes a second time
 # Prefix of ops of JAX' own functions (`_normal`, `_uniform`), where a program calls one outside of
 # any jitted function
 _LIBRARY_PROGRAM = "jit(_"
@@ -87,13 +86,6 @@ def is_jax_library_op(name: str) -> bool:
     to the step.
     """
     return name.startswith(_LIBRARY_PROGRAM)
-
-
-def is_rematerialized(name: str) -> bool:
-    """Whether a compiled op belongs to a forward pass that the backward pass repeats
-    (`jax.checkpoint`).
-    """
-    return _REMAT in name
 
 
 def is_random_op(op_type: str, name: str) -> bool:

@@ -6,14 +6,23 @@ submitted the task, and `StopRegion` at its end. The events between the two belo
 are not nested in either event. All events of one run of a program have its `run_id`. The rules
 follow the mutators for thread pools and runs in `preprocess_xplane.cc` of openxla/xla, which only
 some profilers apply before they save.
+
+Some ops go on after their event, since several threads compute them: a convolution, a matrix
+product, a loop divided among threads. The event of such an op ends where its tasks are submitted,
+and the tasks record no events. The thread that completes the last one runs the ops that waited for
+the op (`ThunkExecutor::Execute`), and then writes a mark with the op's name (`end: convolution.2`).
+So an op ends where the executor begins whose end the mark follows directly, or at the mark where no
+op waited.
 """
 
 from __future__ import annotations
 
 import numpy as np
 
+from outpace._caching import memoize
+from outpace._dataclass import dataclass
 from outpace.model.arrays import Codes, Indices, Mask, Picoseconds
-from outpace.timeline.event_names import EventFlag, event_names
+from outpace.timeline.event_names import THUNK_END_PREFIX, EventFlag, event_names
 from outpace.trace import Trace, dialect
 
 _DERIVED = ("XLA", "Async", "Framework", "Source", "TensorFlow")  # prefixes of device lines that repeat other lines
@@ -97,3 +106,87 @@ def assign_by_time(trace: Trace, start: Picoseconds, end: Picoseconds, step_inde
         return step_index
     step_index[rows] = np.where(is_linked, step_index[rows], at)
     return step_index
+
+
+@dataclass(frozen=True, eq=False)
+class Continuations:
+    """What ops did after their events: one array entry per op, by event row.
+
+    row: event row of the op
+    start, end: from the end of its event to the end of the op, ps
+    """
+
+    row: Indices
+    start: Picoseconds
+    end: Picoseconds
+
+    def lengths(self, rows: Indices) -> Picoseconds:
+        """Return how long the op of each event of `rows` (distinct) went on after it, ps."""
+        lengths = np.zeros(len(rows), np.int64)
+        _, at, place = np.intersect1d(rows, self.row, assume_unique=True, return_indices=True)
+        lengths[at] = (self.end - self.start)[place]
+        return lengths
+
+    def select(self, mask: Mask) -> Continuations:
+        """Return the continuations for which a mask is true."""
+        return Continuations(self.row[mask], self.start[mask], self.end[mask])
+
+
+NO_CONTINUATIONS = Continuations(*(np.zeros(0, np.int64),) * 3)
+
+
+@memoize
+def find_continuations(trace: Trace) -> Continuations:
+    """Return what ops on the host's threads did after their events."""
+    marks = event_names(trace).rows(EventFlag.THUNK_END)
+    rows = find_hlo_events(trace) if len(marks) else marks
+    rows = rows[host_mask(trace, rows)]
+    if not len(rows):
+        return NO_CONTINUATIONS
+    of = _find_ops(trace, marks, rows)
+    marks, of = marks[of >= 0], of[of >= 0]
+    begun = trace.end[of]
+    end = np.maximum(_find_ends(trace, marks, begun), begun)
+    order = np.argsort(of, kind="stable")
+    found = Continuations(of[order], begun[order], end[order])
+    _, first = np.unique(found.row, return_index=True)
+    return found.select(np.isin(np.arange(len(order)), first) & (found.end > found.start))
+
+
+def _find_ops(trace: Trace, marks: Indices, rows: Indices) -> Indices:
+    """Return, for each mark, the row of the op that it names and that began last before it; -1 for
+    none. `rows`: events of ops.
+    """
+    code_of = {text: code for code, text in enumerate(trace.names)}
+    names = event_names(trace).mask(EventFlag.THUNK_END)
+    renamed = np.arange(len(trace.names))
+    for code in np.flatnonzero(names).tolist():
+        renamed[code] = code_of.get(trace.names[code].removeprefix(THUNK_END_PREFIX), -1)
+    name = np.concatenate((trace.name[rows].astype(np.int64), renamed[trace.name[marks]]))
+    start = np.concatenate((trace.start[rows], trace.start[marks]))
+    is_mark = np.repeat([False, True], [len(rows), len(marks)])
+    order = np.lexsort((is_mark, start, name))  # an op before its mark, which may begin at the same time
+    last = np.maximum.accumulate(np.where(is_mark[order], -1, np.arange(len(order))))
+    found = np.where((last >= 0) & (name[order[last]] == name[order]), order[last], -1)
+    of = np.empty(len(order), np.int64)
+    of[order] = found
+    places = of[len(rows) :]
+    return np.where(places >= 0, rows[places], -1)
+
+
+def _find_ends(trace: Trace, marks: Indices, begun: Picoseconds) -> Picoseconds:
+    """Return when the op of each mark ended, ps. `begun`: when its event ended, ps.
+
+    Of nested executors that the mark follows, the outermost that began after the event counts.
+    """
+    ends = trace.start[marks]
+    executors = event_names(trace).rows(EventFlag.THUNK_EXECUTOR)
+    follower = trace.compute_subtree_ends(executors)
+    order = np.argsort(follower, kind="stable")  # those with one follower by row, and so the outermost first
+    low, high = (np.searchsorted(follower[order], marks, side=side) for side in ("left", "right"))
+    for at in np.flatnonzero(low < high).tolist():
+        starts = trace.start[executors[order[low[at] : high[at]]]]
+        after = starts[starts >= begun[at]]
+        if len(after):
+            ends[at] = after[0]
+    return ends

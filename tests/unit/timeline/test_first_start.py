@@ -64,3 +64,15 @@ def test_the_average_is_of_what_repeats() -> None:
     loop = trained(Loop().event("start_trace", 9_000), 10)
     steps = loop.steps()
     assert float(steps.duration[steps.steady_rows].mean()) < 8 * MS
+
+
+@pytest.mark.parametrize("last, whole", [(0.5, False), (4, False), (9, True)])
+def test_a_last_step_that_the_capture_cuts_off_is_no_whole_one(last: float, whole: bool) -> None:
+    """Calls do not wait for their results; the wait that was not over at the end left no event."""
+    loop = Loop()
+    for _ in range(4):
+        loop.jit("step", 0.5).event("np.asarray(jax.Array)", 0.1).event("block_until_ready", 9.4)
+    loop.jit("step", 0.5).event("block_until_ready", last - 0.5) if last > 0.5 else loop.jit("step", 0.5)
+    steps = loop.steps()
+    assert steps.complete.tolist()[-2:] == [True, whole]
+    assert int(steps.steady_rows[-1]) == (4 if whole else 3)

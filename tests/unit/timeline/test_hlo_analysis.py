@@ -263,3 +263,29 @@ def test_casts_before_an_exponential_are_seen_through(count: int, found: bool) -
     ]
     fused = instruction("softmax", "fusion", 7, shape(BF16, HEADS, LENGTH, LENGTH), [4], [2])
     assert ("softmax" in attends(scored(fused, last=7, calls=[inside]))) is found
+
+
+FORWARD, BACKWARD = "jit(step)/jvp()/tanh", "jit(step)/transpose(jvp())/mul"
+AGAIN = "jit(step)/transpose(jvp())/checkpoint/rematted_computation/dot_general"
+
+
+@pytest.mark.parametrize(
+    "users, is_repeat",
+    [
+        ([BACKWARD], True),
+        ([FORWARD], False),
+        ([AGAIN, BACKWARD], True),
+        ([AGAIN, FORWARD], False),
+        (["", FORWARD], False),
+        ([BACKWARD, FORWARD], True),
+    ],
+    ids=["a backward op", "a forward op", "a repeat", "a repeat that a forward op uses", "a copy of the compiler's", "far off"],
+)
+def test_a_repeat_is_used_by_the_backward_pass_alone(users: list[str], is_repeat: bool) -> None:
+    """XLA merges a repeat with the first computation, and what is left may have the repeat's name.
+    `users`: names of a chain of ops.
+    """
+    named = [encode_bytes(7, encode_bytes(2, name)) if name else b"" for name in (AGAIN, *users)]
+    given = instruction("given", "parameter", 1, shape(F32, 8))
+    chain = [instruction(f"op.{n}", "tanh", 2 + n, shape(F32, 8), [1 + n], more=more) for n, more in enumerate(named)]
+    assert HloModule(module([given, *chain]))["op.0"].is_repeat is is_repeat

@@ -19,15 +19,15 @@ from outpace.metrics.facts.device_work import device_work
 from outpace.metrics.facts.op_executions import count_executions, launching_ops
 from outpace.metrics.facts.roofs import NO_ROOF, Bound, Roof, device_roofs, host_roofs, op_roof
 from outpace.model import Row, Table, TableType
-from outpace.model.arrays import Codes, Indices, Mask, Numbers, Picoseconds
+from outpace.model.arrays import Codes, Indices, Mask, Numbers, Picoseconds, Values
 from outpace.timeline import Run, Timeline
 from outpace.timeline.hlo.cost import Cost
 from outpace.timeline.hlo.modules import find_op_lines, load_hlo_ops
 from outpace.timeline.hlo.ops import HloOp
 from outpace.timeline.work_kinds import classify_work
-from outpace.timeline.xla_threads import find_hlo_events, host_mask
+from outpace.timeline.xla_threads import find_continuations, find_hlo_events, host_mask
 from outpace.trace import Value, dialect
-from outpace.trace.algorithms import distinct, intersect_indices
+from outpace.trace.algorithms import distinct, divide_time, find_positions, intersect_indices
 
 _WRAPPER = compile_lazily(r"(?:jvp|transpose|vmap|remat|checkpoint|custom_jvp|custom_vjp|linearize)\((.*)\)")
 DEVICE_SIDE, CPU_SIDE = "device", "CPU"
@@ -117,7 +117,8 @@ class InstructionStats:
     device_steps: number of steady steps times number of devices
     full_ps: total time of these executions, including the part after their step's end, ps; None
         where no part lies there
-    roof: how near they came to what the device can do, or all cores of the CPU
+    roof: how near they came to what the device can do, or all cores of the CPU. Of ops that run
+        side by side on a CPU, each has its part of the moment
     """
 
     side: str
@@ -161,23 +162,40 @@ def _host_stats(timeline: Timeline, record: Mapping[str, Any]) -> Iterator[Instr
     steady, steps, length = _steady(timeline)
     devices_roofs = device_roofs(timeline.device_planes[0]) if timeline.device_planes else None
     roofs = {DEVICE_SIDE: devices_roofs, CPU_SIDE: host_roofs(record)}
-    totals: list[tuple[str, HloOp, float, int, float]] = []
+    totals: list[tuple[str, HloOp, float, int, float, float]] = []
     for side, rows, index, ops, begun in iter_hlo_events(timeline):
         self_ps, begins = _self_times(timeline, side, rows, steady)
         whole = timeline.trace.compute_nesting(rows)[1]
+        if side == CPU_SIDE:
+            later = find_continuations(timeline.trace).lengths(rows)
+            self_ps, whole = self_ps + later * begins, whole + later
         devices[side].update(_devices(timeline, side, rows[self_ps > 0]).tolist())
-        sums = (np.bincount(index, values, len(ops)) for values in (self_ps, begun * begins, whole * begins))
+        part = _divided_ps(timeline, rows) if side == CPU_SIDE and roofs[side] is not None else whole
+        sums = (np.bincount(index, values, len(ops)) for values in (self_ps, begun * begins, whole * begins, part * begins))
         totals += [
-            (side, op, float(time), int(count), float(full))
-            for op, time, count, full in zip(ops, *sums, strict=True)
+            (side, op, float(time), int(count), float(full), float(divided))
+            for op, time, count, full, divided in zip(ops, *sums, strict=True)
             if time or count
         ]
-    for side, op, time, count, full in totals:
+    for side, op, time, count, full, divided in totals:
         of = max(len(devices[side]), 1)
         share = time / (length * of) if length else float("nan")
         limits = roofs[side]
-        roof = op_roof(op, count, full, limits) if limits is not None else NO_ROOF
+        roof = op_roof(op, count, divided, limits) if limits is not None else NO_ROOF
         yield InstructionStats(side, op, time / (max(steps, 1) * of), share, count, max(steps, 1) * of, full, roof)
+
+
+def _divided_ps(timeline: Timeline, rows: Indices) -> Values:
+    """Return the time of the op of each event, ps, where each moment is divided among the ops that
+    run in it.
+    """
+    trace, later = timeline.trace, find_continuations(timeline.trace)
+    later = later.select(np.isin(later.row, rows))
+    parent = np.concatenate((find_positions(rows, trace.compute_nesting(rows)[0]), np.full(len(later.row), -1)))
+    start, end = np.concatenate((trace.start[rows], later.start)), np.concatenate((trace.end[rows], later.end))
+    own = divide_time(start, end, parent, np.zeros(len(parent), bool))[0]
+    own[np.searchsorted(rows, later.row)] += own[len(rows) :]
+    return own[: len(rows)]
 
 
 def _self_times(timeline: Timeline, side: str, rows: Indices, steady: Mask) -> tuple[Picoseconds, Mask]:

@@ -16,7 +16,7 @@ loop.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 import numpy as np
 
@@ -27,15 +27,17 @@ from outpace.metrics.facts.device_work import device_work
 from outpace.metrics.facts.input_pipelines import function_runs
 from outpace.metrics.facts.op_executions import count_executions, launching_ops
 from outpace.metrics.facts.op_metrics import DEVICE, HOST, device_op_names, parse_device_op
+from outpace.metrics.facts.roofs import DeviceRoofs, device_roofs, host_roofs, least_time
 from outpace.metrics.facts.step_breakdown import event_kinds, kind_mask, step_breakdown
 from outpace.model import Category
 from outpace.model.arrays import Codes, Indices, Mask, Numbers, Picoseconds, Values
 from outpace.timeline import OpKind, Run, Timeline
 from outpace.timeline.event_names import GET_NEXT_THREADS, INPUT_THREADS, WAITING_OP_TYPES, EventFlag
 from outpace.timeline.hlo.modules import load_hlo_ops
+from outpace.timeline.hlo.ops import HloOp
 from outpace.timeline.op_names import Op
 from outpace.timeline.work_kinds import classify_work
-from outpace.timeline.xla_threads import find_hlo_events, host_mask
+from outpace.timeline.xla_threads import NO_CONTINUATIONS, Continuations, find_continuations, find_hlo_events, host_mask
 from outpace.trace import EventColumn, dialect, store_column
 from outpace.trace.algorithms import distinct, divide_time, find_positions, find_slice, intersect_indices, isin, union_rows
 
@@ -75,6 +77,8 @@ class ModelOps:
     uses_pool: whether tasks of the intra-op pool ran in the event
     execution_count: number of executions of the op that begin with the event
     is_compute: whether the event computes; False for a device's copies and collectives
+    least_ps: least time of these executions by the roofs (`facts/roofs.py`), ps; NaN where unknown.
+        None where no roofs, or no compiled ops, are known
     step_count: number of training steps that count, times the number of devices
     step_ps: mean length of a step, ps
     busy_ps: time per step in which any thread computed, ps
@@ -97,6 +101,7 @@ class ModelOps:
     uses_pool: Mask
     execution_count: Numbers
     is_compute: Mask
+    least_ps: Values | None
     step_count: int
     step_ps: float
     busy_ps: float
@@ -143,7 +148,7 @@ def _sides(run: Run, timeline: Timeline) -> Iterator[ModelOps]:
         return
     length = float(timeline.steps.duration[counted].sum()) / steps
     compute = float(breakdown.category_ps(Category.HOST_COMPUTE, whole).sum())
-    host = _host(timeline, counted)
+    host = _host(timeline, counted, host_roofs(run.record(timeline.host)))
     if host is not None:
         yield _measure(timeline, HOST, host, counted, steps, length, None if timeline.device_planes else compute)
     device = _device(timeline, counted)
@@ -166,6 +171,8 @@ class _Rows:
     pooled: whether tasks of the intra-op pool ran in it
     begun: number of executions that begin with it
     computes: whether it computes
+    least: least time of the executions that begin with it, ps; NaN, or None for all, where unknown
+    later: what ops did after their events, in their steps; its rows are indices into these arrays
     ops: (name, type, source line) of each op
     flops: floating-point operations of one execution per op
     lane: device that ran it; time is divided only among events of one device
@@ -182,6 +189,8 @@ class _Rows:
     pooled: Mask
     begun: Numbers
     computes: Mask
+    least: Values | None
+    later: Continuations
     ops: tuple[OpName, ...]
     flops: Values
     lane: Codes
@@ -193,11 +202,11 @@ def _step_mask(timeline: Timeline, rows: Indices, counted: Mask) -> Mask:
     return np.asarray((step >= 0) & counted[np.maximum(step, 0)] & (timeline.trace.duration[rows] > 0))
 
 
-def _host(timeline: Timeline, counted: Mask) -> _Rows | None:
+def _host(timeline: Timeline, counted: Mask, roofs: DeviceRoofs | None) -> _Rows | None:
     """Return the ops and executor runs on the host's threads; None without any."""
     trace = timeline.trace
     of_name = name_roles(timeline)
-    hlo_row, hlo_name, hlo_ops, hlo_flops = _hlo_ops(timeline)
+    hlo_row, hlo_name, hlo_ops, hlo_flops, hlo_least = _hlo_ops(timeline, roofs)
     parts = (hlo_row, *(trace.find_rows_by_mask(of_name != NONE, trace.rows_of(plane)) for plane in timeline.host_planes))
     rows = union_rows(*(part[_step_mask(timeline, part, counted)] for part in parts))
     rows = rows[~input_mask(timeline, rows)]
@@ -226,10 +235,41 @@ def _host(timeline: Timeline, counted: Mask) -> _Rows | None:
         pooled=pooled,
         begun=np.ones(len(rows), np.int64),
         computes=every,
+        least=_spread(hlo_least, hlo_row, rows),
+        later=_continuations(timeline, rows, step),
         ops=ops,
         flops=flops,
         lane=np.zeros(len(rows), np.int64),
     )
+
+
+def _continuations(timeline: Timeline, rows: Indices, step: Codes) -> Continuations:
+    """Return what the ops of some events did after them, up to the ends of their steps, by the
+    positions of the events.
+    """
+    later = find_continuations(timeline.trace)
+    later = later.select(np.isin(later.row, rows))
+    places = np.searchsorted(rows, later.row)
+    end = np.minimum(later.end, timeline.steps.end[step[places]])
+    return Continuations(places, later.start, end).select(end > later.start)
+
+
+def _spread(values: Values | None, at: Indices, rows: Indices) -> Values | None:
+    """Return values of some rows as values of others, NaN for those without one."""
+    if values is None:
+        return None
+    spread = np.full(len(rows), np.nan)
+    of, place = intersect_indices(rows, at)
+    spread[of] = values[place]
+    return spread
+
+
+def _least_times(ops: Sequence[HloOp], roofs: DeviceRoofs | None) -> Values | None:
+    """Return the least time of one execution of each op, ps; None where no roofs or ops are
+    known.
+    """
+    known = roofs is not None and any(op.opcode for op in ops)
+    return np.array([least_time(op, roofs) for op in ops]) if roofs is not None and known else None
 
 
 def _op_name(text: str, op: Op) -> tuple[str, str, str]:
@@ -276,9 +316,9 @@ def input_mask(timeline: Timeline, rows: Indices) -> Mask:
     return np.asarray(below)
 
 
-def _hlo_ops(timeline: Timeline) -> tuple[Indices, Codes, tuple[OpName, ...], Values]:
+def _hlo_ops(timeline: Timeline, roofs: DeviceRoofs | None) -> tuple[Indices, Codes, tuple[OpName, ...], Values, Values | None]:
     """Return (rows on the host that ran an op of a compiled program, index of each row's op, ops,
-    FLOPs of ops).
+    FLOPs of ops, least time of each row).
     """
     trace = timeline.trace
     rows = find_hlo_events(trace)
@@ -287,12 +327,14 @@ def _hlo_ops(timeline: Timeline) -> tuple[Indices, Codes, tuple[OpName, ...], Va
     key = index * len(trace.names) + trace.name[rows]
     keys = distinct(key)
     ops = [(hlo_ops[k // len(trace.names)], trace.names[k % len(trace.names)]) for k in keys.tolist()]
+    least = _least_times(hlo_ops, roofs)
     described = ((op.framework_op or text, op.opcode or text.partition(".")[0], op.source) for op, text in ops)
     return (
         rows,
         np.searchsorted(keys, key),
         tuple(described),
         np.array([op.cost.product_flops or -1.0 for op, _ in ops], np.float64),
+        least[index] if least is not None else None,
     )
 
 
@@ -333,7 +375,7 @@ def _device(timeline: Timeline, counted: Mask) -> _Rows | None:
         return None
     row, rows = work.row[at], distinct(work.row[at])
     of = np.searchsorted(rows, row)
-    name, ops = _device_ops(timeline, rows)
+    name, ops, least = _device_ops(timeline, rows)
     begun = count_executions(timeline, rows, name, launching_ops(timeline))
     computes = kind_mask(Category.DEVICE_COMPUTE_16, Category.DEVICE_COMPUTE_32)[event_kinds(timeline)[row]]
     return _Rows(
@@ -348,14 +390,17 @@ def _device(timeline: Timeline, counted: Mask) -> _Rows | None:
         pooled=np.zeros(len(at), bool),
         begun=np.where(work.is_first[at], begun[of], 0),
         computes=computes,
+        least=np.where(work.is_first[at], (least * begun)[of], 0.0) if least is not None else None,
+        later=NO_CONTINUATIONS,
         ops=ops,
         flops=np.full(len(ops), -1.0),
         lane=trace.lines.plane[trace.line[row]].astype(np.int64),
     )
 
 
-def _device_ops(timeline: Timeline, rows: Indices) -> tuple[Codes, tuple[OpName, ...]]:
-    """Return (index of each device event's op, ops).
+def _device_ops(timeline: Timeline, rows: Indices) -> tuple[Codes, tuple[OpName, ...], Values | None]:
+    """Return (index of each device event's op, ops, least time of one execution of each event's op;
+    None where none is known).
 
     An event that names no op is named after itself. The type is the product that the op computes,
     according to its program, rather than the one in its name (`transpose`).
@@ -373,7 +418,8 @@ def _device_ops(timeline: Timeline, rows: Indices) -> tuple[Codes, tuple[OpName,
         text, (multiplies, source) = key // len(origins), origins[key % len(origins)]
         kind, name = parse_device_op(texts[text] if text < len(texts) else trace.names[text - len(texts)])
         ops.append((name, multiplies if multiplies and classify_work(kind) is not classify_work(multiplies) else kind, source))
-    return np.searchsorted(pairs, pair), tuple(ops)
+    least = _least_times(instructions_, device_roofs(timeline.device_planes[0]))
+    return np.searchsorted(pairs, pair), tuple(ops), least[number] if least is not None else None
 
 
 def _measure(
@@ -388,7 +434,7 @@ def _measure(
     if events.lane.any():  # the events of different devices are shifted apart, so that they do not share time
         apart = events.lane * (int(end.max()) - int(start.min()) + 1)
         start, end = start + apart, end + apart
-    self_ps, alone, (busy, single, threads) = divide_time(start, end, parent, what == WAIT)
+    self_ps, alone, (busy, single, threads) = _divide(events, start, end)
     scale = min(1.0, most / total) if most is not None and (total := float(self_ps.sum())) > 0 else 1.0
     self_ps *= scale
     alone *= scale
@@ -406,10 +452,11 @@ def _measure(
         overhead[is_op],
         alone[is_op],
         store_column(trace.start[ran]),
-        store_column(trace.duration[ran]),
+        store_column(trace.duration[ran] + _lengths(events)[is_op]),
         events.pooled[is_op],
         events.begun[is_op],
         events.computes[is_op],
+        events.least[is_op] if events.least is not None else None,
         steps,
         length,
         float(busy) / steps,
@@ -417,6 +464,24 @@ def _measure(
         float(threads) / steps,
         float(self_ps[~is_op].sum()) / steps,
     )
+
+
+def _lengths(events: _Rows) -> Picoseconds:
+    """Return how long the op of each event went on after it, ps."""
+    lengths = np.zeros(len(events.row), np.int64)
+    lengths[events.later.row] = events.later.end - events.later.start
+    return lengths
+
+
+def _divide(events: _Rows, start: Picoseconds, end: Picoseconds) -> tuple[Values, Values, Values]:
+    """Return the result of `divide_time` for the events, each with what its op did after it."""
+    later, count = events.later, len(start)
+    spans = np.concatenate((start, later.start)), np.concatenate((end, later.end))
+    parent, waits = np.append(events.parent, np.full(len(later.row), -1)), np.append(events.what == WAIT, later.row < 0)
+    own, alone, sums = divide_time(*spans, parent, waits)
+    for values in (own, alone):
+        values[later.row] += values[count:]
+    return own[:count], alone[:count], sums
 
 
 def _to_ops(self_ps: Values, what: Codes, start: Picoseconds, step: Codes, parent: Indices, loop: Mask) -> Values:

@@ -63,6 +63,9 @@ class Roof:
     above_ps: float
 
 
+NO_ROOF_BOUNDS = (Bound.UNKNOWN.value, Bound.TRANSFER.value)
+"""Values of `Bound` of ops that have no roof."""
+
 NO_ROOF = Roof(Bound.UNKNOWN, 0.0, 0.0)
 """Roof of an op whose cost, or whose device's peaks, are not known."""
 
@@ -108,14 +111,26 @@ def op_roof(op: HloOp, count: float, time_ps: float, roofs: DeviceRoofs) -> Roof
     """Return the roof of `count` executions of an op that took `time_ps` together."""
     if op.transfer or op.opcode.endswith(("-start", "-done")) or op.opcode.startswith(_COLLECTIVES):
         return Roof(Bound.TRANSFER, 0.0, 0.0)
-    if not op.opcode or not op.cost.is_complete or not roofs.bandwidth or time_ps <= 0 or count <= 0:
+    least = _least_times(op, roofs)
+    if least is None or time_ps <= 0 or count <= 0:
         return NO_ROOF
-    compute, memory = (
-        count * _PS * seconds / time_ps for seconds in (_compute_seconds(op, roofs), op.cost.bytes / roofs.bandwidth)
-    )
-    start = count * roofs.start_ps / time_ps
+    compute, memory, start = (count * time / time_ps for time in least)
     share = max(compute, memory, start)
     return Roof(_find_bound(compute, memory, start), min(share, 1.0), max(0.0, 1.0 - share) * time_ps)
+
+
+def least_time(op: HloOp, roofs: DeviceRoofs) -> float:
+    """Return the least time of one execution of an op, ps; NaN where it is not known."""
+    return max(_least_times(op, roofs) or (float("nan"),))
+
+
+def _least_times(op: HloOp, roofs: DeviceRoofs) -> tuple[float, float, float] | None:
+    """Return the least times of one execution for an op's arithmetic, its memory traffic and its
+    start, ps; None where its cost or the device's bandwidth is not known.
+    """
+    if not op.opcode or not op.cost.is_complete or not roofs.bandwidth:
+        return None
+    return _compute_seconds(op, roofs) * _PS, op.cost.bytes / roofs.bandwidth * _PS, roofs.start_ps
 
 
 def _find_bound(compute: float, memory: float, start: float) -> Bound:

@@ -28,7 +28,7 @@ from outpace.model.arrays import Codes, Column, Indices, Mask, Picoseconds, Valu
 from outpace.timeline import Run, Timeline
 from outpace.timeline.builds import find_autotuning_launches
 from outpace.timeline.event_names import EventFlag
-from outpace.timeline.xla_threads import has_jax_calls
+from outpace.timeline.xla_threads import find_continuations, has_jax_calls
 from outpace.trace import EventColumn, Plane, dialect
 from outpace.trace.algorithms import compute_time_by_priority, distinct, find_slice, take_codes
 from outpace.trace.trace import BLOCK_EVENTS
@@ -311,6 +311,8 @@ def time_matched_work(timeline: Timeline, event_kind: Codes, planes: Planes = No
         parts.append((row, np.full(len(row), _CODE["compile"]), begin, stop))
         rows = xla_worker_rows(timeline)
         parts.append((rows, np.full(len(rows), _CODE["host_compute"]), trace.start[rows], trace.end[rows]))
+        more = find_continuations(trace)
+        parts.append((more.row, np.full(len(more.row), _CODE["host_compute"]), more.start, more.end))
     for device in time_matched_devices(timeline, planes):
         rows = np.arange(*trace.rows_of(device).indices(len(event_kind)))
         rows = rows[event_kind[rows] > 0]

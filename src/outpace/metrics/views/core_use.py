@@ -88,7 +88,8 @@ def _lone(run: Run, ops: ModelOps) -> Iterator[Row]:
     pooled = np.bincount(ops.op_index[ops.uses_pool], minlength=len(ops.ops)) > 0
     ran = next(rows for of, rows in located_ops(run) if of is ops)
     divided = {ops.ops[i][:2] for i in np.flatnonzero(pooled).tolist()}
-    for place, name, op_type, _, _, _, alone in ran:
+    for op in ran:
+        place, name, op_type, alone = op.location, op.name, op.type, op.alone_ps
         if alone > 0:
             yield LONE_OPS.row(
                 place,

@@ -51,15 +51,16 @@ def _framework(run: Run) -> Iterator[Row]:
     on_device = {ops.host for ops, _ in located_ops(run) if ops.side == DEVICE}
     for ops, ran in located_ops(run):
         names = _double_ops(run.by_host[ops.host]) if (ops.side == DEVICE) == (ops.host in on_device) else set()
-        for place, name, op_type, _, wall, overhead, _ in ran:
-            if name in names and not op_type.islower() and ops.step_ps:
+        for op in ran:
+            if op.name in names and not op.type.islower() and ops.step_ps:
+                time = op.wall_ps + op.overhead_ps
                 yield DOUBLE_OPS.row(
-                    place,
+                    op.location,
                     host=ops.host,
-                    op=op_type,
-                    product=classify_work(op_type, name) in _DENSE,
-                    time_ps=round((wall + overhead) / ops.step_count),
-                    share=ops.step_share(wall + overhead),
+                    op=op.type,
+                    product=classify_work(op.type, op.name) in _DENSE,
+                    time_ps=round(time / ops.step_count),
+                    share=ops.step_share(time),
                 )
 
 

@@ -19,7 +19,6 @@ from outpace.metrics.facts.hlo_instructions import DEVICE_SIDE, InstructionStats
 from outpace.metrics.facts.roofs import device_roofs, product_seconds
 from outpace.metrics.savings.budget import compute_gap_share
 from outpace.timeline import Run, Timeline
-from outpace.timeline.work_kinds import is_rematerialized
 
 _UNKNOWN = 0.03  # share of the devices' time in calls of unknown arithmetic, from which the figures are lower limits
 _PS = 1e12  # picoseconds in a second
@@ -75,7 +74,7 @@ def _of_host(run: Run, timeline: Timeline) -> FlopsUtilization | None:
         return None
     plane = timeline.device_planes[0]
     peak, sheet = peak_flops(plane), data_sheet_flops(plane)
-    again = [r for r in ran if is_rematerialized(r.op.framework_op)]
+    again = [r for r in ran if r.op.is_repeat]
     needed, repeated = (_needed_ps(run_ops, timeline) for run_ops in (ran, again))
     if not needed or not peak:
         return None

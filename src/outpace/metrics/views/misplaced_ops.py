@@ -62,15 +62,16 @@ def misplaced_ops(run: Run) -> Table:
 def _rows(ops: ModelOps, ran: tuple[LocatedOp, ...]) -> Iterator[Row]:
     sums: dict[tuple[str, str, str, bool, bool], list[float]] = defaultdict(lambda: [0.0, 0.0])
     where: dict[tuple[str, str, str, bool, bool], OpLocation] = {}
-    for place, name, op_type, count, wall, overhead, _ in ran:
+    for op in ran:
+        place, name, op_type = op.location, op.name, op.type
         kind = misplaced_op_kind(place.layer_type, name, op_type)
         if kind is not None:
             label = place.layer_type if kind in (AUGMENTATION, PREPROCESSING) else op_type
             drops = "Dropout" in place.layer_type or any(word in f"{place.part}/{name}".lower() for word in _DROPS)
             key = (kind, label, place.part, drops, is_jax_library_op(name))
             where.setdefault(key, place)
-            sums[key][0] += wall + overhead
-            sums[key][1] += count
+            sums[key][0] += op.wall_ps + op.overhead_ps
+            sums[key][1] += op.count
     for (kind, op_type, part, dropout, apart), (time, executions) in sums.items():
         place = where[kind, op_type, part, dropout, apart]
         yield ODD_OPS.row(

@@ -38,7 +38,27 @@ MODEL_PARTS = TableType("model_parts", "Parts of the model").columns("""
       top_op_name | text     | name of the op that takes the largest part of it
       top_op_ps   | ps       | time per step of that type of op | Top op time
     + count       | ratio    | op executions per step | Ops per step
+      above_ps    | ps       | time per step above the roofs of its ops; empty where they are not known for most of its time | Above roof
 """)
+_MOSTLY_KNOWN = 0.9  # minimum share of the time in ops with known roofs, for a sum to stand for all of them
+
+
+class TimeAboveRoof:
+    """The sum of the time that ops took above their roofs."""
+
+    def __init__(self) -> None:
+        self._above = self._known = self._time = 0.0
+
+    def add(self, op: LocatedOp) -> None:
+        """Add the executions of an op."""
+        self._time += op.wall_ps
+        if op.least_ps == op.least_ps:
+            self._known += op.wall_ps
+            self._above += max(0.0, op.wall_ps - op.least_ps)
+
+    def per_step(self, ops: ModelOps) -> float:
+        """Return the time per step, ps; NaN where the roofs are not known for most of the time."""
+        return self._above / ops.step_count if self._known >= _MOSTLY_KNOWN * self._time > 0 else float("nan")
 
 
 @dataclass
@@ -52,6 +72,7 @@ class _Part:
     work: dict[WorkKind, float] = field(default_factory=lambda: defaultdict(float))
     types: dict[str, float] = field(default_factory=lambda: defaultdict(float))
     names: dict[tuple[str, str], float] = field(default_factory=lambda: defaultdict(float))
+    above: TimeAboveRoof = field(default_factory=TimeAboveRoof)
 
 
 @memoize
@@ -66,7 +87,25 @@ def model_parts(run: Run) -> Table:
     return MODEL_PARTS.build(row for ops, ran in located_ops(run) for row in _rows(ops, ran)).sort_by("share")
 
 
-LocatedOp = tuple[OpLocation, str, str, int, float, float, float]  # see `iter_located_ops`
+@dataclass(frozen=True)
+class LocatedOp:
+    """An op that computed in the steps that count, with its location; times are sums over them.
+
+    location: the part of the model that it belongs to.
+    name, type: of the op.
+    count: executions.
+    wall_ps, overhead_ps, alone_ps: attributed, executor and exclusive time of `ModelOps`, ps.
+    least_ps: least time of the executions by the roofs, ps; NaN where unknown.
+    """
+
+    location: OpLocation
+    name: str
+    type: str
+    count: int
+    wall_ps: float
+    overhead_ps: float
+    alone_ps: float
+    least_ps: float
 
 
 @memoize
@@ -78,21 +117,19 @@ def located_ops(run: Run) -> tuple[tuple[ModelOps, tuple[LocatedOp, ...]], ...]:
 
 
 def iter_located_ops(ops: ModelOps, locator: OpLocator) -> Iterator[LocatedOp]:
-    """Yield (location, name, type, executions, wall, overhead, alone) of every op that computed.
-
-    wall, overhead, alone: attributed, executor and exclusive time of `ModelOps`, ps, summed over
-    all steps
+    """Yield every op that computed, with its location.
 
     A device's copies and collectives are left out: they have categories of their own in the step.
     """
     computes = ops.is_compute
-    every = (ops.execution_count, ops.attributed_ps, ops.executor_ps, ops.exclusive_ps)
-    count, wall, overhead, alone = (np.bincount(ops.op_index[computes], values[computes], len(ops.ops)) for values in every)
+    least = ops.least_ps if ops.least_ps is not None else np.full(len(ops.op_index), np.nan)
+    every = (ops.execution_count, ops.attributed_ps, ops.executor_ps, ops.exclusive_ps, least)
+    sums = np.array([np.bincount(ops.op_index[computes], values[computes], len(ops.ops)) for values in every])
     ran = distinct(ops.op_index[computes]).tolist()
     for index in sorted(ran, key=lambda i: ops.ops[i]):  # sorted, so that the result does not depend on the order in the file
         name, op_type, source = ops.ops[index]
-        place = locator.locate(name, op_type, source)
-        yield place, name, op_type, int(count[index]), float(wall[index]), float(overhead[index]), float(alone[index])
+        count, *times = sums[:, index].tolist()
+        yield LocatedOp(locator.locate(name, op_type, source), name, op_type, int(count), *times)
 
 
 def work_kind(location: OpLocation, op_type: str, name: str) -> WorkKind:
@@ -106,17 +143,19 @@ def work_kind(location: OpLocation, op_type: str, name: str) -> WorkKind:
 
 def _rows(ops: ModelOps, ran: tuple[LocatedOp, ...]) -> Iterator[Row]:
     parts: dict[tuple[str, str], _Part] = defaultdict(_Part)
-    for place, name, op_type, count, wall, overhead, _ in ran:
+    for op in ran:
+        place, wall = op.location, op.wall_ps
         part = parts[place.part, place.kind]
         part.layer_type = part.layer_type or place.layer_type
         part.backward += wall if place.is_backward else 0.0
         part.forward += 0.0 if place.is_backward else wall
-        part.overhead += overhead
-        part.count += count
-        part.lines[place.source, place.text] += (wall + overhead) if place.source else 0.0
-        part.work[work_kind(place, op_type, name)] += wall
-        part.types[op_type] += wall
-        part.names[name, op_type] += wall
+        part.overhead += op.overhead_ps
+        part.count += op.count
+        part.lines[place.source, place.text] += (wall + op.overhead_ps) if place.source else 0.0
+        part.work[work_kind(place, op.type, op.name)] += wall
+        part.types[op.type] += wall
+        part.names[op.name, op.type] += wall
+        part.above.add(op)
     for (label, kind), part in parts.items():
         self_ps = part.forward + part.backward
         top = max(part.types, key=part.types.__getitem__)
@@ -139,4 +178,5 @@ def _rows(ops: ModelOps, ran: tuple[LocatedOp, ...]) -> Iterator[Row]:
             top_op_name=max((n for n in part.names if n[1] == top), key=part.names.__getitem__)[0],
             top_op_ps=round(part.types[top] / ops.step_count),
             count=part.count / ops.step_count,
+            above_ps=part.above.per_step(ops),
         )

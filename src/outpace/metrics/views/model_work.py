@@ -14,8 +14,9 @@ from outpace.metrics.facts.hlo_instructions import attention_ops, hlo_source_lin
 from outpace.metrics.facts.model_ops import COMPILED, ModelOps
 from outpace.metrics.facts.op_locations import LAYER
 from outpace.metrics.facts.op_metrics import DEVICE, HOST
+from outpace.metrics.facts.roofs import NO_ROOF_BOUNDS
 from outpace.metrics.facts.workload import find_workload
-from outpace.metrics.views.model_parts import LocatedOp, located_ops, op_locators, work_kind
+from outpace.metrics.views.model_parts import LocatedOp, TimeAboveRoof, located_ops, op_locators, work_kind
 from outpace.model import Row, Table, TableType
 from outpace.timeline import Run
 from outpace.timeline.work_kinds import WorkKind
@@ -32,6 +33,7 @@ MODEL_WORK = TableType("model_work", "Kinds of work").columns("""
       top_op_ps | ps     | time per step of that op | Top op time
     + count   | ratio    | op executions per step | Ops per step
       half    | bool     | whether most of it computes in 16 bits, as far as is known | 16 bits
+      above_ps | ps      | time per step above the roofs of its ops; empty where they are not known for most of its time | Above roof
 """)
 _HALF = 16  # bits
 WAITING_OPCODES = ("-done", "-start", "send", "recv", "infeed", "outfeed")
@@ -51,13 +53,15 @@ def model_work(run: Run) -> Table:
 def _rows(ops: ModelOps, ran: tuple[LocatedOp, ...]) -> Iterator[Row]:
     sums: dict[tuple[WorkKind, str, str], list[float]] = defaultdict(lambda: [0.0, 0.0])
     top: dict[tuple[WorkKind, str, str], dict[str, float]] = defaultdict(lambda: defaultdict(float))
-    for place, name, op_type, count, wall, overhead, _ in ran:
-        if op_type != COMPILED:
-            key = (work_kind(place, op_type, name), place.part, place.source)
-            sums[key][0] += wall + overhead
-            sums[key][1] += count
+    above: dict[tuple[WorkKind, str, str], TimeAboveRoof] = defaultdict(TimeAboveRoof)
+    for op in ran:
+        if op.type != COMPILED:
+            key = (work_kind(op.location, op.type, op.name), op.location.part, op.location.source)
+            sums[key][0] += op.wall_ps + op.overhead_ps
+            sums[key][1] += op.count
+            above[key].add(op)
             # An opcode such as `fusion` says nothing about the work.
-            top[key][name.rpartition("/")[2] if op_type.islower() else op_type] += wall
+            top[key][op.name.rpartition("/")[2] if op.type.islower() else op.type] += op.wall_ps
     for key, (time, executions) in sums.items():
         work, part, source = key
         longest = max(top[key], key=top[key].__getitem__)
@@ -73,6 +77,7 @@ def _rows(ops: ModelOps, ran: tuple[LocatedOp, ...]) -> Iterator[Row]:
             top_op_ps=round(top[key][longest] / ops.step_count),
             count=executions / ops.step_count,
             half=False,
+            above_ps=above[key].per_step(ops),
         )
 
 
@@ -107,4 +112,5 @@ def _compiled_rows(run: Run) -> Iterator[Row]:
                 top_op_ps=row["time_ps"],
                 count=row["count"] / steps,
                 half=row["bits"] == _HALF,
+                above_ps=row["above_ps"] if row["bound"] not in NO_ROOF_BOUNDS else float("nan"),
             )

@@ -15,7 +15,7 @@ from outpace.timeline.hlo.cost.model import CostModel
 from outpace.timeline.hlo.descriptions import describe_instruction
 from outpace.timeline.hlo.donation import find_undonated_arguments
 from outpace.timeline.hlo.graph import HloGraph, Instruction
-from outpace.timeline.hlo.one_hot import find_one_hot_products
+from outpace.timeline.hlo.needless_work import find_one_hot_products, find_repeats
 from outpace.timeline.hlo.ops import NO_OP, HloOp
 from outpace.timeline.hlo.precision import is_highest_precision, precision_bits
 from outpace.timeline.hlo.products import PRODUCT_OPCODES, is_aligned, product_flops, product_kind
@@ -50,6 +50,10 @@ class HloModule:
     @once
     def _one_hot_products(self) -> set[Instruction]:
         return find_one_hot_products(self.graph)
+
+    @once
+    def _repeats(self) -> set[Instruction]:
+        return find_repeats(self.graph)
 
     @once
     def _undonated(self) -> dict[Instruction, tuple[str, Instruction]]:
@@ -164,6 +168,7 @@ class HloModule:
             is_attention=instruction in self._attentions,
             is_highest_precision=is_highest_precision(instruction),
             is_one_hot=instruction in self._one_hot_products,
+            is_repeat=instruction in self._repeats,
             undonated_argument=argument,
             product=product_kind(instruction) if cost.product_flops > 0 or is_library_call else "",
         )

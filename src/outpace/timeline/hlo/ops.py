@@ -48,6 +48,7 @@ class HloOp:
         between two batches of matrix products).
     is_highest_precision: whether its products are requested at `Precision.HIGHEST`.
     is_one_hot: whether it multiplies by a one-hot matrix, or creates one for a product.
+    is_repeat: whether it computes a part of the forward pass once more (`jax.checkpoint`).
     undonated_argument: for a copy, the argument of the program (`state[0]`) that is copied because
         the program updates and returns it while the caller did not donate it; `source` is then the
         line of the update.
@@ -70,6 +71,7 @@ class HloOp:
     is_attention: bool = False
     is_highest_precision: bool = False
     is_one_hot: bool = False
+    is_repeat: bool = False
     undonated_argument: str = ""
     product: str = ""
 

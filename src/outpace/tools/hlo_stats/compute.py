@@ -26,7 +26,7 @@ from outpace.timeline.command_buffers import compute_hlo_op_stat
 from outpace.timeline.hlo.modules import find_op_lines, parse_program_id
 from outpace.timeline.hlo.ops import AMD_LIBRARIES, HloOp
 from outpace.timeline.hlo.transfers import COLLECTIVE
-from outpace.timeline.xla_threads import find_hlo_events
+from outpace.timeline.xla_threads import find_continuations, find_hlo_events
 from outpace.tools.hlo_stats.schema import AUTOTUNING, CATEGORIES, OPS, PROGRAMS
 from outpace.trace import Plane, StatColumn, Value, dialect
 from outpace.trace.algorithms import find_positions, intersect_indices
@@ -172,7 +172,8 @@ def _add_from_stats(timeline: Timeline, rows: Indices, totals: TotalsByOp) -> No
         return
     at_op = np.searchsorted(op.rows, rows)
     program = trace.stat(dialect.PROGRAM_ID).take_ints(rows)
-    _, self_ps = trace.compute_nesting(rows)
+    later = find_continuations(trace).lengths(rows)
+    self_ps, duration = trace.compute_nesting(rows)[1] + later, trace.duration[rows] + later
     groups: dict[_Key, list[int]] = {}
     parts = (_devices(timeline, rows), _texts(module, at_module), program.tolist(), _texts(op, at_op))
     for i, (device, name, number, text) in enumerate(zip(*parts, strict=True)):
@@ -182,7 +183,7 @@ def _add_from_stats(timeline: Timeline, rows: Indices, totals: TotalsByOp) -> No
     for key, places in groups.items():
         positions = np.array(places)
         stats: dict[str, Value] = {"tf_op": framework.get(int(rows[positions[0]]), "")}
-        times = (int(begun[positions].sum()), trace.duration[rows[positions]], self_ps[positions])
+        times = (int(begun[positions].sum()), duration[positions], self_ps[positions])
         _add(totals, key, stats, timeline.hlo_modules.op(_unsigned(key[3]), key[4]), times)
 
 

@@ -14,8 +14,15 @@ from outpace.metrics.facts.hlo_instructions import instruction_stats
 from outpace.metrics.facts.roofs import Bound
 from outpace.model import Certainty, Effort, Evidence, Finding, Severity, Threshold, Unit, humanize
 from outpace.timeline import Run
-from outpace.tools.model_time.actions import ActionContext
-from outpace.tools.model_time.work_summary import ModelPart, compute_saving, compute_traits, format_source, render_part_actions
+from outpace.tools.model_time.actions import CPU, ActionContext
+from outpace.tools.model_time.work_summary import (
+    AT_THE_ROOF,
+    ModelPart,
+    compute_saving,
+    compute_traits,
+    format_source,
+    render_part_actions,
+)
 
 if TYPE_CHECKING:
     from outpace.timeline.hlo.slow_cases import SlowCase
@@ -33,6 +40,7 @@ def iter_above_roof_findings(run: Run, host: str, parts: list[ModelPart], here: 
     slow = find_slow_op(run, host, top.source) if top is not None and top.above_share >= _ABOVE.value else None
     if top is None or slow is None:
         return
+    device = "processor" if here.hardware == CPU else "device"
     what = slow.case.reason if slow.case is not None else slow.description or top.op
     if slow.case is not None:
         action = f"{slow.case.action[:1].upper()}{slow.case.action[1:]}."
@@ -41,15 +49,15 @@ def iter_above_roof_findings(run: Run, host: str, parts: list[ModelPart], here: 
     yield Finding(
         id="slow_part",
         severity=Severity.HIGH,
-        sentence=f"{top} takes {top.share:.0%} of the step, in {what}: {humanize(slow.above, Unit.PS)} per step more than the device "
-        f"needs for its operations and bytes ({slow.of_roof:.1%} of its roof).",
+        sentence=f"{top} takes {top.share:.0%} of the step, in {what}: {humanize(slow.above, Unit.PS)} per step more than "
+        f"the {device} needs for its operations and bytes ({slow.of_roof:.1%} of its roof).",
         action=action,
         evidence=(
             Evidence("above the roof, of the step", top.above_share, Unit.FRACTION, top.table),
             Evidence("its share of the step, forward and backward", top.share, Unit.FRACTION, top.table),
         ),
         threshold=_ABOVE,
-        saving=compute_saving(top.above_share, "if it ran as fast as the device's units and memory allow"),
+        saving=compute_saving(top.above_share, AT_THE_ROOF),
         location=top.source,
         host=host,
         certainty=Certainty.LIKELY,

@@ -14,7 +14,6 @@ from outpace.metrics.views.float64_ops import float64_ops
 from outpace.model import Certainty, Effort, Evidence, Finding, Severity, Threshold, Unit
 from outpace.model.text import format_largest_part
 from outpace.timeline import Run
-from outpace.timeline.work_kinds import is_rematerialized
 from outpace.tools.model_time.actions import GPU, ActionContext
 from outpace.tools.model_time.work_summary import compute_saving, format_lines, format_source
 
@@ -71,7 +70,7 @@ def iter_remat_findings(run: Run, host: str) -> Iterator[Finding]:
     """Yield the finding on what the backward pass recomputes because the program requests it, to
     save memory.
     """
-    ran = [r for r in instruction_stats(run).get(host, ()) if is_rematerialized(r.op.framework_op)]
+    ran = [r for r in instruction_stats(run).get(host, ()) if r.op.is_repeat]
     share = min(1.0, sum(r.share for r in ran))
     if share < _AGAIN.value:
         return

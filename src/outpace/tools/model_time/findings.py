@@ -36,6 +36,7 @@ from outpace.tools.model_time.avoidable_work import (
     iter_remat_findings,
 )
 from outpace.tools.model_time.work_summary import (
+    AT_THE_ROOF,
     COMPUTE_CATEGORIES,
     ModelPart,
     WorkTotals,
@@ -135,10 +136,10 @@ def iter_findings(run: Run, budgets: dict[str, Budget], program: Workload) -> It
 
 
 def _above_roof(run: Run, timeline: Timeline, parts: list[ModelPart], here: ActionContext) -> list[Finding]:
-    """Return the finding on a line far above the roofs of a host's devices, if there is one."""
-    if not timeline.device_planes:
+    """Return the finding on a line far above its roofs, if there is one."""
+    if not any(part.above_share for part in parts):
         return []
-    from outpace.tools.model_time.above_roof import iter_above_roof_findings  # most reports are of programs without a device
+    from outpace.tools.model_time.above_roof import iter_above_roof_findings  # most reports know no roofs
 
     return list(iter_above_roof_findings(run, timeline.host, parts, here))
 
@@ -333,7 +334,7 @@ def _slow_part(
     limit = f", {here.traits.limit_text}" if here.traits.limit_text else ""
     next_parts = "; next " + ", ".join(f"{part} {part.share:.0%}" for part in parts[1:_MOST_PARTS]) if len(parts) > 1 else ""
     runs = "" if top.is_loop else _pace(run, host, top.op, top.op_name, top.flops_per_s)
-    saving = compute_saving(top.share, "if it cost nothing") if top.is_slow else _narrower(run, host, top, here)
+    saving = _part_saving(run, host, top, here)
     narrower_first = not top.is_slow and saving is not None
     makes_them = (
         top.work not in FUSIBLE_WORK and top.work is not WorkKind.OTHER and is_majority(top.share, fusible) and fusible > 0
@@ -357,6 +358,18 @@ def _slow_part(
             *("small_ops",) * makes_them,
         ),
     )
+
+
+def _part_saving(run: Run, host: str, top: ModelPart, here: ActionContext) -> Saving | None:
+    """Return what a part of the model could save at most: its time above the roofs where they are
+    known and it is not near them, or what 16 bits save where that is advised and more; all of it
+    for ops that can mostly be made cheaper; else None.
+    """
+    if top.bound is None:
+        return compute_saving(top.share, "if it cost nothing") if top.is_slow else _narrower(run, host, top, here)
+    above = None if here.traits.limit_text else compute_saving(top.bound, AT_THE_ROOF)
+    savings = (saving for saving in (above, _narrower(run, host, top, here)) if saving is not None)
+    return max(savings, key=lambda saving: saving.high, default=None)
 
 
 def _narrower(run: Run, host: str, top: ModelPart, here: ActionContext) -> Saving | None:
@@ -430,7 +443,7 @@ def _slow_kind(run: Run, host: str, work: list[WorkTotals], here: ActionContext)
             fusion_bound(run, host), "if fusing made all but the longer products and libraries' calls a part of others"
         )
         if here.program_count > 1 and top.work in FUSIBLE_WORK
-        else None,
+        else compute_saving(top.bound or 0.0, AT_THE_ROOF),
         counter_evidence=("A profile cannot say what another implementation would take: measure it.",),
         location=line if moved or share >= top.share / 2 else "",
         host=host,

@@ -8,12 +8,13 @@ from __future__ import annotations
 import math
 import re
 from collections import defaultdict
+from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any
 
 from outpace._dataclass import dataclass
 from outpace._lazy import compile_lazily
-from outpace.metrics.facts.device_peaks import memory_bandwidth, peak_flops
+from outpace.metrics.facts.device_peaks import peak_flops
 from outpace.metrics.facts.hlo_instructions import DEVICE_SIDE as ON_DEVICE
 from outpace.metrics.facts.hlo_instructions import (
     InstructionStats,
@@ -26,7 +27,7 @@ from outpace.metrics.facts.hlo_instructions import (
 from outpace.metrics.facts.model_ops import COMPILED
 from outpace.metrics.facts.op_locations import COLLECTIVES, LAYER, LOGS, TRANSFER_OPS
 from outpace.metrics.facts.op_metrics import DEVICE, HOST
-from outpace.metrics.facts.roofs import Bound
+from outpace.metrics.facts.roofs import NO_ROOF_BOUNDS, Bound
 from outpace.metrics.facts.workload import Workload
 from outpace.metrics.savings.best_case import best_case_ops
 from outpace.metrics.savings.budget import build_saving
@@ -52,6 +53,7 @@ _SLOW = compile_lazily(
 _SCATTERS = compile_lazily(r"scatter")
 _SHORT = 50e6  # length of a short op, ps: shorter ones cost about as much to start as they take
 _MANY = 150  # minimum executions per step in a loop over a sequence
+_MOSTLY_KNOWN = 0.9  # minimum share of the time of ops with known roofs, for a bound from them
 _IN_LOOP = compile_lazily(r"/while/")
 _PRODUCT_WORK = (WorkKind.MATMUL, WorkKind.CONVOLUTION, WorkKind.ATTENTION)
 _NO_PART = (COMPILED, LOGS, TRANSFER_OPS, COLLECTIVES)  # names of parts that are no layer, or whose content is not known
@@ -65,6 +67,10 @@ _NEAR = 1.15  # ratio to the best run within which runs of an op that has the co
 _REPLICA = compile_lazily(r"(.*/)?replica_\d+")  # a replica: a copy of the whole model, and no part of it
 COMPUTE_CATEGORIES = (Category.HOST_COMPUTE, Category.DEVICE_COMPUTE_16, Category.DEVICE_COMPUTE_32)
 """Step categories that contain the time of the model's ops."""
+
+
+AT_THE_ROOF = "if it ran as fast as the units and the memory allow"
+"""Assumption of a saving of the time above the roofs."""
 
 
 def compute_saving(share: float, assumes: str) -> Saving | None:
@@ -97,7 +103,9 @@ class ModelPart:
     op_share: share of the part's time in `op`.
     work_share: share of the part's time in `work`.
     above_share: share of the step that its ops took above their roofs, of those that came to less
-        than 30 % of both roofs of the device; 0 where no roof is known.
+        than 30 % of both roofs; 0 where no roof is known.
+    bound: share of the step that all of its ops took above their roofs; None where the roofs of
+        much of its time are not known.
     """
 
     name: str
@@ -117,6 +125,7 @@ class ModelPart:
     op_share: float = 1.0
     work_share: float = 1.0
     above_share: float = 0.0
+    bound: float | None = None
 
     @property
     def is_attention(self) -> bool:
@@ -193,6 +202,7 @@ def _op_parts(run: Run, host: str) -> list[ModelPart]:
                     WorkKind(row["work"]) if row["work"] else WorkKind.OTHER,
                     row["top_op_name"],
                     op_share=row["top_op_ps"] / max(time, 1),
+                    bound=_bound([row]),
                 )
             )
     return sorted(parts, key=lambda part: -part.share)
@@ -204,16 +214,39 @@ def _compiled_parts(run: Run, host: str) -> list[ModelPart]:
     ran in parallel are scaled so that they sum to at most the step.
     """
     groups: dict[str, list[dict[str, Any]]] = defaultdict(list)
+    for row in _compiled_rows(run, host):
+        groups[row["layer"] or row["source"] or row["op"]].append(row)
+    steps = max(len(run.by_host[host].steps.steady_rows), 1)
+    scale = 1 / max(1.0, sum(row["share"] for rows in groups.values() for row in rows))
+    return sorted((_part(rows, scale, steps) for rows in groups.values()), key=lambda part: -part.share)
+
+
+def _compiled_rows(run: Run, host: str) -> Iterator[dict[str, Any]]:
+    """Yield the rows of table `hlo_lines` of ops that compute, each with its layer ("" for none)
+    and whether it is part of an attention.
+    """
     places, attends = op_locators(run)[host], attention_ops(run)
     for row in hlo_source_lines(run).filter_by("host", host).records():
         if not row["opcode"].endswith(WAITING_OPCODES):
             place = places.locate(row["op"], row["opcode"], row["source"])
-            place_cells = {"layer": place.part, "source": place.source} if place.kind == LAYER else {"layer": ""}
-            row = {**row, **place_cells, "attends": (host, row["op"], row["source"]) in attends}
-            groups[row["layer"] or row["source"] or row["op"]].append(row)
-    steps = max(len(run.by_host[host].steps.steady_rows), 1)
-    scale = 1 / max(1.0, sum(row["share"] for rows in groups.values() for row in rows))
-    return sorted((_part(rows, scale, steps) for rows in groups.values()), key=lambda part: -part.share)
+            cells = {"layer": place.part, "source": place.source} if place.kind == LAYER else {"layer": ""}
+            yield {**row, **cells, "attends": (host, row["op"], row["source"]) in attends}
+
+
+def _work_of(row: dict[str, Any]) -> WorkKind:
+    """Return the kind of work of a row of `_compiled_rows`."""
+    return WorkKind.ATTENTION if row["attends"] else classify_work(row["product"] or row["opcode"], row["op"], row["layer"])
+
+
+def _bound(rows: list[dict[str, Any]], time: str = "self_ps") -> float | None:
+    """Return the share of the step that rows of a table took above their roofs; None where the
+    roofs of much of their time are not known. `time`: column with the time that a row's share is
+    of.
+    """
+    known = [row for row in rows if row["above_ps"] is not None and row.get("bound") not in NO_ROOF_BOUNDS and row[time]]
+    if sum(row[time] for row in known) < _MOSTLY_KNOWN * sum(row[time] for row in rows) or not known:
+        return None
+    return min(1.0, float(sum(row["share"] * row["above_ps"] / row[time] for row in known)))
 
 
 def _part(rows: list[dict[str, Any]], scale: float, steps: int) -> ModelPart:
@@ -228,8 +261,7 @@ def _part(rows: list[dict[str, Any]], scale: float, steps: int) -> ModelPart:
     by_op: dict[str, float] = defaultdict(float)
     for row in rows:
         by_op[short_op_name(row["op"], row["product"])] += row["time_ps"]
-        work = WorkKind.ATTENTION if row["attends"] else classify_work(row["product"] or row["opcode"], row["op"], row["layer"])
-        by_work[work] += row["time_ps"]
+        by_work[_work_of(row)] += row["time_ps"]
     op, work = max(by_op, key=by_op.__getitem__), max(by_work, key=by_work.__getitem__)
     top = max((row for row in rows if short_op_name(row["op"], row["product"]) == op), key=lambda row: row["time_ps"])
     top_work = classify_work(top["product"] or top["opcode"], top["op"])
@@ -251,15 +283,16 @@ def _part(rows: list[dict[str, Any]], scale: float, steps: int) -> ModelPart:
         flops_per_s=(top["flops_per_s"] or 0.0) if top_work in _PRODUCT_WORK else 0.0,
         op_share=by_op[op] / max(time, 1),
         work_share=by_work[work] / max(time, 1),
-        above_share=_above_share(rows) * scale,
+        above_share=_above_share(rows),
+        bound=_bound(rows, "time_ps"),
     )
 
 
 def _above_share(rows: list[dict[str, Any]]) -> float:
     """Return the share of the step that rows of table `hlo_lines` took above their roofs, of rows
-    of devices that are bound by neither. On a CPU, ops that run side by side share its cores.
+    that are bound by neither.
     """
-    slow = (row for row in rows if row["bound"] == Bound.NEITHER.value and row["time_ps"] and row["side"] == ON_DEVICE)
+    slow = (row for row in rows if row["bound"] == Bound.NEITHER.value and row["time_ps"])
     return float(sum(row["share"] * row["above_ps"] / row["time_ps"] for row in slow))
 
 
@@ -309,6 +342,7 @@ class WorkTotals:
     line_shares: share of the step by source line, the largest first.
     mean_op: mean time of one op, ps.
     op_share: minimum share of the time in `op`.
+    bound: share of the step above the roofs; None where those of much of the time are not known.
     """
 
     work: WorkKind
@@ -320,6 +354,7 @@ class WorkTotals:
     line_shares: dict[str, float]
     mean_op: float
     op_share: float
+    bound: float | None
 
     @property
     def top_op_text(self) -> str:
@@ -388,7 +423,8 @@ def _work_totals(work: WorkKind, rows: list[dict[str, Any]]) -> WorkTotals:
         by_op[row["top_op"]] += row["top_op_ps"]
     op = max(by_op, key=by_op.__getitem__)
     places = len({row["part"] for row in rows})
-    return WorkTotals(work, share, op, places, largest, half, sum_shares_by_line(rows), mean, by_op[op] / max(time, 1))
+    of_op = by_op[op] / max(time, 1)
+    return WorkTotals(work, share, op, places, largest, half, sum_shares_by_line(rows), mean, of_op, _bound(rows))
 
 
 # Masks by name (cuDNN), or by number (Transformer Engine's NVTE_Mask_Type).
@@ -407,10 +443,11 @@ def compute_traits(run: Run, host: str, source: str) -> OpTraits:
     flops = [r.op.cost.product_flops * r.count for r in products]
     masks = [r.op.backend_config for r in ran if _MASK.search(r.op.backend_config)]
     drops = [float(match[1]) for r in ran if (match := _DROPOUT.search(r.op.backend_config))]
-    memory, fast = _bandwidth_share(run, host, ran), _peak_share(run, host, products) >= _NEAR_PEAK
+    memory, fast = _roof_share(ran, Bound.MEMORY), _roof_share(products, Bound.COMPUTE) >= _NEAR_PEAK
+    device = "device" if any(r.side == ON_DEVICE for r in ran) else "processor"
     words = (
         f"moving its arrays at {memory:.0%} of the memory's speed, which limits it" * (memory >= _MEMORY_BOUND and not fast),
-        "near what the device can do" * fast,
+        f"near what the {device} can do" * fast,
     )
     return OpTraits(
         is_aligned=sum(work for r, work in zip(products, flops, strict=True) if r.op.is_aligned) >= _MOSTLY * sum(flops) > 0,
@@ -423,24 +460,12 @@ def compute_traits(run: Run, host: str, source: str) -> OpTraits:
     )
 
 
-def _peak_share(run: Run, host: str, products: list[InstructionStats]) -> float:
-    """Return the FLOP rate of a device during these products, as a share of its peak; 0 where that
-    is not known.
+def _roof_share(ran: list[InstructionStats], bound: Bound) -> float:
+    """Return how near ops came to one of their roofs, as a share of the time that all of them took;
+    0 where that is not known.
     """
-    device_ops = [r for r in products if r.side == ON_DEVICE]
-    time = sum(r.time_ps for r in device_ops)
-    peaks = [peak for plane in run.by_host[host].device_planes if (peak := peak_flops(plane))]
-    return sum(r.flops_per_s * r.time_ps for r in device_ops) / time / min(peaks) if time and peaks else 0.0
-
-
-def _bandwidth_share(run: Run, host: str, ran: list[InstructionStats]) -> float:
-    """Return the rate at which a device's memory was read and written during these ops, as a share
-    of the bandwidth that its plane states; 0 where that is not known.
-    """
-    device_ops = [r for r in ran if r.side == ON_DEVICE]
-    time, planes = sum(r.time_ps for r in device_ops), run.by_host[host].device_planes
-    speed = memory_bandwidth(planes[0]) if time and planes else 0.0
-    return sum(r.bytes_per_s * r.time_ps for r in device_ops) / time / speed if speed else 0.0
+    time = sum(r.time_ps for r in ran)
+    return sum(r.roof.share * r.time_ps for r in ran if r.roof.bound is bound) / time if time else 0.0
 
 
 @dataclass(frozen=True)

@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Products with one-hot matrices, which look up rows by multiplying with nearly nothing but 0."""
+"""Work that a program could do without: products with one-hot matrices, which look up rows by
+multiplying with nearly nothing but 0, and a forward pass that is computed once more.
+"""
 
 from __future__ import annotations
 
@@ -10,6 +12,8 @@ _FAR = 4  # maximum number of changes of layout or type between a one-hot matrix
 _LAYOUT_OPCODES = frozenset(
     ("parameter", "constant", "convert", "bitcast", "copy", "transpose", "reshape", "broadcast", "pad", "slice")
 )
+_REPEAT, _FORWARD, _BACKWARD = "/rematted_computation/", "jvp(", "transpose("  # parts of JAX's names of ops
+_PASSING = ("tuple", "get-tuple-element", "bitcast", "copy")
 _COMPARISON_WITH_COUNT = frozenset(("iota", "compare"))
 
 
@@ -22,6 +26,38 @@ def find_one_hot_products(graph: HloGraph) -> set[Instruction]:
             if chain[-1] in one_hot:
                 lookups |= {product, *chain}
     return lookups
+
+
+def find_repeats(graph: HloGraph) -> set[Instruction]:
+    """Return the instructions that compute parts of the forward pass once more for the backward
+    pass (`jax.checkpoint`).
+
+    They are named so. Where XLA merged a repeat with the first computation, the one that is left
+    may have the repeat's name; but then an op of the forward pass uses its result, and it is none.
+    """
+    named = [i for i in graph.instructions if _REPEAT in i.origin.framework_op]
+    uses_forward: dict[Instruction, bool] = {}
+    for instruction in reversed(named):  # instructions come after their operands
+        uses_forward[instruction] = _is_used_forward(instruction, uses_forward)
+    return {instruction for instruction in named if not uses_forward[instruction]}
+
+
+def _is_used_forward(instruction: Instruction, known: dict[Instruction, bool]) -> bool:
+    """Whether an op of the forward pass uses a result, directly or through repeats and what the
+    compiler added. `known`: results for instructions after this one.
+    """
+    left, visited = list(instruction.users), set[Instruction]()
+    while left:
+        user = left.pop()
+        if user in visited:
+            continue
+        visited.add(user)
+        name = user.origin.framework_op
+        if known.get(user) or (_FORWARD in name and _BACKWARD not in name and _REPEAT not in name):
+            return True
+        if user not in known and (not name or user.opcode in _PASSING or _REPEAT in name):
+            left += user.users
+    return False
 
 
 def _is_one_hot(instruction: Instruction) -> bool:

@@ -1,0 +1,88 @@
+"""Ops of XLA on a CPU that go on after their event."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from outpace.metrics.facts.model_ops import COMPILED
+from outpace.metrics.views.host_time import OPS, mean_host_time
+from outpace.metrics.views.model_parts import model_parts
+from outpace.testing import SpaceBuilder
+from outpace.timeline.xla_threads import find_continuations
+from outpace.trace import Trace, read_trace
+from tests.support import opened
+
+MS = 1_000_000_000
+
+
+def threads(*events: tuple[int, str, int, int]) -> Trace:
+    """Events (thread, name, start in ms, length in ms) of XLA's threads; those of ops name theirs."""
+    space = SpaceBuilder("vm")
+    plane = space.plane("/host:CPU")
+    lines = [plane.line(f"tf_XLAEigen/{number}") for number in range(2)]
+    for thread, name, start, length in events:
+        is_op = not name.startswith(("end: ", "ThunkExecutor"))
+        lines[thread].event(name, start * MS, length * MS, **({"hlo_op": name, "hlo_module": "jit_step"} if is_op else {}))
+    return read_trace(space.to_bytes(), "vm")
+
+
+def found(trace: Trace) -> dict[str, tuple[int, int]]:
+    """(start, end) of what each op did after its event, ms."""
+    later = find_continuations(trace)
+    names = [trace.names[code] for code in trace.name[later.row].tolist()]
+    return dict(zip(names, zip((later.start // MS).tolist(), (later.end // MS).tolist(), strict=True), strict=True))
+
+
+CONVOLUTION = (0, "convolution.1", 0, 2)
+
+
+@pytest.mark.parametrize(
+    ("events", "expected"),
+    [
+        pytest.param([(0, "end: convolution.1", 2, 0)], {}, id="an op that its own thread computes"),
+        pytest.param([(1, "end: convolution.1", 7, 0)], {"convolution.1": (2, 7)}, id="an op for which none waits"),
+        pytest.param(
+            [
+                (1, "ThunkExecutor::Execute", 10, 3),
+                (1, "fusion", 10, 2),
+                (1, "end: fusion", 12, 0),
+                (1, "end: convolution.1", 14, 0),
+            ],
+            {"convolution.1": (2, 10)},
+            id="the thread that completes it runs the next op first",
+        ),
+        pytest.param(
+            [(1, "ThunkExecutor::Execute", 0, 1), (1, "end: convolution.1", 7, 0)],
+            {"convolution.1": (2, 7)},
+            id="an executor from before is another op's",
+        ),
+        pytest.param([], {}, id="the capture ended before it"),
+        pytest.param(
+            [(1, "end: convolution.1", 7, 0), (0, "convolution.1", 20, 2), (1, "end: convolution.1", 22, 0)],
+            {"convolution.1": (2, 7)},
+            id="its next run is another",
+        ),
+    ],
+)
+def test_an_op_lasts_until_its_last_task(events: list[tuple[int, str, int, int]], expected: dict[str, tuple[int, int]]) -> None:
+    assert found(threads(CONVOLUTION, *events)) == expected
+
+
+def test_lengths_are_by_event() -> None:
+    trace = threads(CONVOLUTION, (0, "dot", 3, 1), (0, "end: dot", 4, 0), (1, "end: convolution.1", 7, 0))
+    later = find_continuations(trace)
+    rows = np.array([trace.find_rows_by_name(lambda name, op=op: name == op)[0] for op in ("dot", "convolution.1")])
+    assert later.lengths(rows).tolist() == [0, 5 * MS]
+
+
+def test_work_of_threads_belongs_to_the_op_that_they_compute() -> None:
+    """TensorFlow's thread waits while XLA's pool convolves: that was 32% of the step without an op."""
+    parts = {row["part"]: row["share"] for row in model_parts(opened("keras_fit_xla").run).records()}
+    assert parts[COMPILED] < 0.05
+    assert sum(share for part, share in parts.items() if "conv" in part) > 0.35
+
+
+def test_a_jax_program_computes_while_its_threads_do() -> None:
+    run = opened("jax_loop_unmarked").run
+    assert mean_host_time(run, *run.by_host).shares[OPS] > 0.7, "0.63 by the events alone"
