@@ -14,12 +14,12 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from outpace._caching import once
-from outpace.model.arrays import Codes, Indices
+from outpace.model.arrays import Codes, Indices, Picoseconds
 from outpace.timeline.command_buffers import compute_hlo_op_stat
 from outpace.timeline.function_names import normalize_function_name, parse_jitted_function
 from outpace.timeline.hlo.ops import NO_OP, HloOp
 from outpace.trace import Plane, Trace, dialect
-from outpace.trace.algorithms import distinct, intersect_indices
+from outpace.trace.algorithms import compute_nesting, distinct, intersect_indices
 
 if TYPE_CHECKING:
     from outpace.timeline.hlo.module import HloModule
@@ -30,6 +30,7 @@ RESULT_PREFIXES = ("its result", "result ")
 OP_LINE = "XLA Ops"
 _NO_CELLS: Mapping[str, str] = {}
 _HASHES = 2**32  # value from which ids of programs are hashes, not counts
+_LONGEST_PS = 2**61  # time from which a device's clock is damaged; sums of two still fit
 
 
 class HloModules:
@@ -108,6 +109,23 @@ def find_op_lines(trace: Trace, plane: Plane) -> list[int]:
     names = {i: trace.lines.names[i] for i in plane.lines}
     streams = any(name.startswith("Stream") for name in names.values())
     return [i for i, name in names.items() if name == OP_LINE and not streams]
+
+
+def compute_device_times(trace: Trace, rows: Indices) -> tuple[Picoseconds, Picoseconds]:
+    """Return (durations, self times in ps) of events of one line, `rows` (sorted), on the device's
+    own clock; on the trace's where not every event states it.
+
+    In a TPU's trace, on the host's clock, some events are stretched and others cut to nothing; what
+    the device counted is neither.
+    """
+    trace.load_stats((dialect.DEVICE_OFFSET, dialect.DEVICE_DURATION))
+    start, duration = (trace.stat(name).take_ints(rows) for name in (dialect.DEVICE_OFFSET, dialect.DEVICE_DURATION))
+    if any(len(times) == 0 or times.min() < 0 or times.max() >= _LONGEST_PS for times in (start, duration)):
+        return trace.duration[rows], trace.compute_nesting(rows)[1]
+    order = np.lexsort((-duration, start))
+    self_ps = np.empty(len(rows), np.int64)
+    self_ps[order] = compute_nesting(np.array([0, len(rows)]), start[order], duration[order])[1]
+    return duration, self_ps
 
 
 def load_hlo_ops(timeline: Timeline, rows: Indices) -> tuple[Codes, list[HloOp]]:

@@ -23,7 +23,7 @@ from outpace.model import Table
 from outpace.model.arrays import Codes, Indices, Numbers, Picoseconds
 from outpace.timeline import Run, Timeline
 from outpace.timeline.command_buffers import compute_hlo_op_stat
-from outpace.timeline.hlo.modules import find_op_lines, parse_program_id
+from outpace.timeline.hlo.modules import compute_device_times, find_op_lines, parse_program_id
 from outpace.timeline.hlo.ops import AMD_LIBRARIES, HloOp
 from outpace.timeline.hlo.transfers import COLLECTIVE
 from outpace.timeline.xla_threads import find_continuations, find_hlo_events
@@ -132,7 +132,7 @@ def _add_from_lines(timeline: Timeline, plane: Plane, totals: TotalsByOp) -> Non
     device = plane.name.removeprefix(dialect.DEVICE_PREFIX)
     for line in find_op_lines(trace, plane):
         rows = trace.lines.row_numbers(line)
-        _, self_ps = trace.compute_nesting(rows)
+        duration, self_ps = compute_device_times(trace, rows)
         for name, places in _group_by_name(trace.name[rows]):
             stats = trace.name_stats.get(name, {})
             op = trace.display_names.get(name) or trace.names[name].lstrip("%").split(" = ")[0]
@@ -143,7 +143,7 @@ def _add_from_lines(timeline: Timeline, plane: Plane, totals: TotalsByOp) -> Non
                 key,
                 stats,
                 timeline.hlo_modules.op(program, op),
-                (len(places), trace.duration[rows[places]], self_ps[places]),
+                (len(places), duration[places], self_ps[places]),
             )
 
 

@@ -135,10 +135,10 @@ def _read_bytes(parameter: Instruction, depth: int = 0) -> int:
         elif user.opcode == "get-tuple-element":
             parts += _read_bytes(user, depth + 1)
         elif user.opcode == "fusion" and user.called:
-            inner = user.called[0].parameters
-            parts += sum(
-                _read_bytes(p, depth + 1) for p, operand in zip(inner, user.operands, strict=False) if operand is parameter
-            )
+            body = user.called[0]
+            inner = [p for p, operand in zip(body.parameters, user.operands, strict=False) if operand is parameter]
+            parts += sum(_read_bytes(p, depth + 1) for p in inner)
+            reads_all |= body.root in inner
         elif user.opcode in ("broadcast", "reshape"):
             parts += byte_size(parameter.shapes)
         else:
