@@ -22,8 +22,10 @@ def threads(*events: tuple[int, str, int, int]) -> Trace:
     plane = space.plane("/host:CPU")
     lines = [plane.line(f"tf_XLAEigen/{number}") for number in range(2)]
     for thread, name, start, length in events:
-        is_op = not name.startswith(("end: ", "ThunkExecutor"))
-        lines[thread].event(name, start * MS, length * MS, **({"hlo_op": name, "hlo_module": "jit_step"} if is_op else {}))
+        if name.startswith(("end: ", "ThunkExecutor")):
+            lines[thread].event(name, start * MS, length * MS)
+        else:
+            lines[thread].event(name, start * MS, length * MS, hlo_op=name, hlo_module="jit_step")
     return read_trace(space.to_bytes(), "vm")
 
 

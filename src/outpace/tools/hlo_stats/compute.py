@@ -8,7 +8,7 @@ Host calls that launch a kernel name the kernel's op as well; they run no op and
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
@@ -29,7 +29,7 @@ from outpace.timeline.hlo.transfers import COLLECTIVE
 from outpace.timeline.xla_threads import find_continuations, find_hlo_events
 from outpace.tools.hlo_stats.schema import AUTOTUNING, CATEGORIES, OPS, PROGRAMS
 from outpace.trace import Plane, StatColumn, Value, dialect
-from outpace.trace.algorithms import find_positions, intersect_indices
+from outpace.trace.algorithms import distinct, find_positions, intersect_indices
 
 if TYPE_CHECKING:
     from outpace.timeline.hlo.module import HloModule
@@ -174,49 +174,47 @@ def _add_from_stats(timeline: Timeline, rows: Indices, totals: TotalsByOp) -> No
     program = trace.stat(dialect.PROGRAM_ID).take_ints(rows)
     later = find_continuations(trace).lengths(rows)
     self_ps, duration = trace.compute_nesting(rows)[1] + later, trace.duration[rows] + later
-    groups: dict[_Key, list[int]] = {}
-    parts = (_devices(timeline, rows), _texts(module, at_module), program.tolist(), _texts(op, at_op))
-    for i, (device, name, number, text) in enumerate(zip(*parts, strict=True)):
-        groups.setdefault((timeline.host, device, name, number, text), []).append(i)
-    begun = _execution_counts(timeline, rows, groups.values())
-    framework = _framework(trace.stat(dialect.TF_OP), np.sort(rows[[places[0] for places in groups.values()]]))
-    for key, places in groups.items():
-        positions = np.array(places)
-        stats: dict[str, Value] = {"tf_op": framework.get(int(rows[positions[0]]), "")}
-        times = (int(begun[positions].sum()), duration[positions], self_ps[positions])
-        _add(totals, key, stats, timeline.hlo_modules.op(_unsigned(key[3]), key[4]), times)
-
-
-def _texts(stat: StatColumn, at: Indices) -> list[str]:
-    """Return the texts at some positions of a stat."""
-    code, texts = stat.encode_texts(at)
-    return [texts[i] for i in code.tolist()]
+    device, devices = _devices(timeline, rows)
+    (name, names), (instruction, instructions) = module.encode_texts(at_module), op.encode_texts(at_op)
+    programs = distinct(program)
+    group = (device * len(names) + name) * len(programs) + np.searchsorted(programs, program)
+    group = group * len(instructions) + instruction
+    begun = _execution_counts(timeline, rows, group)
+    groups = [places for _, places in _group_by_name(group)]
+    framework = _framework(trace.stat(dialect.TF_OP), np.sort(rows[[places[0] for places in groups]]))
+    for places in groups:
+        at = int(places[0])
+        identity = int(program[at])
+        key = (timeline.host, devices[device[at]], names[name[at]], identity, instructions[instruction[at]])
+        stats: dict[str, Value] = {"tf_op": framework.get(int(rows[at]), "")}
+        times = (int(begun[places].sum()), duration[places], self_ps[places])
+        _add(totals, key, stats, timeline.hlo_modules.op(_unsigned(identity), key[-1]), times)
 
 
 def _framework(stat: StatColumn, rows: Indices) -> dict[int, str]:
     """Return a stat's text by event row, for those of the sorted `rows` that have the stat."""
     at, place = intersect_indices(rows, stat.rows)
-    return dict(zip(rows[at].tolist(), _texts(stat, place), strict=True))
+    code, texts = stat.encode_texts(place)
+    return {row: texts[i] for row, i in zip(rows[at].tolist(), code.tolist(), strict=True)}
 
 
-def _devices(timeline: Timeline, rows: Indices) -> list[str]:
-    """Return the name of each event's device; CPU for events of the host."""
+def _devices(timeline: Timeline, rows: Indices) -> tuple[Codes, list[str]]:
+    """Return (index of each event's device, names of devices); CPU for events of the host."""
     trace = timeline.trace
     names = [
         p.name.removeprefix(dialect.DEVICE_PREFIX) if p.name.startswith(dialect.DEVICE_PREFIX) else "CPU" for p in trace.planes
     ]
-    return [names[plane] for plane in trace.lines.plane[trace.line[rows]].tolist()]
+    devices = list(dict.fromkeys(names))
+    index = np.array([devices.index(name) for name in names], np.int64)
+    return index[trace.lines.plane[trace.line[rows]]], devices
 
 
-def _execution_counts(timeline: Timeline, rows: Indices, groups: Iterable[list[int]]) -> Numbers:
-    """Return how many executions begin with each event, int64.
+def _execution_counts(timeline: Timeline, rows: Indices, key: Codes) -> Numbers:
+    """Return how many executions begin with each event, int64. `key`: number of each event's op.
 
     Several consecutive kernels may be one execution of an op; on host threads one event is one
     execution.
     """
-    key = np.zeros(len(rows), np.int64)
-    for number, places in enumerate(groups):
-        key[places] = number
     begun = np.ones(len(rows), np.int64)
     trace = timeline.trace
     on_device = np.fromiter((p.name.startswith(dialect.DEVICE_PREFIX) for p in trace.planes), bool, len(trace.planes))
