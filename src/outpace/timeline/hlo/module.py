@@ -8,6 +8,7 @@ from itertools import chain
 
 from outpace._caching import once
 from outpace.timeline.hlo import reader
+from outpace.timeline.hlo.alternatives import find_alternative
 from outpace.timeline.hlo.attention import find_attentions
 from outpace.timeline.hlo.cost import UNKNOWN_COST, Cost
 from outpace.timeline.hlo.cost.library_calls import find_library_call
@@ -161,6 +162,7 @@ class HloModule:
             operation=call.operation if call is not None else "",
             description=describe_instruction(instruction),
             slow_case=find_slow_case(instruction, self.graph.roots),
+            alternative=find_alternative(instruction),
             transfer=transfer,
             copied_bytes=float(sum(shape.byte_size for shape in instruction.shapes[:1])) if transfer else 0.0,
             backend_config=instruction.backend_config if is_library_call else "",

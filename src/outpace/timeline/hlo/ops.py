@@ -39,6 +39,8 @@ class HloOp:
     description: what it computes, in a few words (`depthwise, 1,024 groups, kernel 4`); "" where
         its opcode says it all.
     slow_case: the known slow case that it is; None for none.
+    alternative: what it is, and another way to compute it where it is far above its roof; None for
+        none.
     transfer: for the end of an asynchronous op, what it waits for (`host_to_device`,
         `device_to_host`, `device_to_device`, `collective`); "" for other ops.
     copied_bytes: bytes that the transfer copies.
@@ -64,6 +66,7 @@ class HloOp:
     operation: str = ""
     description: str = ""
     slow_case: SlowCase | None = None
+    alternative: SlowCase | None = None
     transfer: str = ""
     copied_bytes: float = 0.0
     backend_config: str = ""

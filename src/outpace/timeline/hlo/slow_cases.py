@@ -36,11 +36,13 @@ class SlowCase:
     name: short name of the case: `depthwise`, `fft_length`.
     reason: what it is, to stand behind a colon: `an FFT of 8,191 numbers, a prime`.
     action: what to do instead, in the imperative, without a full stop.
+    is_of_processors: whether it is slow on processors alone, not on accelerators.
     """
 
     name: str
     reason: str
     action: str
+    is_of_processors: bool = False
 
 
 def find_slow_case(instruction: Instruction, roots: Collection[Instruction]) -> SlowCase | None:

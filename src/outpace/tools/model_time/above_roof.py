@@ -10,8 +10,9 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from outpace._dataclass import dataclass
-from outpace.metrics.facts.hlo_instructions import instruction_stats
+from outpace.metrics.facts.hlo_instructions import DEVICE_SIDE, InstructionStats, instruction_stats
 from outpace.metrics.facts.roofs import Bound
+from outpace.metrics.views.model_parts import op_locators
 from outpace.model import Certainty, Effort, Evidence, Finding, Severity, Threshold, Unit, humanize
 from outpace.timeline import Run
 from outpace.tools.model_time.actions import CPU, ActionContext
@@ -25,6 +26,7 @@ from outpace.tools.model_time.work_summary import (
 )
 
 if TYPE_CHECKING:
+    from outpace.timeline.hlo.ops import HloOp
     from outpace.timeline.hlo.slow_cases import SlowCase
 
 _ABOVE = Threshold(
@@ -41,9 +43,11 @@ def iter_above_roof_findings(run: Run, host: str, parts: list[ModelPart], here: 
     if top is None or slow is None:
         return
     device = "processor" if here.hardware == CPU else "device"
-    what = slow.case.reason if slow.case is not None else slow.description or top.op
-    if slow.case is not None:
-        action = f"{slow.case.action[:1].upper()}{slow.case.action[1:]}."
+    case = None if top.is_loop else slow.case
+    what = "many short ops, as in a loop over a sequence" if top.is_loop else slow.description or top.op
+    what = what if case is None else case.reason
+    if case is not None:
+        action = f"{case.action[:1].upper()}{case.action[1:]}."
     else:
         action = render_part_actions(top, replace(here, traits=compute_traits(run, host, top.source)))
     yield Finding(
@@ -72,7 +76,8 @@ class SlowOp:
 
     description: what it computes, in words.
     of_roof: least time that the device needs for it, as a share of its time.
-    case: the known slow case that it is; None for none.
+    case: the known slow case that it is, else what it is with another way to compute it; None where
+        neither is known.
     above: time of the line above the roof per step, ps.
     """
 
@@ -86,13 +91,23 @@ def find_slow_op(run: Run, host: str, source: str) -> SlowOp | None:
     """Return the op of a source line that took most time above its roof; None where none is far
     above it.
     """
-    ran = [
-        r
-        for r in instruction_stats(run).get(host, ())
-        if source and r.roof.bound is Bound.NEITHER and format_source(r.op.source) == source
-    ]
+    far = (r for r in instruction_stats(run).get(host, ()) if r.roof.bound is Bound.NEITHER)
+    ran = [r for r in far if source in _sources(run, host, r.op)]
     if not ran:
         return None
     top = max(ran, key=lambda r: r.above_ps)
-    case = max((r for r in ran if r.op.slow_case), key=lambda r: r.above_ps, default=None)
-    return SlowOp(top.op.description, top.roof.share, case.op.slow_case if case else None, sum(r.above_ps for r in ran))
+    known = max((r for r in ran if r.op.slow_case), key=lambda r: r.above_ps, default=None)
+    case = known.op.slow_case if known is not None else _alternative(top)
+    return SlowOp(top.op.description, top.roof.share, case, sum(r.above_ps for r in ran))
+
+
+def _sources(run: Run, host: str, op: HloOp) -> tuple[str, str]:
+    """Return the source line of an op, and that of the layer it belongs to; "" where not known."""
+    place = op_locators(run)[host].locate(op.framework_op, op.opcode, op.source)
+    return format_source(op.source), format_source(place.source)
+
+
+def _alternative(ran: InstructionStats) -> SlowCase | None:
+    """Return another way to compute an op on its side; None where none is known."""
+    other = ran.op.alternative
+    return None if other is None or (other.is_of_processors and ran.side == DEVICE_SIDE) else other

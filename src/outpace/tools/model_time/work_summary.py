@@ -54,6 +54,7 @@ _SCATTERS = compile_lazily(r"scatter")
 _SHORT = 50e6  # length of a short op, ps: shorter ones cost about as much to start as they take
 _MANY = 150  # minimum executions per step in a loop over a sequence
 _MOSTLY_KNOWN = 0.9  # minimum share of the time of ops with known roofs, for a bound from them
+_FAR = 0.7  # share of a part's time above the roofs, from which neither roof bounds it
 _IN_LOOP = compile_lazily(r"/while/")
 _PRODUCT_WORK = (WorkKind.MATMUL, WorkKind.CONVOLUTION, WorkKind.ATTENTION)
 _NO_PART = (COMPILED, LOGS, TRANSFER_OPS, COLLECTIVES)  # names of parts that are no layer, or whose content is not known
@@ -202,6 +203,7 @@ def _op_parts(run: Run, host: str) -> list[ModelPart]:
                     WorkKind(row["work"]) if row["work"] else WorkKind.OTHER,
                     row["top_op_name"],
                     op_share=row["top_op_ps"] / max(time, 1),
+                    above_share=bound if (bound := _bound([row]) or 0.0) > _FAR * row["share"] else 0.0,
                     bound=_bound([row]),
                 )
             )

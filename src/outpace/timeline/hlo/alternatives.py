@@ -1,0 +1,254 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Other ways to compute what takes far longer than its operations and bytes need, by the kind of
+its heaviest part.
+
+`slow_cases` has what libraries are known to be slow at, by sizes. What stands here is what
+compilers make slow code of in general: on processors XLA runs scatters, sorts and windows element
+by element on one thread, calls LAPACK for one small matrix after the other, has fast code for
+products of floats of 32 and 64 bits alone, and adds up the last dimension of an array one number at
+a time, since the order of additions must not change (measured on an AMD EPYC with jaxlib 0.10).
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterable
+
+from outpace.timeline.hlo.cost.arithmetic import DOTS
+from outpace.timeline.hlo.cost.library_calls import find_library_call, is_sort
+from outpace.timeline.hlo.graph import Instruction
+from outpace.timeline.hlo.products import has_spatial_dimensions, product_flops
+from outpace.timeline.hlo.slow_cases import SlowCase
+
+_FLOATS = (11, 12, 15, 18)  # F32, F64, C64, C128: types whose products libraries for processors have fast code for
+_SMALL_PRODUCT = 2 * 32**3  # operations of a product up to which calling it costs as much as computing it
+_MANY = 64  # minimum number of such products or matrices at once
+_LONG = 16  # minimum number of positions of a window for sums to be worth sharing between windows
+_LHS_BATCH = 3  # field of DotDimensionNumbers
+_HARD = ("power", "exponential", "exponential-minus-one", "log", "log-plus-one", "tanh", "logistic", "sine", "cosine")
+_HARD_FUNCTIONS = frozenset((*_HARD, "tan", "atan2", "erf", "cbrt"))
+_DECOMPOSITIONS = ("cholesky", "triangular-solve")
+_MANY_NUMBERS = 10_000  # minimum number of elements for an op to be slow by its elements
+
+
+def find_alternative(instruction: Instruction) -> SlowCase | None:
+    """Return what an instruction's heaviest part is, with another way to compute it; None where no
+    other way is known.
+    """
+    parts = instruction.parts
+    return next((case for rule in _RULES if (case := rule(parts)) is not None), None)
+
+
+def _first(parts: Iterable[Instruction], *opcodes: str) -> Instruction | None:
+    """Return the part with one of these opcodes that has most elements; None without any."""
+    found = (part for part in parts if part.opcode in opcodes and part.shapes)
+    return max(found, key=_elements, default=None)
+
+
+def _elements(part: Instruction) -> int:
+    return max((shape.element_count for shape in (*part.operand_shapes, *part.shapes)), default=0)
+
+
+def _sort(parts: list[Instruction]) -> SlowCase | None:
+    part = max(filter(is_sort, parts), key=_elements, default=None)
+    if part is None:
+        return None
+    return SlowCase(
+        "sort",
+        f"a sort of {_elements(part):,} numbers",
+        "sort fewer numbers or less often, take the largest (jax.lax.top_k), or find a quantile by counting (a histogram, a bisection)",
+    )
+
+
+def _linear_algebra(parts: list[Instruction]) -> SlowCase | None:
+    found = (part for part in parts if part.opcode in _DECOMPOSITIONS or _is_solver(part))
+    call = max(found, key=_elements, default=None)
+    if call is None or not call.operand_shapes:
+        return None
+    matrix = call.operand_shapes[0]
+    count = math.prod(matrix.dimensions[:-2])
+    sizes = " x ".join(f"{n:,}" for n in matrix.dimensions[-2:])
+    what = (
+        f"linear algebra of {count:,} matrices of {sizes}, one after the other" if count > 1 else f"linear algebra of {sizes}"
+    )
+    small = "write such small matrices out (closed forms, element-wise over the batch)"
+    large = "replace it by products of matrices (a few iterations of Newton-Schulz, conjugate gradients)"
+    way = small if math.prod(matrix.dimensions[-2:]) <= _MANY else large
+    return SlowCase("linear_algebra", what, f"{way}, or do it every few steps")
+
+
+def _is_solver(part: Instruction) -> bool:
+    call = find_library_call(part)
+    return call is not None and call.library == "cuSOLVER"
+
+
+def _convolution(parts: list[Instruction]) -> SlowCase | None:
+    part = max(parts, key=product_flops)
+    if not product_flops(part) or not has_spatial_dimensions(part):
+        return None
+    spread = [d for d in part.window if d.dilation > 1 or d.base_dilation > 1]
+    kernel = " x ".join(str(dimension.size) for dimension in part.window)
+    what = f"a {'dilated ' if spread else ''}convolution with a kernel of {kernel}"
+    return SlowCase(
+        "convolution",
+        what,
+        "take it apart (shifted slices of the input, beside each other in one array, times the kernel as a matrix), or compare another "
+        "order of dimensions (channels last)",
+    )
+
+
+def _product(parts: list[Instruction]) -> SlowCase | None:
+    part = max(parts, key=product_flops)
+    flops = product_flops(part)
+    if not flops or not part.operand_shapes or not part.shapes:
+        return None
+    left = part.operand_shapes[0]
+    if left.element_type not in _FLOATS:
+        kind = str(left).partition("[")[0]
+        return SlowCase(
+            "product_type",
+            f"a product of {kind}, for which processors have no fast code",
+            "compute it in float32, and convert the result",
+            is_of_processors=True,
+        )
+    batch = part.dot_dimension_numbers.numbers(_LHS_BATCH) if part.opcode in DOTS else []
+    count = math.prod(left.dimensions[d] for d in batch if 0 <= d < len(left.dimensions))
+    if count >= _MANY and flops / count <= _SMALL_PRODUCT:
+        return SlowCase(
+            "small_products",
+            f"{count:,} matrix products of {flops / count:,.0f} operations each",
+            "join them into fewer and larger ones (fold the batch into rows, another order in einsum), or write each as a sum of element-wise "
+            "products over the batch",
+        )
+    return None
+
+
+def _window(parts: list[Instruction]) -> SlowCase | None:
+    gradient = _first(parts, "select-and-scatter")
+    if gradient is not None:
+        return SlowCase(
+            "window_gradient",
+            "the gradient of a maximum over windows, element by element",
+            "pool by reshape and maximum where windows do not overlap: its gradient is a comparison",
+        )
+    part = _first(parts, "reduce-window")
+    if part is None:
+        return None
+    positions = math.prod(d.size for d in part.window)
+    what = f"windows of {positions:,} numbers at {part.shapes[0].element_count:,} places"
+    if all(d.stride == d.size for d in part.window):
+        way = "reshape, so that each window is a dimension of its own, and reduce that"
+    elif positions >= _LONG:
+        way = "take differences of a cumulative sum (jnp.cumsum), or halve the window: one dimension after the other, in steps"
+    else:
+        way = "add shifted slices of the array (or take their maximum) instead"
+    return SlowCase("window", what, way)
+
+
+def _scatter(parts: list[Instruction]) -> SlowCase | None:
+    part = _first(parts, "scatter")
+    if part is None or not part.operand_shapes:
+        return None
+    updates = part.operand_shapes[-1]
+    return SlowCase(
+        "scatter",
+        f"a scatter that writes {updates.element_count:,} numbers one after the other",
+        "turn it into a gather, a reshape or a pad where the places are known before; else a product with a one-hot matrix where there are "
+        "few places, or sorted indices (indices_are_sorted=True), or wider rows",
+    )
+
+
+def _random(parts: list[Instruction]) -> SlowCase | None:
+    shifts = sum(part.opcode in ("shift-left", "shift-right-logical", "xor") for part in parts)
+    generators = _first(parts, "rng-bit-generator")
+    if generators is None and shifts < 20:  # a round of threefry has four of them, and there are twenty rounds
+        return None
+    return SlowCase(
+        "random",
+        "drawing random numbers",
+        "draw fewer (bits instead of floats for a mask, one draw for several uses, smaller shapes), draw them once for several steps, or "
+        "compare a cheaper generator (jax_default_prng_impl='rbg')",
+    )
+
+
+def _gather(parts: list[Instruction]) -> SlowCase | None:
+    part = _first(parts, "gather")
+    if part is None or part.shapes[0].element_count < _MANY_NUMBERS:
+        return None
+    return SlowCase(
+        "gather",
+        f"a gather that picks {part.shapes[0].element_count:,} numbers by index",
+        "pick whole rows (indices along the first dimension only), slices or a roll where the places are known before, or a product with a "
+        "one-hot matrix where there are few",
+    )
+
+
+def _hard_function(parts: list[Instruction]) -> SlowCase | None:
+    hard = [part for part in parts if part.opcode in _HARD_FUNCTIONS and part.shapes]
+    count = max((part.shapes[0].element_count for part in hard), default=0)
+    if count < _MANY_NUMBERS:
+        return None
+    names = " and ".join(list(dict.fromkeys(part.opcode for part in hard))[:3])
+    return SlowCase(
+        "hard_function",
+        f"{names} of {count:,} numbers",
+        "compute fewer of them: powers of whole numbers as products, once what repeats along a dimension or from step to step, differences "
+        "of logarithms instead of logarithms of quotients",
+    )
+
+
+def _division(parts: list[Instruction]) -> SlowCase | None:
+    part = _first(parts, "remainder", "divide")
+    if part is None or part.shapes[0].element_type in _FLOATS or part.shapes[0].element_count < _MANY_NUMBERS:
+        return None
+    return SlowCase(
+        "integer_division",
+        f"divisions of {part.shapes[0].element_count:,} whole numbers",
+        "divide once per row or column instead of per element, or use powers of two (shifts and masks)",
+    )
+
+
+def _last_dimension(parts: list[Instruction]) -> SlowCase | None:
+    part = _first(parts, "reduce")
+    if part is None or not part.operand_shapes or part.operand_shapes[0].element_count < _MANY_NUMBERS:
+        return None
+    source = part.operand_shapes[0]
+    fastest = source.minor_to_major[0] if source.minor_to_major else len(source.dimensions) - 1
+    if fastest not in part.dimensions:
+        return None
+    return SlowCase(
+        "last_dimension",
+        f"a reduction of {source} along the dimension that lies together in memory, one number at a time",
+        "sum by a product with a vector of ones, or order the dimensions so that the reduced one is not the last",
+        is_of_processors=True,
+    )
+
+
+def _layout(parts: list[Instruction]) -> SlowCase | None:
+    part = _first(parts, "transpose", "copy", "reverse", "concatenate", "pad", "dynamic-update-slice")
+    if part is None or part.shapes[0].element_count < _MANY_NUMBERS:
+        return None
+    what = {"transpose": "another order of dimensions", "copy": "a copy into another layout"}.get(
+        part.opcode, f"a {part.opcode}"
+    )
+    return SlowCase(
+        "layout",
+        f"{what} of {part.shapes[0]}",
+        "keep one order of dimensions from layer to layer (einsum takes any), so that nothing is copied",
+    )
+
+
+_RULES: tuple[Callable[[list[Instruction]], SlowCase | None], ...] = (
+    _sort,
+    _linear_algebra,
+    _convolution,
+    _product,
+    _window,
+    _scatter,
+    _random,
+    _gather,
+    _hard_function,
+    _division,
+    _last_dimension,
+    _layout,
+)
