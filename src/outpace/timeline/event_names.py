@@ -68,6 +68,9 @@ class EventFlag(IntFlag):
     GRADIENT_TAPE = auto()  # an op of a backward pass
     THUNK_EXECUTOR = auto()  # XLA's executor on a CPU
     THUNK_END = auto()  # XLA's mark of the end of an op on a CPU, whose name follows the prefix
+    GRAPH_COMMAND = auto()  # a command of an XLA program that launches a CUDA graph
+    GRAPH_UPDATE = auto()  # an update of a CUDA graph's arguments
+    GRAPH_LAUNCH = auto()  # the driver's call that launches a CUDA graph
     STAGE_FUNCTION = auto()  # the function that a tf.data stage runs for each element
     INPUT_WORK = auto()  # work of tf.data
     ITERATOR_ROOT = auto()  # the root iterator of a pipeline
@@ -137,6 +140,9 @@ _PREFIXES = {
     EventFlag.COMPUTE_SCOPE: ("ExecutorState::Process", "ThunkExecutor::Execute", "InstantiatedCapturedFunction::"),
     EventFlag.THUNK_EXECUTOR: ("ThunkExecutor::Execute",),
     EventFlag.THUNK_END: (THUNK_END_PREFIX,),
+    EventFlag.GRAPH_COMMAND: ("command_buffer_",),
+    EventFlag.GRAPH_UPDATE: ("command_buffer::update",),
+    EventFlag.GRAPH_LAUNCH: ("cuGraphLaunch", "hipGraphLaunch"),
     EventFlag.STAGE_FUNCTION: ("InstantiatedCapturedFunction::",),
     EventFlag.INPUT_WORK: ("InstantiatedCapturedFunction::", "Iterator::", "IteratorGetNextOp", "IteratorGetNextAsOptionalOp"),
     EventFlag.PYTHON_FRAME: ("$",),

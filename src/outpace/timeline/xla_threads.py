@@ -69,10 +69,14 @@ def find_hlo_events(trace: Trace) -> Indices:
     A call of the host that launches a kernel names the kernel's op too; it is left out.
     """
     rows = trace.stat(dialect.HLO_OP).rows
-    derived = np.fromiter((name.startswith(_DERIVED) for name in trace.lines.names), bool, len(trace.lines))
-    rows = rows[~derived[trace.line[rows]]]
+    rows = rows[~derived_line_mask(trace)[trace.line[rows]]]
     launched = trace.stat(dialect.CORRELATION_ID).has_rows(rows)
     return np.asarray(rows[~(launched & host_mask(trace, rows))])
+
+
+def derived_line_mask(trace: Trace) -> Mask:
+    """Return a boolean per line: whether it repeats what other lines of its device have."""
+    return np.fromiter((name.startswith(_DERIVED) for name in trace.lines.names), bool, len(trace.lines))
 
 
 def host_mask(trace: Trace, rows: Indices) -> Mask:

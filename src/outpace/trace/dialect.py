@@ -66,6 +66,7 @@ SHAPE_WITH_LAYOUT = "shape_with_layout"  # shape of an instruction's result
 SOURCE = "source"  # line of the user's source
 DEVICE_OFFSET = "device_offset_ps"  # start of an event on its device's own clock, on TPU
 DEVICE_DURATION = "device_duration_ps"  # its duration on that clock
+GRAPH_ID = "cuda_graph_id"  # number of the CUDA graph that a kernel was launched by
 FLOPS = "flops"  # floating point operations of an instruction
 BYTES_ACCESSED = "bytes_accessed"  # bytes that an instruction reads and writes
 HLO_PROTO = "Hlo Proto"  # the compiled program, serialized

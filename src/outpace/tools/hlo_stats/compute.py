@@ -33,6 +33,7 @@ from outpace.trace.algorithms import distinct, find_positions, intersect_indices
 
 if TYPE_CHECKING:
     from outpace.timeline.hlo.module import HloModule
+    from outpace.tools.hlo_stats.program_runs import ProgramIdle
 
 _Key = tuple[str, str, str, int, str]  # host, device, program, program id, op
 _UNKNOWN = 0.03  # share of a program's time in calls of unknown arithmetic, from which its operations are not known
@@ -308,14 +309,23 @@ def compute_programs(totals: TotalsByOp, run: Run) -> Table:
         host, _, program, number, _ = key
         programs.setdefault((host, program, number), {})[key] = op_totals
     whole, roofs = sum(op_totals.self_ps for op_totals in totals.values()) or 1, _device_roofs(run)
+    around = _find_idle(run) if run.has_device else {}
     rows = []
     for (host, program, number), ops in programs.items():
         module = run.by_host[host].hlo_modules[_unsigned(number)]
         identity = {"host": host, "program": program, "program_id": str(number) if number >= 0 else ""}
         sums = _ProgramSums(ops, _count_runs(ops, module), roofs)
         arguments = {"argument_bytes": module.argument_bytes or float("nan"), "donated_bytes": module.donated_bytes}
-        rows.append(PROGRAMS.row(sums, **identity, **arguments, fraction=sums.self_ps / whole))
+        idle = sums.idle_columns(around.get((host, number)))
+        rows.append(PROGRAMS.row(sums, **identity, **arguments, **idle, fraction=sums.self_ps / whole))
     return PROGRAMS.build(rows).sort_by("self_ps")
+
+
+def _find_idle(run: Run) -> Mapping[tuple[str, int], ProgramIdle]:
+    """Return how long devices were idle around the runs of each program, by host and id."""
+    from outpace.tools.hlo_stats.program_runs import find_program_idle  # most reports are of programs without a device
+
+    return find_program_idle(run)
 
 
 def _count_runs(ops: Mapping[_Key, OpTotals], module: HloModule) -> int:
@@ -371,6 +381,14 @@ class _ProgramSums:
     def bytes_per_s(self) -> float:
         """Bytes per second while its ops ran; NaN where unknown."""
         return self.bytes * self.runs / self.self_ps * 1e12 if self.self_ps else float("nan")
+
+    def idle_columns(self, idle: ProgramIdle | None) -> dict[str, float]:
+        """Return the columns of idle time around its runs, per run; missing on hosts."""
+        if idle is None:
+            return dict.fromkeys(("inside_ps", "before_ps", "wall_flops_per_s"), float("nan"))
+        runs, wall = max(self.runs, 1), self.self_ps + idle.inside_ps + idle.before_ps
+        rate = self.flops * self.runs / wall * 1e12 if wall else float("nan")
+        return {"inside_ps": idle.inside_ps / runs, "before_ps": idle.before_ps / runs, "wall_flops_per_s": rate}
 
     @property
     def peak_share(self) -> float:

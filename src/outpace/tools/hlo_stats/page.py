@@ -39,13 +39,17 @@ _PROGRAM_COLUMNS = (
     "ops",
     "flops",
     "flops_per_s",
+    "wall_flops_per_s",
     "peak_share",
     "bytes",
     "bytes_per_s",
     "above_ps",
+    "inside_ps",
+    "before_ps",
     "argument_bytes",
     "donated_bytes",
 )
+_GRAPH_COLUMNS = ("program", "graph", "launches", "kernels", "device_ps", "host_ps", "update_ps", "patched", "reason")
 _TUNING = (
     "XLA times ops in several forms while it compiles, and takes the fastest: no work of the training, and in no table above."
 )
@@ -68,6 +72,7 @@ def analyse(run: Run) -> Page:
         *(_pictures(run, table) if is_known else ()),
         TableView(table, columns, limit=15, pick=("program", "device", "host"), by=_BY),
         TableView(compiled, _PROGRAM_COLUMNS),
+        *(_graphs(run) if run.has_device else ()),
         *select_nonempty(TableView(compute_autotuning(tuned), ("program", "occurrences", "self_ps"), limit=10, remark=_TUNING)),
     )
     return TOOL.page(_headline(table, compiled), sections)
@@ -83,6 +88,13 @@ def _headline(table: Table, compiled: Table) -> str:
         return longest
     above = float(table["above_ps"].sum()) / (float(table["self_ps"].sum()) or 1.0)
     return f"{longest} {above:.0%} of the op time is above what the device needs for the ops' operations and bytes."
+
+
+def _graphs(run: Run) -> tuple[TableView, ...]:
+    """Return the table of CUDA graphs, where there are any."""
+    from outpace.tools.hlo_stats.program_runs import build_graphs  # most reports are of programs without a device
+
+    return tuple(select_nonempty(TableView(build_graphs(run), _GRAPH_COLUMNS, limit=15)))
 
 
 def _pictures(run: Run, table: Table) -> tuple[Chart, ...]:

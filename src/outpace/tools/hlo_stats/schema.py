@@ -50,8 +50,24 @@ PROGRAMS = TableType("programs", "Programs").columns("""
       peak_share | fraction | least time of its matrix products and convolutions at the device's peak, by precision, as a share of \
                               its ops' time; missing where the peak is not known | Of peak
     + above_ps   | ps       | time of its ops above their roofs | Above roof
+      inside_ps | ps        | idle time of the device between the first and last op of a run, per run | Idle inside
+      before_ps | ps        | idle time of the device between the op before a run, of any program, and its first op, per run | Idle before
+      wall_flops_per_s | ratio | floating-point operations per second, idle time inside and before its runs included | FLOP/s, wall
       argument_bytes | bytes | size of its arguments | Arguments
       donated_bytes | bytes | of these, arguments whose memory a result takes over (donate_argnums) | Donated
+""")
+
+GRAPHS = TableType("graphs", "CUDA graphs").columns("""
+    * host      | text     | host that launched it
+    * program   | text     | compiled program (HLO module)
+    * graph     | text     | the program's command that launches it
+    + launches  | count    | launches in the capture
+      kernels   | ratio    | kernels of a launch
+      device_ps | ps       | time in its kernels, per launch | Device
+    + host_ps   | ps       | time of the host's command, per launch, updates included | Host
+    + update_ps | ps       | of it, time to write new addresses into the graph | Update
+      patched   | fraction | share of launches whose graph was updated before | Updated
+      reason    | text     | why addresses change, as far as the program tells; empty where no launch was updated | Why
 """)
 
 AUTOTUNING = TableType("tuning", "What the compiler ran").columns("""
