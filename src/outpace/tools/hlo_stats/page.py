@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 from outpace.metrics.facts.roofs import Bound
-from outpace.model import Chart, ChartKind, Page, Table, TableView, Unavailable, select_nonempty
+from outpace.model import Chart, ChartKind, Page, Section, Table, TableView, Unavailable, select_nonempty
 from outpace.timeline import Run
 from outpace.tools.hlo_stats import TOOL
 from outpace.tools.hlo_stats.compute import (
@@ -90,7 +90,7 @@ def _headline(table: Table, compiled: Table) -> str:
     return f"{longest} {above:.0%} of the op time is above what the device needs for the ops' operations and bytes."
 
 
-def _graphs(run: Run) -> tuple[TableView, ...]:
+def _graphs(run: Run) -> tuple[Section, ...]:
     """Return the table of CUDA graphs, where there are any."""
     from outpace.tools.hlo_stats.program_runs import build_graphs  # most reports are of programs without a device
 
