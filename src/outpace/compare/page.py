@@ -14,6 +14,7 @@ from outpace.compare.flame import build_flame_graph
 from outpace.compare.gate import Gate, GateOutcome
 from outpace.compare.headline import find_slowed_part, render_headline, render_remedy
 from outpace.compare.line_changes import compute_line_changes
+from outpace.compare.line_work import build_line_work
 from outpace.compare.side import Side
 from outpace.compare.verdict import Comparison, Verdict, VerdictBasis
 from outpace.model import (
@@ -148,6 +149,9 @@ def build_page(comparison: Comparison, gate: Gate | None = None) -> Page:
     )
     if sampled:
         sections.append(TableView(_changes(comparison, sampled, LINE_COLUMNS), _SHOWN, limit=10, remark=_SAMPLED))
+    compiled = build_line_work(*(side.captures[0].line_work for side in (comparison.before, comparison.after)))
+    if len(compiled):
+        sections.append(TableView(compiled, _WORK_SHOWN, limit=10, remark=_WORK))
     in_turns = comparison.basis is VerdictBasis.IN_TURNS
     sections.append(TableView(_classes(comparison), remark=_IN_TURNS if in_turns else _CLASSES))
     if comparison.evidence.available:
@@ -182,6 +186,10 @@ _CLASSES = (
 _MACHINE = "Short loops that each capture timed, and what other programs used of the machine meanwhile: nothing of this is the program's."
 _IN_TURNS = "Captured in turns: a machine that is busy now and then falls on both sides alike, so that the program changed whole classes."
 _SAMPLED = "Of the time in which no op runs, as the samples divide it. Lines that are new take part in the verdict."
+_WORK = (
+    "Operations and bytes are counted from the programs: the same work that takes longer is slower, more work is the program's."
+)
+_WORK_SHOWN = ("op", "source", "work", "before_ps", "after_ps", "more_ps", "roof_before", "roof_after")
 _HOSTS = "Each host with itself: one that takes longer makes all others wait, so that every step takes longer."
 _SHOWN = ("part", "became", "before_ps", "after_ps", "delta_ps", "low_ps", "high_ps")
 

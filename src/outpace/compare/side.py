@@ -16,6 +16,7 @@ from outpace._dataclass import dataclass
 from outpace._lazy import compile_lazily
 from outpace.compare.evidence import Machine, compute_machine
 from outpace.compare.facts import compute_facts, find_conflicts, find_program_difference, merge_facts
+from outpace.compare.line_work import LineWork, compute_line_work
 from outpace.compare.pairs import PartKey as PartKey
 from outpace.compare.pairs import pair_parts
 from outpace.compare.sampled_lines import SampledLine, compute_sampled_lines
@@ -58,6 +59,7 @@ class CaptureTimes:
     short_parts: parts whose time may be merged with that of other short parts
     machine: evidence about the machine from outside the program
     hosts: the host of each step; empty where there is one host
+    line_work: work of compiled lines; empty where no op of a program ran, and in baselines
     """
 
     part_ps: dict[PartKey, Values]
@@ -67,6 +69,7 @@ class CaptureTimes:
     short_parts: frozenset[PartKey] = frozenset()
     machine: Machine = field(default_factory=Machine)
     hosts: tuple[str, ...] = ()
+    line_work: tuple[LineWork, ...] = ()
 
     def select_host(self, host: str) -> CaptureTimes:
         """Return the times of one host. The result has no lines of Python, since these are of all
@@ -257,7 +260,8 @@ def _capture(run: Run) -> CaptureTimes:
     }
     parts = {part: times for part, times in parts.items() if times.any()}
     short, machine = op_times.short_ops & parts.keys(), compute_machine(run, main_program_hosts(run))
-    return CaptureTimes(parts, steps, categories, compute_sampled_lines(run), short, machine, _hosts(run, breakdown))
+    sampled, compiled = compute_sampled_lines(run), compute_line_work(run)
+    return CaptureTimes(parts, steps, categories, sampled, short, machine, _hosts(run, breakdown), compiled)
 
 
 def _hosts(run: Run, breakdown: StepBreakdown) -> tuple[str, ...]:

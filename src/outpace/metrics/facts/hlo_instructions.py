@@ -50,6 +50,8 @@ HLO_LINES = TableType("hlo_lines", "Compiled ops by source line").columns("""
     + backward_ps | ps       | of it, in the backward pass | Backward
     + count       | count    | executions in these steps | Count
       bits        | count    | 16, 32 or 64: what most of the time computes in; 0 where that is not known
+      flops       | ratio    | floating-point operations per step and device, by its shapes; empty where unknown | FLOPs
+      bytes       | bytes    | bytes that it reads and writes per step and device; empty where unknown
       flops_per_s | ratio    | floating-point operations per second while it ran, by its shapes; empty where unknown | FLOP/s
       description | text     | what most of the time computes: sizes, groups, lengths; empty where the opcode says it all
       bound       | text     | what bounds most of the time: compute, memory, cache, start (of kernels), transfer, neither (less \
@@ -299,7 +301,9 @@ class _Sums:
     """Running sums of one source line and op."""
 
     def __init__(self) -> None:
-        self.time_ps = self.share = self.backward_ps = self.flops = self.whole = 0.0
+        self.time_ps = self.share = self.backward_ps = self.whole = 0.0
+        self._flops = self._step_flops = self._step_bytes = 0.0
+        self._is_known = True
         self.count = 0
         self.above_ps = self._roof_ps = 0.0
         self._bounds: dict[Bound, float] = {}
@@ -313,7 +317,10 @@ class _Sums:
         self.share += ran.share
         self.backward_ps += ran.time_ps * backward
         self.count += ran.count
-        self.flops += ran.op.cost.flops * ran.count
+        self._flops += ran.op.cost.flops * ran.count
+        self._step_flops += ran.op.cost.flops * ran.count / ran.device_steps
+        self._step_bytes += ran.op.cost.bytes * ran.count / ran.device_steps
+        self._is_known &= ran.op.cost.is_complete
         self.whole += ran.executed_ps
         self._opcodes[ran.op.opcode] = self._opcodes.get(ran.op.opcode, 0.0) + ran.time_ps
         self.above_ps += ran.above_ps
@@ -325,7 +332,21 @@ class _Sums:
     @property
     def flops_per_s(self) -> float:
         """Floating-point operations per second; NaN where no instruction has any."""
-        return self.flops / self.whole * _PS if self.flops and self.whole else float("nan")
+        return self._flops / self.whole * _PS if self._flops and self.whole else float("nan")
+
+    @property
+    def flops(self) -> float:
+        """Floating-point operations per step and device; NaN where those of an instruction are not
+        known.
+        """
+        return self._step_flops if self._is_known else float("nan")
+
+    @property
+    def bytes(self) -> float:
+        """Memory traffic per step and device, bytes; NaN where that of an instruction is not
+        known.
+        """
+        return self._step_bytes if self._is_known else float("nan")
 
     @property
     def bound(self) -> str:
