@@ -259,3 +259,35 @@ def test_no_op_lies_above_its_roof_but_from_a_cache(name: str) -> None:
     for row in tables["roofline"].records():
         if not row["roof"] and row["bound"] != "cache":
             assert row["flops_per_s"] <= 1.05 * min(peak, row["intensity"] * bandwidth)
+
+
+@pytest.mark.parametrize(
+    ("name", "inside", "before", "tera"),
+    [("dwconv1d", 0.160, 1.85, 99.7), ("ok_vae", 0.654, 0.003, 487.0), ("choice_batch", 0.079, 0.004, 77.8)],
+)
+def test_idle_time_around_a_program(name: str, inside: float, before: float, tera: float) -> None:
+    """Equinox waits for each step of dwconv1d, so that the device is idle before the next one:
+    17.1% of its time, by the gaps between its kernels.
+    """
+    page = opened(f"jax_h100_{name}").page("hlo_stats")
+    program = next(next(table for table in page.tables() if table.name == "programs").records())
+    assert program["inside_ps"] / 1e9 == pytest.approx(inside, rel=0.02)
+    assert program["before_ps"] / 1e9 == pytest.approx(before, rel=0.2)
+    assert program["wall_flops_per_s"] / 1e12 == pytest.approx(tera, rel=0.01)
+
+
+@pytest.mark.parametrize(
+    ("name", "graphs", "updated"), [("dwconv1d", 8, 1.0), ("ok_vae", 1, 0.01), ("choice_batch", 2, 0.85), ("fft_odd", 7, 0.57)]
+)
+def test_graphs_of_a_program(name: str, graphs: int, updated: float) -> None:
+    """dwconv1d's twelve calls of cuDNN cut its program into eight; the arguments are not donated,
+    so that each is patched in every step: 1.1 ms of the host's time.
+    """
+    tables = {table.name: table for table in opened(f"jax_h100_{name}").page("hlo_stats").tables()}
+    rows = list(tables["graphs"].records())
+    assert len(rows) == graphs
+    assert sum(row["patched"] for row in rows) / graphs == pytest.approx(updated, abs=0.05)
+    assert all(bool(row["reason"]) is (row["patched"] > 0) and row["update_ps"] <= row["host_ps"] for row in rows)
+    if name == "dwconv1d":
+        assert sum(row["update_ps"] for row in rows) / 1e9 == pytest.approx(1.12, rel=0.05)
+        assert [row["kernels"] for row in rows] == pytest.approx([23, 24, 13, 13, 13, 7, 7, 7])

@@ -17,7 +17,7 @@ MS = 1_000_000_000
 
 
 def threads(*events: tuple[int, str, int, int]) -> Trace:
-    """Events (thread, name, start in ms, length in ms) of XLA's threads; those of ops name theirs."""
+    """Events (thread, name, start in ms, length in ms) of XLA's threads."""
     space = SpaceBuilder("vm")
     plane = space.plane("/host:CPU")
     lines = [plane.line(f"tf_XLAEigen/{number}") for number in range(2)]
@@ -79,7 +79,7 @@ def test_lengths_are_by_event() -> None:
 
 
 def test_work_of_threads_belongs_to_the_op_that_they_compute() -> None:
-    """TensorFlow's thread waits while XLA's pool convolves: that was 32% of the step without an op."""
+    """TensorFlow's thread waits while XLA's pool convolves: a third of the step had no op."""
     parts = {row["part"]: row["share"] for row in model_parts(opened("keras_fit_xla").run).records()}
     assert parts[COMPILED] < 0.05
     assert sum(share for part, share in parts.items() if "conv" in part) > 0.35

@@ -1,0 +1,88 @@
+"""Other ways to compute what is far above its roof, by the kind of its heaviest part."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import pytest
+
+from outpace.model.protobuf_wire import encode_bytes, encode_integer
+from outpace.timeline.hlo.module import HloModule
+from tests.hlo_proto import F32, instruction, module, numbers, shape
+from tests.support import opened
+
+S32 = 4
+
+
+def parameter(number: int, *sizes: int, kind: int = F32) -> bytes:
+    return instruction(f"given{number}", "parameter", number, shape(kind, *sizes))
+
+
+def dot(result: Sequence[int], batch: bool = False) -> bytes:
+    how = (
+        numbers(1, [2 if batch else 1])
+        + numbers(2, [1 if batch else 0])
+        + (numbers(3, [0]) + numbers(4, [0]) if batch else b"")
+    )
+    return instruction("it", "dot", 9, shape(F32, *result), [1, 2], more=encode_bytes(30, how))
+
+
+def window(*sizes: tuple[int, int]) -> bytes:
+    """(size, stride) of each dimension."""
+    return encode_bytes(
+        15, b"".join(encode_bytes(1, encode_integer(1, size) + encode_integer(2, stride)) for size, stride in sizes)
+    )
+
+
+def one(opcode: str, *result: int, operands: Sequence[int] = (1,), kind: int = F32, more: bytes = b"") -> bytes:
+    return instruction("it", opcode, 9, shape(kind, *result), operands, more=more)
+
+
+BIG, WIDE = parameter(1, 512, 1024), parameter(2, 512, 1024)
+LAST, FIRST = numbers(14, [1]), numbers(14, [0])
+
+
+@pytest.mark.parametrize(
+    ("program", "name", "words"),
+    [
+        ([BIG, one("sort", 512, 1024)], "sort", "a sort of 524,288 numbers"),
+        ([parameter(1, 4096, 3, 3), one("cholesky", 4096, 3, 3)], "linear_algebra", "4,096 matrices of 3 x 3, one after"),
+        ([parameter(1, 1024, 1024), one("cholesky", 1024, 1024)], "linear_algebra", "linear algebra of 1,024 x 1,024"),
+        ([parameter(1, 64, 32, kind=S32), parameter(2, 32, 64, kind=S32), dot([64, 64])], "product_type", "a product of s32"),
+        ([parameter(1, 4096, 4, 4), parameter(2, 4096, 4, 4), dot([4096, 4, 4], batch=True)], "small_products", "4,096 matrix"),
+        ([parameter(1, 64, 512, 512), parameter(2, 64, 512, 512), dot([64, 512, 512], batch=True)], "", ""),
+        ([parameter(1, 512, 512), parameter(2, 512, 512), dot([512, 512])], "", ""),
+        ([BIG, one("reduce-window", 256, 512, more=window((2, 2), (2, 2)))], "window", "windows of 4 numbers"),
+        ([BIG, one("reduce-window", 512, 1024, more=window((1, 1), (64, 1)))], "window", "windows of 64 numbers at 524,288"),
+        ([BIG, WIDE, one("select-and-scatter", 512, 1024, operands=(1, 2))], "window_gradient", "element by element"),
+        ([BIG, WIDE, one("scatter", 512, 1024, operands=(1, 2, 2))], "scatter", "writes 524,288 numbers"),
+        ([BIG, WIDE, one("gather", 512, 1024, operands=(1, 2))], "gather", "picks 524,288 numbers"),
+        ([BIG, one("power", 512, 1024, operands=(1, 1))], "hard_function", "power of 524,288 numbers"),
+        ([parameter(1, 100), one("power", 100, operands=(1, 1))], "", ""),
+        ([BIG, one("remainder", 512, 1024, operands=(1, 1), kind=S32)], "integer_division", "524,288 whole numbers"),
+        ([BIG, one("divide", 512, 1024, operands=(1, 1))], "", ""),
+        ([BIG, one("reduce", 512, more=LAST)], "last_dimension", "one number at a time"),
+        ([BIG, one("reduce", 1024, more=FIRST)], "", ""),
+        ([BIG, one("transpose", 1024, 512)], "layout", "another order of dimensions"),
+        ([BIG, one("add", 512, 1024, operands=(1, 1))], "", ""),
+    ],
+)
+def test_an_op_is_told_by_its_heaviest_part(program: list[bytes], name: str, words: str) -> None:
+    case = HloModule(module(program))["it"].alternative
+    assert (case.name if case else "") == name
+    assert case is None or (words in case.reason and case.action and not case.action.endswith("."))
+
+
+def test_of_a_fusion_the_part_that_is_slow_first() -> None:
+    """Exponentials are cheap beside a scatter."""
+    inside = [parameter(1, 512, 1024), instruction("e", "exponential", 5, shape(F32, 512, 1024), [1])]
+    inside.append(instruction("s", "scatter", 6, shape(F32, 512, 1024), [5, 1, 1]))
+    fusion = instruction("it", "fusion", 9, shape(F32, 512, 1024), [7], [2])
+    case = HloModule(module([instruction("given", "parameter", 7, shape(F32, 512, 1024)), fusion], inside))["it"].alternative
+    assert case is not None and case.name == "scatter"
+
+
+def test_what_is_slow_on_processors_is_said_of_them_alone() -> None:
+    """On a GPU a product of bfloat16 is the fast one."""
+    cases = [op.alternative for op in (m[name] for m in opened("jax_h200_transformer").run.hosts[0].hlo_modules for name in m)]
+    assert all(case.is_of_processors for case in cases if case is not None and case.name in ("product_type", "last_dimension"))
