@@ -131,6 +131,10 @@ class Continuations:
         lengths[at] = (self.end - self.start)[place]
         return lengths
 
+    def of_rows(self, rows: Indices) -> Continuations:
+        """Return the continuations of the ops of some events."""
+        return self.select(np.isin(self.row, rows))
+
     def select(self, mask: Mask) -> Continuations:
         """Return the continuations for which a mask is true."""
         return Continuations(self.row[mask], self.start[mask], self.end[mask])

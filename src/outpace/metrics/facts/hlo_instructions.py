@@ -25,7 +25,7 @@ from outpace.timeline.hlo.cost import Cost
 from outpace.timeline.hlo.modules import find_op_lines, load_hlo_ops
 from outpace.timeline.hlo.ops import HloOp
 from outpace.timeline.work_kinds import classify_work
-from outpace.timeline.xla_threads import find_continuations, find_hlo_events, host_mask
+from outpace.timeline.xla_threads import Continuations, find_continuations, find_hlo_events, host_mask
 from outpace.trace import Value, dialect
 from outpace.trace.algorithms import distinct, divide_time, find_positions, intersect_indices
 
@@ -169,10 +169,11 @@ def _host_stats(timeline: Timeline, record: Mapping[str, Any]) -> Iterator[Instr
         self_ps, begins = _self_times(timeline, side, rows, steady)
         whole = timeline.trace.compute_nesting(rows)[1]
         if side == CPU_SIDE:
-            later = find_continuations(timeline.trace).lengths(rows)
-            self_ps, whole = self_ps + later * begins, whole + later
+            # What a loop starts on other threads has events of its own.
+            later = find_continuations(timeline.trace).of_rows(rows[~np.array([op.is_control for op in ops])[index]])
+            self_ps, whole = self_ps + later.lengths(rows) * begins, whole + later.lengths(rows)
+        part = _divided_ps(timeline, rows, later) if side == CPU_SIDE and roofs[side] is not None else whole
         devices[side].update(_devices(timeline, side, rows[self_ps > 0]).tolist())
-        part = _divided_ps(timeline, rows) if side == CPU_SIDE and roofs[side] is not None else whole
         sums = (np.bincount(index, values, len(ops)) for values in (self_ps, begun * begins, whole * begins, part * begins))
         totals += [
             (side, op, float(time), int(count), float(full), float(divided))
@@ -187,12 +188,11 @@ def _host_stats(timeline: Timeline, record: Mapping[str, Any]) -> Iterator[Instr
         yield InstructionStats(side, op, time / (max(steps, 1) * of), share, count, max(steps, 1) * of, full, roof)
 
 
-def _divided_ps(timeline: Timeline, rows: Indices) -> Values:
+def _divided_ps(timeline: Timeline, rows: Indices, later: Continuations) -> Values:
     """Return the time of the op of each event, ps, where each moment is divided among the ops that
-    run in it.
+    run in it. `later`: what ops did after their events.
     """
-    trace, later = timeline.trace, find_continuations(timeline.trace)
-    later = later.select(np.isin(later.row, rows))
+    trace = timeline.trace
     parent = np.concatenate((find_positions(rows, trace.compute_nesting(rows)[0]), np.full(len(later.row), -1)))
     start, end = np.concatenate((trace.start[rows], later.start)), np.concatenate((trace.end[rows], later.end))
     own = divide_time(start, end, parent, np.zeros(len(parent), bool))[0]

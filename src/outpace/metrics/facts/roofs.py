@@ -128,6 +128,8 @@ def _least_times(op: HloOp, roofs: DeviceRoofs) -> tuple[float, float, float] | 
     """Return the least times of one execution for an op's arithmetic, its memory traffic and its
     start, ps; None where its cost or the device's bandwidth is not known.
     """
+    if op.is_control:
+        return 0.0, 0.0, 0.0
     if not op.opcode or not op.cost.is_complete or not roofs.bandwidth:
         return None
     return _compute_seconds(op, roofs) * _PS, op.cost.bytes / roofs.bandwidth * _PS, roofs.start_ps

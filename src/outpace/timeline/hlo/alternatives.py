@@ -31,10 +31,18 @@ _DECOMPOSITIONS = ("cholesky", "triangular-solve")
 _MANY_NUMBERS = 10_000  # minimum number of elements for an op to be slow by its elements
 
 
-def find_alternative(instruction: Instruction) -> SlowCase | None:
+def find_alternative(instruction: Instruction, *, is_in_loop: bool = False) -> SlowCase | None:
     """Return what an instruction's heaviest part is, with another way to compute it; None where no
-    other way is known.
+    other way is known. `is_in_loop`: whether it is part of a loop's body.
     """
+    if is_in_loop and instruction.opcode == "copy" and _elements(instruction) >= _MANY_NUMBERS:
+        return SlowCase(
+            "carried_copy",
+            f"a copy of {instruction.shapes[0]} in each iteration of a loop",
+            "carry from iteration to iteration only what the next one needs, and return the rest as the loop's outputs (the second result of "
+            "a scan's body): an array that the body reads and writes, or whose gradient it adds up, is copied whole",
+            does_less=True,
+        )
     parts = instruction.parts
     return next((case for rule in _RULES if (case := rule(parts)) is not None), None)
 
@@ -57,6 +65,7 @@ def _sort(parts: list[Instruction]) -> SlowCase | None:
         "sort",
         f"a sort of {_elements(part):,} numbers",
         "sort fewer numbers or less often, take the largest (jax.lax.top_k), or find a quantile by counting (a histogram, a bisection)",
+        does_less=True,
     )
 
 
@@ -74,7 +83,7 @@ def _linear_algebra(parts: list[Instruction]) -> SlowCase | None:
     small = "write such small matrices out (closed forms, element-wise over the batch)"
     large = "replace it by products of matrices (a few iterations of Newton-Schulz, conjugate gradients)"
     way = small if math.prod(matrix.dimensions[-2:]) <= _MANY else large
-    return SlowCase("linear_algebra", what, f"{way}, or do it every few steps")
+    return SlowCase("linear_algebra", what, f"{way}, or do it every few steps", does_less=True)
 
 
 def _is_solver(part: Instruction) -> bool:
@@ -130,6 +139,7 @@ def _window(parts: list[Instruction]) -> SlowCase | None:
             "window_gradient",
             "the gradient of a maximum over windows, element by element",
             "pool by reshape and maximum where windows do not overlap: its gradient is a comparison",
+            does_less=True,
         )
     part = _first(parts, "reduce-window")
     if part is None:
@@ -142,7 +152,7 @@ def _window(parts: list[Instruction]) -> SlowCase | None:
         way = "take differences of a cumulative sum (jnp.cumsum), or halve the window: one dimension after the other, in steps"
     else:
         way = "add shifted slices of the array (or take their maximum) instead"
-    return SlowCase("window", what, way)
+    return SlowCase("window", what, way, does_less=True)
 
 
 def _scatter(parts: list[Instruction]) -> SlowCase | None:
@@ -168,6 +178,7 @@ def _random(parts: list[Instruction]) -> SlowCase | None:
         "drawing random numbers",
         "draw fewer (bits instead of floats for a mask, one draw for several uses, smaller shapes), draw them once for several steps, or "
         "compare a cheaper generator (jax_default_prng_impl='rbg')",
+        does_less=True,
     )
 
 
@@ -194,6 +205,7 @@ def _hard_function(parts: list[Instruction]) -> SlowCase | None:
         f"{names} of {count:,} numbers",
         "compute fewer of them: powers of whole numbers as products, once what repeats along a dimension or from step to step, differences "
         "of logarithms instead of logarithms of quotients",
+        does_less=True,
     )
 
 
@@ -205,6 +217,7 @@ def _division(parts: list[Instruction]) -> SlowCase | None:
         "integer_division",
         f"divisions of {part.shapes[0].element_count:,} whole numbers",
         "divide once per row or column instead of per element, or use powers of two (shifts and masks)",
+        does_less=True,
     )
 
 
@@ -235,6 +248,7 @@ def _layout(parts: list[Instruction]) -> SlowCase | None:
         "layout",
         f"{what} of {part.shapes[0]}",
         "keep one order of dimensions from layer to layer (einsum takes any), so that nothing is copied",
+        does_less=True,
     )
 
 

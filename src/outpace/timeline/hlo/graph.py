@@ -292,6 +292,12 @@ class HloGraph:
         return {i.name: i for computation in self.computations.values() for i in computation.instructions}
 
     @once
+    def in_loops(self) -> frozenset[Instruction]:
+        """Instructions of the bodies of loops."""
+        bodies = (c for c in self.computations.values() if any(caller.opcode == "while" for caller in c.callers))
+        return frozenset(instruction for body in bodies for instruction in body.instructions)
+
+    @once
     def roots(self) -> frozenset[Instruction]:
         """Instructions whose results computations return."""
         return frozenset(computation.root for computation in self.computations.values() if computation.root is not None)

@@ -162,7 +162,7 @@ class HloModule:
             operation=call.operation if call is not None else "",
             description=describe_instruction(instruction),
             slow_case=find_slow_case(instruction, self.graph.roots),
-            alternative=find_alternative(instruction),
+            alternative=find_alternative(instruction, is_in_loop=instruction in self.graph.in_loops),
             transfer=transfer,
             copied_bytes=float(sum(shape.byte_size for shape in instruction.shapes[:1])) if transfer else 0.0,
             backend_config=instruction.backend_config if is_library_call else "",

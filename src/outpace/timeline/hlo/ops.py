@@ -11,6 +11,9 @@ from outpace.timeline.hlo.cost import UNKNOWN_COST, Cost
 if TYPE_CHECKING:
     from outpace.timeline.hlo.slow_cases import SlowCase
 
+CONTROL_OPCODES = frozenset(("while", "conditional", "call"))
+"""Opcodes that only run other instructions: their own time is what starting these takes."""
+
 AMD_LIBRARIES = {
     "cuBLAS": "hipBLASLt",
     "cuDNN": "MIOpen",
@@ -77,6 +80,11 @@ class HloOp:
     is_repeat: bool = False
     undonated_argument: str = ""
     product: str = ""
+
+    @property
+    def is_control(self) -> bool:
+        """Whether it only runs other instructions: a loop, a branch, a call."""
+        return self.opcode in CONTROL_OPCODES
 
     @property
     def has_product(self) -> bool:

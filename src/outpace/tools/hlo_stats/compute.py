@@ -174,7 +174,7 @@ def _add_from_stats(timeline: Timeline, rows: Indices, totals: TotalsByOp) -> No
     at_op = np.searchsorted(op.rows, rows)
     program = trace.stat(dialect.PROGRAM_ID).take_ints(rows)
     later = find_continuations(trace).lengths(rows)
-    self_ps, duration = trace.compute_nesting(rows)[1] + later, trace.duration[rows] + later
+    self_ps, duration = trace.compute_nesting(rows)[1], trace.duration[rows] + later
     device, devices = _devices(timeline, rows)
     (name, names), (instruction, instructions) = module.encode_texts(at_module), op.encode_texts(at_op)
     programs = distinct(program)
@@ -188,8 +188,10 @@ def _add_from_stats(timeline: Timeline, rows: Indices, totals: TotalsByOp) -> No
         identity = int(program[at])
         key = (timeline.host, devices[device[at]], names[name[at]], identity, instructions[instruction[at]])
         stats: dict[str, Value] = {"tf_op": framework.get(int(rows[at]), "")}
-        times = (int(begun[places].sum()), duration[places], self_ps[places])
-        _add(totals, key, stats, timeline.hlo_modules.op(_unsigned(identity), key[-1]), times)
+        hlo_op = timeline.hlo_modules.op(_unsigned(identity), key[-1])
+        # What a loop starts on other threads has events of its own.
+        own_ps = self_ps[places] if hlo_op.is_control else self_ps[places] + later[places]
+        _add(totals, key, stats, hlo_op, (int(begun[places].sum()), duration[places], own_ps))
 
 
 def _framework(stat: StatColumn, rows: Indices) -> dict[int, str]:

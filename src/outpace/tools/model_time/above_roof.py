@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from outpace.timeline.hlo.ops import HloOp
     from outpace.timeline.hlo.slow_cases import SlowCase
 
+_MOVING = ("carried_copy", "layout")  # names of cases that only move arrays: a waste however fast they are
 _ABOVE = Threshold(
     "time above the roof", 0.10, Unit.FRACTION, "our choice: a smaller gain is not worth writing an op in another way"
 )
@@ -38,14 +39,19 @@ def iter_above_roof_findings(run: Run, host: str, parts: list[ModelPart], here: 
     """Yield the finding on the part with a known line that took most time above the device's roofs;
     none where that is little.
     """
-    top = max((part for part in parts if part.source), key=lambda part: part.above_share, default=None)
-    slow = find_slow_op(run, host, top.source) if top is not None and top.above_share >= _ABOVE.value else None
-    if top is None or slow is None:
+    known = (part for part in parts if part.source)
+    top = max(known, key=lambda part: part.share if part.is_loop else part.above_share, default=None)
+    if top is None or top.is_loop or top.above_share < _ABOVE.value:
+        return  # of a loop of short ops, what is around them counts as well
+    slow = find_slow_op(run, host, top.source)
+    if slow is None:
         return
     device = "processor" if here.hardware == CPU else "device"
-    case = None if top.is_loop else slow.case
-    what = "many short ops, as in a loop over a sequence" if top.is_loop else slow.description or top.op
-    what = what if case is None else case.reason
+    case = slow.case
+    what = slow.description or top.op if case is None else case.reason
+    saving = compute_saving(max(top.bound or 0.0, top.above_share), AT_THE_ROOF)
+    if case is not None and case.does_less:
+        saving = compute_saving(top.share, "if it cost nothing")
     if case is not None:
         action = f"{case.action[:1].upper()}{case.action[1:]}."
     else:
@@ -61,7 +67,7 @@ def iter_above_roof_findings(run: Run, host: str, parts: list[ModelPart], here: 
             Evidence("its share of the step, forward and backward", top.share, Unit.FRACTION, top.table),
         ),
         threshold=_ABOVE,
-        saving=compute_saving(top.above_share, AT_THE_ROOF),
+        saving=saving,
         location=top.source,
         host=host,
         certainty=Certainty.LIKELY,
@@ -99,6 +105,15 @@ def find_slow_op(run: Run, host: str, source: str) -> SlowOp | None:
     known = max((r for r in ran if r.op.slow_case), key=lambda r: r.above_ps, default=None)
     case = known.op.slow_case if known is not None else _alternative(top)
     return SlowOp(top.op.description, top.roof.share, case, sum(r.above_ps for r in ran))
+
+
+def find_moving_case(run: Run, host: str, part: ModelPart) -> SlowCase | None:
+    """Return what the op that takes most of a part's time moves, with what to do instead; None
+    where that op computes, or no other way is known.
+    """
+    ran = [r for r in instruction_stats(run).get(host, ()) if part.source in _sources(run, host, r.op)]
+    case = max(ran, key=lambda r: r.time_ps).op.alternative if part.source and ran else None
+    return case if case is not None and case.name in _MOVING else None
 
 
 def _sources(run: Run, host: str, op: HloOp) -> tuple[str, str]:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from outpace._dataclass import dataclass
 from outpace.metrics.facts.device_specs import device_specs
@@ -54,6 +54,9 @@ from outpace.tools.model_time.work_summary import (
     sum_shares_by_line,
 )
 from outpace.trace import dialect
+
+if TYPE_CHECKING:
+    from outpace.timeline.hlo.slow_cases import SlowCase
 
 _ODD = Threshold("input work inside the model", 0.05, Unit.FRACTION, "our choice: a smaller saving could not be measured")
 _MUCH_ODD = Threshold(
@@ -334,7 +337,8 @@ def _slow_part(
     limit = f", {here.traits.limit_text}" if here.traits.limit_text else ""
     next_parts = "; next " + ", ".join(f"{part} {part.share:.0%}" for part in parts[1:_MOST_PARTS]) if len(parts) > 1 else ""
     runs = "" if top.is_loop else _pace(run, host, top.op, top.op_name, top.flops_per_s)
-    saving = _part_saving(run, host, top, here)
+    moving = _moving_case(run, host, top)
+    saving = compute_saving(top.share, "if it cost nothing") if moving is not None else _part_saving(run, host, top, here)
     narrower_first = not top.is_slow and saving is not None
     makes_them = (
         top.work not in FUSIBLE_WORK and top.work is not WorkKind.OTHER and is_majority(top.share, fusible) and fusible > 0
@@ -342,8 +346,9 @@ def _slow_part(
     yield Finding(
         id="slow_part",
         severity=Severity.HIGH,
-        sentence=f"{top} takes {top.share:.0%} of the step, {top.top_op_text}{runs}{limit}{next_parts}.",
-        action=render_part_actions(top, here),
+        sentence=f"{top} takes {top.share:.0%} of the step, {f'in {moving.reason}' if moving else top.top_op_text}"
+        f"{runs}{limit}{next_parts}.",
+        action=render_part_actions(top, here) if moving is None else f"{moving.action[:1].upper()}{moving.action[1:]}.",
         evidence=(Evidence("its share of the step, forward and backward", top.share, Unit.FRACTION, top.table),),
         threshold=_SLOW,
         saving=saving,
@@ -360,13 +365,26 @@ def _slow_part(
     )
 
 
+def _moving_case(run: Run, host: str, top: ModelPart) -> SlowCase | None:
+    """Return what a part of a compiled program moves, with what to do instead; None where it
+    computes.
+    """
+    if top.work is not WorkKind.MOVEMENT or top.table != "hlo_lines":
+        return None
+    from outpace.tools.model_time.above_roof import find_moving_case  # most reports are of no compiled program
+
+    return find_moving_case(run, host, top)
+
+
 def _part_saving(run: Run, host: str, top: ModelPart, here: ActionContext) -> Saving | None:
     """Return what a part of the model could save at most: its time above the roofs where they are
     known and it is not near them, or what 16 bits save where that is advised and more; all of it
-    for ops that can mostly be made cheaper; else None.
+    for a loop of short ops, and for ops that can mostly be made cheaper; else None.
     """
     if top.bound is None:
         return compute_saving(top.share, "if it cost nothing") if top.is_slow else _narrower(run, host, top, here)
+    if top.is_loop:
+        return compute_saving(top.share, "if it cost nothing")
     above = None if here.traits.limit_text else compute_saving(top.bound, AT_THE_ROOF)
     savings = (saving for saving in (above, _narrower(run, host, top, here)) if saving is not None)
     return max(savings, key=lambda saving: saving.high, default=None)

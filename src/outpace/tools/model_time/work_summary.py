@@ -54,6 +54,7 @@ _SCATTERS = compile_lazily(r"scatter")
 _SHORT = 50e6  # length of a short op, ps: shorter ones cost about as much to start as they take
 _MANY = 150  # minimum executions per step in a loop over a sequence
 _MOSTLY_KNOWN = 0.9  # minimum share of the time of ops with known roofs, for a bound from them
+_JITTED = compile_lazily(r"\bjit\(([A-Za-z_]\w*)\)")
 _FAR = 0.7  # share of a part's time above the roofs, from which neither roof bounds it
 _IN_LOOP = compile_lazily(r"/while/")
 _PRODUCT_WORK = (WorkKind.MATMUL, WorkKind.CONVOLUTION, WorkKind.ATTENTION)
@@ -137,7 +138,8 @@ class ModelPart:
     def top_op_text(self) -> str:
         """What takes most of the part's time, or the largest share of it, in words."""
         if self.is_loop:
-            return "in many short ops, as in a loop over a sequence"
+            function = _inner_function(self.op_name)
+            return f"in many short ops, {f'in a loop of {function}' if function else 'as in a loop over a sequence'}"
         return (
             format_largest_part(f"in {self.work.value}", self.work_share, 1.0)
             if self.is_attention
@@ -290,6 +292,14 @@ def _part(rows: list[dict[str, Any]], scale: float, steps: int) -> ModelPart:
     )
 
 
+def _inner_function(op_name: str) -> str:
+    """Return the function of a library whose program an op belongs to, of a function that calls it:
+    `gamma` for `jit(step)/jit(_gamma)/while`; "" for none.
+    """
+    functions = _JITTED.findall(op_name)[1:]
+    return functions[-1].lstrip("_") if functions else ""
+
+
 def _above_share(rows: list[dict[str, Any]]) -> float:
     """Return the share of the step that rows of table `hlo_lines` took above their roofs, of rows
     that are bound by neither.
@@ -310,7 +320,8 @@ def render_part_actions(top: ModelPart, here: ActionContext) -> str:
     """Return the actions that make a part of the model cheaper."""
     if top.is_loop and top.work is not WorkKind.RECURRENT:
         unlooped = render_actions(WorkKind.RECURRENT, replace(here, has_short_ops=True))
-        return f"Vectorise {top} over the sequence (cumsum, a matrix product) instead of in a loop. Or: {unlooped}"
+        iterates = "; where a function iterates (a special function, a sampler), take a closed form, or a cheaper one"
+        return f"Vectorise {top} over the sequence (cumsum, a matrix product) instead of in a loop{iterates}. Or: {unlooped}"
     if not top.is_slow or top.is_loop:
         return render_actions(top.work, replace(here, op=top.op, has_short_ops=here.has_short_ops or top.has_short_ops))
     return here.program.select_text(
