@@ -248,11 +248,13 @@ class Computation:
     """A list of instructions that is called: a function, the contents of a fusion, the body of a
     loop.
 
+    name: its name in the program; "" where unknown.
     callers: instructions that call it; none for the entry computation.
     root: the instruction whose result the computation returns; None for a damaged one.
     """
 
-    def __init__(self, instructions: Sequence[Instruction], root_id: int = -1) -> None:
+    def __init__(self, instructions: Sequence[Instruction], root_id: int = -1, name: str = "") -> None:
+        self.name = name
         self.callers: list[Instruction] = []
         self.instructions = instructions
         self.root = next((i for i in reversed(instructions) if i.id == root_id), instructions[-1] if instructions else None)

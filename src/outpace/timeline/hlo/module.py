@@ -7,6 +7,7 @@ from collections.abc import Iterator, Mapping
 from itertools import chain
 
 from outpace._caching import once
+from outpace._dataclass import dataclass
 from outpace.timeline.hlo import reader
 from outpace.timeline.hlo.alternatives import find_alternative
 from outpace.timeline.hlo.attention import find_attentions
@@ -25,6 +26,21 @@ from outpace.timeline.hlo.source_lines import SourceLines
 from outpace.timeline.hlo.transfers import transfer_kind
 
 _NO_CELLS: Mapping[str, str] = {}
+
+
+@dataclass(frozen=True)
+class InstructionText:
+    """An instruction as its program has it.
+
+    text: its line of the program's text.
+    operands, users: names of the instructions whose results it takes, and that take its result.
+    frames: the source frames that it was traced in, innermost first.
+    """
+
+    text: str
+    operands: list[str]
+    users: list[str]
+    frames: list[str]
 
 
 class HloModule:
@@ -131,6 +147,19 @@ class HloModule:
         run; instructions of loops run as often as their loop.
         """
         return frozenset(i.name for i in self.graph.entry)
+
+    def describe(self, name: str) -> InstructionText | None:
+        """Return the text and the neighbours of the instruction called `name`; None where the
+        program has none.
+        """
+        from outpace.timeline.hlo.text import instruction_text  # for one page alone
+
+        instruction = self.graph.by_name.get(name)
+        if instruction is None:
+            return None
+        users = list(dict.fromkeys(user.name for user in instruction.users))
+        operands = [operand.name for operand in instruction.operands]
+        return InstructionText(instruction_text(instruction), operands, users, self._lines.stack(instruction))
 
     def __iter__(self) -> Iterator[str]:
         return iter(self.graph.by_name)

@@ -9,7 +9,7 @@ from outpace.timeline.hlo.wire import Message, iter_parts
 
 _MODULE = 1  # HloProto
 _COMPUTATIONS, _SHAPE, _ENTRY, _SCHEDULE, _ALIASES, _ASSIGNED = 3, 4, 6, 7, 8, 15  # HloModuleProto
-_INSTRUCTIONS, _COMPUTATION_ID, _ROOT = 2, 5, 6  # HloComputationProto
+_COMPUTATION_NAME, _INSTRUCTIONS, _COMPUTATION_ID, _ROOT = 1, 2, 5, 6  # HloComputationProto
 _RESULT = 2  # ProgramShapeProto
 _ALIAS, _PARAMETER = 1, 2  # HloInputOutputAliasProto, and the number of a parameter in one of its entries
 _SEQUENCES, _SEQUENCE, _NUMBERS = 1, 2, 1  # HloScheduleProto: a map of computations to sequences of instructions
@@ -47,7 +47,7 @@ def _read_computation(data: bytes) -> tuple[int, Computation]:
     """Return (id, computation) of an `HloComputationProto`."""
     fields = Message(data)
     return fields.integer(_COMPUTATION_ID), Computation(
-        [Instruction(i) for i in iter_parts(data, _INSTRUCTIONS)], fields.integer(_ROOT)
+        [Instruction(i) for i in iter_parts(data, _INSTRUCTIONS)], fields.integer(_ROOT), fields.text(_COMPUTATION_NAME)
     )
 
 

@@ -48,6 +48,21 @@ class SourceLines:
             frame = self._stack[frame - 1].integer(_PARENT)
         return innermost or self._line(*instruction.source_line)
 
+    def stack(self, instruction: Instruction) -> list[str]:
+        """Return the frames that an instruction was traced in, innermost first: `train.py:12
+        (loss)`.
+        """
+        frames: list[str] = []
+        frame = instruction.stack_frame_id
+        while 0 < frame <= len(self._stack) and len(frames) < _DEEPEST:
+            location = self._stack[frame - 1].integer(_LOCATION)
+            if place := self._place(location):
+                name = self._locations[location - 1].integer(_FUNCTION)
+                function = f" ({self._functions[name - 1]})" if 0 < name <= len(self._functions) else ""
+                frames.append(f"{place}{function}")
+            frame = self._stack[frame - 1].integer(_PARENT)
+        return frames
+
     def find_function(self, function: str) -> str:
         """Return the first line of a function that an op comes from. The function is known by its
         last name: `f` also matches `main.<locals>.f`.

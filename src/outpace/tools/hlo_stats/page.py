@@ -64,6 +64,8 @@ def analyse(run: Run) -> Page:
     totals, tuned = collect_totals(run)
     if not totals:
         return TOOL.page(unavailable=_NONE)
+    from outpace.tools.hlo_stats.texts import build_texts  # most reports are of no compiled program
+
     table, categories, compiled = compute_ops(totals, run), compute_categories(totals), compute_programs(totals, run)
     is_known = _has_roofs(table)
     columns = (*_OP_COLUMNS[:3], *_ROOF_COLUMNS * is_known, *_OP_COLUMNS[3:])
@@ -71,6 +73,7 @@ def analyse(run: Run) -> Page:
         Chart("Time by category of op", ChartKind.PIE, categories, "category", ("self_ps",)),
         *(_pictures(run, table) if is_known else ()),
         TableView(table, columns, limit=15, pick=("program", "device", "host"), by=_BY),
+        *select_nonempty(TableView(build_texts(run, totals), limit=5, folded=True, pick=("program",))),
         TableView(compiled, _PROGRAM_COLUMNS),
         *(_graphs(run) if run.has_device else ()),
         *select_nonempty(TableView(compute_autotuning(tuned), ("program", "occurrences", "self_ps"), limit=10, remark=_TUNING)),

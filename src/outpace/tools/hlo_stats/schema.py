@@ -32,6 +32,16 @@ OPS = TableType("hlo_ops", "HLO ops").columns("""
     + above_ps     | ps          | time above the roof: what it could lose at most | Above roof
 """)
 
+TEXTS = TableType("hlo_text", "Instructions of the longest ops").columns("""
+    * program  | text | compiled program (HLO module)
+    * op       | text | HLO op as the program names it
+      self_ps  | ps   | time in the op itself, on all devices | Self
+      text     | text | its line of the program's text, without the compiler's configuration | Instruction
+      operands | text | instructions whose results it takes
+      users    | text | instructions that take its result
+      frames   | text | source frames that it was traced in, innermost first | Traced in
+""")
+
 PROGRAMS = TableType("programs", "Programs").columns("""
     * host       | text     | host that ran the program
       program    | text     | compiled program (HLO module)

@@ -1,0 +1,43 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Instructions of the longest ops: their text, their neighbours, and where they were traced."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING
+
+from outpace.metrics.source_line import shorten_source_path
+from outpace.model import Table
+from outpace.timeline import Run
+from outpace.tools.hlo_stats.schema import TEXTS
+
+if TYPE_CHECKING:
+    from outpace.tools.hlo_stats.compute import TotalsByOp
+
+_MOST = 100  # maximum number of ops: a program may have thousands
+_NEIGHBOURS, _FRAMES = 20, 12  # maximum number of neighbours and of frames of an op
+
+
+def build_texts(run: Run, totals: TotalsByOp) -> Table:
+    """Return `TEXTS`: one row per op whose program the profile holds, longest first."""
+    times: dict[tuple[str, str, int, str], int] = {}
+    for (host, _, program, number, op), sums in totals.items():
+        key = (host, program, number, op)
+        times[key] = times.get(key, 0) + sums.self_ps
+    rows = []
+    for (host, program, number, op), self_ps in _longest(times):
+        found = run.by_host[host].hlo_modules[number & (1 << 64) - 1].describe(op)
+        if found is not None:
+            frames = (shorten_source_path(frame) for frame in found.frames[:_FRAMES])
+            cells = {"operands": _list(found.operands), "users": _list(found.users), "frames": " < ".join(frames)}
+            rows.append(TEXTS.row(found, program=program, op=op, self_ps=self_ps, **cells))
+    return TEXTS.build(rows)
+
+
+def _longest(times: Mapping[tuple[str, str, int, str], int]) -> list[tuple[tuple[str, str, int, str], int]]:
+    return sorted(times.items(), key=lambda item: -item[1])[:_MOST]
+
+
+def _list(names: list[str]) -> str:
+    further = len(names) - _NEIGHBOURS
+    return ", ".join(names[:_NEIGHBOURS]) + (f" and {further} more" if further > 0 else "")
