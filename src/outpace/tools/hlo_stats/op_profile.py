@@ -1,17 +1,19 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Op profile: compiled ops as trees, by program and category, and by program and source line.
+"""Op profile: compiled ops as trees, by program and category, source line, or scope (layer).
 
 A node has the sums of the ops below it. Its colour is the time that they took above their roofs, as
-a share of their time. Equal ops of several devices are one node.
+a share of their time. Equal ops of several devices are one node. Idle time of the devices, and what
+the compiler ran to choose from, stand aside: no other node has them in its sums.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import field
 
 from outpace._dataclass import dataclass
 from outpace.metrics.call_tree import iter_nodes
+from outpace.metrics.facts.hlo_instructions import strip_transforms
 from outpace.metrics.facts.roofs import Bound
 from outpace.metrics.source_line import shorten_source_path
 from outpace.model import Category, Chart, ChartKind, IcicleColumns, Row, Table, TableType
@@ -35,12 +37,14 @@ _COLUMNS = """
       flops       | ratio    | floating-point operations of all executions | FLOPs
       bytes       | bytes    | bytes that all executions read and write at least | Bytes
       occurrences | count    | executions of the ops in it | Count
+      aside       | bool     | whether it is idle time, or what the compiler ran, and so no part of the ops | Idle
       depth       | count    | levels above it
     * id          | count    | number of the node, as `parent` names it
       parent      | count    | node above it; 0 at the top
 """
 BY_CATEGORY = TableType("op_profile", "Op profile by category").columns(_COLUMNS.format(group="category of ops"))
 BY_LINE = TableType("op_profile_lines", "Op profile by source line").columns(_COLUMNS.format(group="source line"))
+BY_SCOPE = TableType("op_profile_scopes", "Op profile by scope").columns(_COLUMNS.format(group="scope (layer)"))
 
 
 @dataclass
@@ -54,6 +58,7 @@ class _Node:
     flops: float = 0.0
     bytes: float = 0.0
     occurrences: int = 0
+    aside: bool = False
     below: dict[str, _Node] = field(default_factory=dict)
 
     def add(self, row: Row) -> None:
@@ -74,32 +79,65 @@ class _Node:
         return _FAR if share >= _MOSTLY else _SOME if share >= _PARTLY else _NEAR
 
 
-def build_op_profiles(ops: Table) -> tuple[Chart, ...]:
-    """Return the op profile by category and by source line, from table `hlo_ops`."""
-    trees = (
-        (BY_CATEGORY, lambda row: row["category"]),
-        (BY_LINE, lambda row: shorten_source_path(row["source"]) or "no source line"),
+def build_op_profiles(ops: Table, programs: Table, tuned: Table) -> tuple[Chart, ...]:
+    """Return the op profile by category, by source line, and by scope where there are any, from
+    tables `hlo_ops`, `programs` and `tuning`.
+    """
+    beside = [*_iter_idle(programs), *((("(autotuning)", row["program"]), row["self_ps"]) for row in tuned.records())]
+    trees: tuple[tuple[TableType, Callable[[Row], tuple[str, ...]]], ...] = (
+        (BY_CATEGORY, lambda row: (row["category"],)),
+        (BY_LINE, lambda row: (shorten_source_path(row["source"]) or "no source line",)),
+        (BY_SCOPE, lambda row: _scope(row["framework_op"])),
     )
-    return tuple(_chart(_build_tree(kind, group, ops)) for kind, group in trees)
+    has_scopes = any(len(_scope(row["framework_op"])) > 1 for row in ops.records())
+    return tuple(_chart(_build_tree(kind, group, ops, beside)) for kind, group in trees if has_scopes or kind is not BY_SCOPE)
+
+
+def _scope(framework_op: str) -> tuple[str, ...]:
+    """Return the scopes of a framework op, without its function and its primitive: `("MLP",
+    "Dense_0")` for `jit(step)/jvp(MLP)/Dense_0/dot_general`.
+    """
+    scopes = strip_transforms(framework_op)[0].split("/")[:-1]
+    return tuple(scope for scope in scopes if scope and "(" not in scope) or ("no scope",)
+
+
+def _iter_idle(programs: Table) -> Iterator[tuple[tuple[str, ...], float]]:
+    """Yield (path, ps) of the idle time of devices inside and before the runs of each program."""
+    for row in programs.records():
+        for column, where in (("inside_ps", "inside"), ("before_ps", "before")):
+            if row[column]:
+                yield ("(idle)", f"{where} {row['program'] or 'a program'}"), row[column] * row["runs"]
 
 
 def _chart(table: Table) -> Chart:
     columns = IcicleColumns("parent", "name", "self_ps", ("above_ps", "flops", "bytes", "occurrences"))
-    return Chart(table.title, ChartKind.ICICLE, table, "id", columns.series, COLORS, _REMARK, state="heat")
+    aside = "aside" if table["aside"].any() else ""
+    return Chart(table.title, ChartKind.ICICLE, table, "id", columns.series, COLORS, _REMARK, state="heat", aside=aside)
 
 
-def _build_tree(kind: TableType, group: Callable[[Row], str], ops: Table) -> Table:
+def _build_tree(
+    kind: TableType,
+    group: Callable[[Row], tuple[str, ...]],
+    ops: Table,
+    beside: Iterable[tuple[tuple[str, ...], float]],
+) -> Table:
     """Return the table of a tree, parents before their children and the longest of siblings
-    first.
+    first. `beside`: (path, ps) of nodes aside.
     """
     root = _Node("")
     for row in ops.records():
         node = root
         node.add(row)
-        for part in (row["program"] or "no program", group(row), row["op"]):
+        for part in (row["program"] or "no program", *group(row), row["op"]):
             node = node.below.setdefault(part, _Node(part))
             node.add(row)
     whole = root.self_ps or 1.0
+    for path, time in beside:
+        node = root
+        for part in path:
+            node = node.below.setdefault(part, _Node(part, aside=True))
+            node.self_ps += time
+            node.without_ps += time
     return kind.build(
         kind.row(node, fraction=node.self_ps / whole, **place) for node, place in iter_nodes(root, _longest_first)
     )

@@ -67,16 +67,16 @@ def analyse(run: Run) -> Page:
     from outpace.tools.hlo_stats.texts import build_texts  # most reports are of no compiled program
 
     table, categories, compiled = compute_ops(totals, run), compute_categories(totals), compute_programs(totals, run)
-    is_known = _has_roofs(table)
+    is_known, autotuning = _has_roofs(table), compute_autotuning(tuned)
     columns = (*_OP_COLUMNS[:3], *_ROOF_COLUMNS * is_known, *_OP_COLUMNS[3:])
     sections = (
         Chart("Time by category of op", ChartKind.PIE, categories, "category", ("self_ps",)),
-        *(_pictures(run, table) if is_known else ()),
+        *_pictures(run, table, compiled, autotuning),
         TableView(table, columns, limit=15, pick=("program", "device", "host"), by=_BY),
         *select_nonempty(TableView(build_texts(run, totals), limit=5, folded=True, pick=("program",))),
         TableView(compiled, _PROGRAM_COLUMNS),
         *(_graphs(run) if run.has_device else ()),
-        *select_nonempty(TableView(compute_autotuning(tuned), ("program", "occurrences", "self_ps"), limit=10, remark=_TUNING)),
+        *select_nonempty(TableView(autotuning, ("program", "occurrences", "self_ps"), limit=10, remark=_TUNING)),
     )
     return TOOL.page(_headline(table, compiled), sections)
 
@@ -100,14 +100,14 @@ def _graphs(run: Run) -> tuple[Section, ...]:
     return tuple(select_nonempty(TableView(build_graphs(run), _GRAPH_COLUMNS, limit=15)))
 
 
-def _pictures(run: Run, table: Table) -> tuple[Chart, ...]:
-    """Return the pictures of ops on a device: op profiles, and the roofline."""
+def _pictures(run: Run, table: Table, programs: Table, autotuning: Table) -> tuple[Chart, ...]:
+    """Return the pictures of compiled ops: op profiles, and the roofline."""
     # most reports are of programs without a device
     from outpace.tools.hlo_stats.op_profile import build_op_profiles
     from outpace.tools.hlo_stats.roofline import build_roofline
 
     roofline = build_roofline(run, table)
-    return (*build_op_profiles(table), *((roofline,) if roofline is not None else ()))
+    return (*build_op_profiles(table, programs, autotuning), *((roofline,) if roofline is not None else ()))
 
 
 def _has_roofs(table: Table) -> bool:
