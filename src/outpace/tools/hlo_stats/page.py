@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 from outpace.metrics.facts.roofs import Bound
-from outpace.model import Chart, ChartKind, Page, Section, Table, TableView, Unavailable, select_nonempty
+from outpace.model import Chart, ChartKind, Page, Paragraph, Section, Table, TableView, Unavailable, select_nonempty
 from outpace.timeline import Run
 from outpace.tools.hlo_stats import TOOL
 from outpace.tools.hlo_stats.compute import (
@@ -53,6 +53,10 @@ _GRAPH_COLUMNS = ("program", "graph", "launches", "kernels", "device_ps", "host_
 _TUNING = (
     "XLA times ops in several forms while it compiles, and takes the fastest: no work of the training, and in no table above."
 )
+_UNMEASURED = (
+    "How far ops are from what this machine can do is not known: 'outpace doctor --peaks' measures its processor once, in seconds, and "
+    "captures from then on have it."
+)
 _NONE = Unavailable(
     "no op of an XLA program was recorded",
     "Programs come from jax.jit, from tf.function(jit_compile=True) and model.compile(jit_compile=True), and run on every TPU.",
@@ -72,6 +76,7 @@ def analyse(run: Run) -> Page:
     sections = (
         Chart("Time by category of op", ChartKind.PIE, categories, "category", ("self_ps",)),
         *_pictures(run, table, compiled, autotuning),
+        *((Paragraph("Roofs", _UNMEASURED),) if not is_known and not run.has_device else ()),
         TableView(table, columns, limit=15, pick=("program", "device", "host"), by=_BY),
         *select_nonempty(TableView(build_texts(run, totals), limit=5, folded=True, pick=("program",))),
         TableView(compiled, _PROGRAM_COLUMNS),

@@ -352,7 +352,7 @@ def _slow_part(
         evidence=(Evidence("its share of the step, forward and backward", top.share, Unit.FRACTION, top.table),),
         threshold=_SLOW,
         saving=saving,
-        counter_evidence=() if top.is_slow else ("A profile cannot say whether a smaller layer, or another op, would do.",),
+        counter_evidence=_limits_of(top, here),
         location=top.source,
         host=host,
         certainty=Certainty.LIKELY if top.sure else Certainty.POSSIBLE,
@@ -363,6 +363,15 @@ def _slow_part(
             *("small_ops",) * makes_them,
         ),
     )
+
+
+def _limits_of(top: ModelPart, here: ActionContext) -> tuple[str, ...]:
+    """Return what is not known of a part of the model, in sentences."""
+    if top.is_slow:
+        return ()
+    measure = "How far it is from what this processor can do is known after 'outpace doctor --peaks' and another capture."
+    is_measurable = top.table == "hlo_lines" and here.hardware == CPU and top.bound is None
+    return ("A profile cannot say whether a smaller layer, or another op, would do.", *(measure,) * is_measurable)
 
 
 def _moving_case(run: Run, host: str, top: ModelPart) -> SlowCase | None:
