@@ -317,7 +317,12 @@ def compute_programs(totals: TotalsByOp, run: Run) -> Table:
         module = run.by_host[host].hlo_modules[_unsigned(number)]
         identity = {"host": host, "program": program, "program_id": str(number) if number >= 0 else ""}
         sums = _ProgramSums(ops, _count_runs(ops, module), roofs)
-        arguments = {"argument_bytes": module.argument_bytes or float("nan"), "donated_bytes": module.donated_bytes}
+        text_flops = module.cost.flops if module.cost.is_complete else float("nan")
+        arguments = {
+            "text_flops": text_flops,
+            "argument_bytes": module.argument_bytes or float("nan"),
+            "donated_bytes": module.donated_bytes,
+        }
         idle = sums.idle_columns(around.get((host, number)))
         rows.append(PROGRAMS.row(sums, **identity, **arguments, **idle, fraction=sums.self_ps / whole))
     return PROGRAMS.build(rows).sort_by("self_ps")
@@ -345,7 +350,8 @@ class _ProgramSums:
     def __init__(self, by_key: Mapping[_Key, OpTotals], runs: int, roofs: Mapping[tuple[str, str], DeviceRoofs]) -> None:
         """Sum up ops by their key. `roofs`: by host and device."""
         totals = list(by_key.values())
-        self.runs, self.ops = runs, len(totals)
+        self.runs, self.ops, self.devices = runs, len({key[-1] for key in by_key}), len({key[1] for key in by_key})
+        self._device_runs = max(runs * self.devices, 1)
         self.self_ps = sum(op.self_ps for op in totals)
         self.above_ps = sum(_roof(op, roofs.get(key[:2])).above_ps for key, op in by_key.items())
         self._unknown_ps = sum(op.self_ps for op in totals if not op.hlo_op.cost.is_complete)
@@ -361,36 +367,37 @@ class _ProgramSums:
 
     @property
     def run_ps(self) -> float:
-        """Time of its ops in a run, ps."""
-        return self.self_ps / max(self.runs, 1)
+        """Time of its ops in a run on one device, ps."""
+        return self.self_ps / self._device_runs
 
     @property
     def flops(self) -> float:
-        """Operations of a run; NaN where unknown."""
-        return self._flops / max(self.runs, 1) if self._is_known else float("nan")
+        """Operations of a run on one device; NaN where unknown."""
+        return self._flops / self._device_runs if self._is_known else float("nan")
 
     @property
     def bytes(self) -> float:
-        """Bytes of a run; NaN where unknown."""
-        return self._bytes / max(self.runs, 1) if self._is_known else float("nan")
+        """Bytes of a run on one device; NaN where unknown."""
+        return self._bytes / self._device_runs if self._is_known else float("nan")
 
     @property
     def flops_per_s(self) -> float:
         """Operations per second while its ops ran; NaN where unknown."""
-        return self.flops * self.runs / self.self_ps * 1e12 if self.self_ps else float("nan")
+        return self.flops / self.run_ps * 1e12 if self.self_ps else float("nan")
 
     @property
     def bytes_per_s(self) -> float:
         """Bytes per second while its ops ran; NaN where unknown."""
-        return self.bytes * self.runs / self.self_ps * 1e12 if self.self_ps else float("nan")
+        return self.bytes / self.run_ps * 1e12 if self.self_ps else float("nan")
 
     def idle_columns(self, idle: ProgramIdle | None) -> dict[str, float]:
-        """Return the columns of idle time around its runs, per run; missing on hosts."""
+        """Return the columns of idle time around its runs, per run and device; missing on hosts."""
         if idle is None:
             return dict.fromkeys(("inside_ps", "before_ps", "wall_flops_per_s"), float("nan"))
-        runs, wall = max(self.runs, 1), self.self_ps + idle.inside_ps + idle.before_ps
-        rate = self.flops * self.runs / wall * 1e12 if wall else float("nan")
-        return {"inside_ps": idle.inside_ps / runs, "before_ps": idle.before_ps / runs, "wall_flops_per_s": rate}
+        inside, before = idle.inside_ps / self._device_runs, idle.before_ps / self._device_runs
+        wall = self.run_ps + inside + before
+        rate = self.flops / wall * 1e12 if wall else float("nan")
+        return {"inside_ps": inside, "before_ps": before, "wall_flops_per_s": rate}
 
     @property
     def peak_share(self) -> float:

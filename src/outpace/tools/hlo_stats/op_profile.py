@@ -106,7 +106,7 @@ def _iter_idle(programs: Table) -> Iterator[tuple[tuple[str, ...], float]]:
     for row in programs.records():
         for column, where in (("inside_ps", "inside"), ("before_ps", "before")):
             if row[column]:
-                yield ("(idle)", f"{where} {row['program'] or 'a program'}"), row[column] * row["runs"]
+                yield ("(idle)", f"{where} {row['program'] or 'a program'}"), row[column] * row["runs"] * row["devices"]
 
 
 def _chart(table: Table) -> Chart:

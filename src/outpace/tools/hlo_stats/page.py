@@ -40,6 +40,7 @@ _PROGRAM_COLUMNS = (
     "flops",
     "flops_per_s",
     "wall_flops_per_s",
+    "text_flops",
     "peak_share",
     "bytes",
     "bytes_per_s",
@@ -52,6 +53,11 @@ _PROGRAM_COLUMNS = (
 _GRAPH_COLUMNS = ("program", "graph", "launches", "kernels", "device_ps", "host_ps", "update_ps", "patched", "reason")
 _TUNING = (
     "XLA times ops in several forms while it compiles, and takes the fastest: no work of the training, and in no table above."
+)
+_TAKES_TIME, _OTHER = 0.05, 0.05  # share of a program that counts; relative difference of counts that is told
+_OTHER_COUNT = (
+    "By their text (FLOPs, text) programs have another number of operations than ran: a loop whose count only its data tell, or runs of "
+    "which the capture lost a part."
 )
 _UNMEASURED = (
     "How far ops are from what this machine can do is not known: 'outpace doctor --peaks' measures its processor once, in seconds, and "
@@ -79,7 +85,7 @@ def analyse(run: Run) -> Page:
         *((Paragraph("Roofs", _UNMEASURED),) if not is_known and not run.has_device else ()),
         TableView(table, columns, limit=15, pick=("program", "device", "host"), by=_BY),
         *select_nonempty(TableView(build_texts(run, totals), limit=5, folded=True, pick=("program",))),
-        TableView(compiled, _PROGRAM_COLUMNS),
+        TableView(compiled, _PROGRAM_COLUMNS, remark=_OTHER_COUNT * _counts_differ(compiled)),
         *(_graphs(run) if run.has_device else ()),
         *select_nonempty(TableView(autotuning, ("program", "occurrences", "self_ps"), limit=10, remark=_TUNING)),
     )
@@ -96,6 +102,14 @@ def _headline(table: Table, compiled: Table) -> str:
         return longest
     above = float(table["above_ps"].sum()) / (float(table["self_ps"].sum()) or 1.0)
     return f"{longest} {above:.0%} of the op time is above what the device needs for the ops' operations and bytes."
+
+
+def _counts_differ(programs: Table) -> bool:
+    """Whether the operations of a program that takes time are others by its text than by what
+    ran.
+    """
+    rows = (row for row in programs.records() if row["flops"] and row["text_flops"] and row["fraction"] >= _TAKES_TIME)
+    return any(abs(row["flops"] / row["text_flops"] - 1) > _OTHER for row in rows)
 
 
 def _graphs(run: Run) -> tuple[Section, ...]:

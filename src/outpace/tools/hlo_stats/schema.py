@@ -48,20 +48,23 @@ PROGRAMS = TableType("programs", "Programs").columns("""
     * program_id | text     | its id in the capture
     + runs       | count    | executions of most of its ops outside of loops; of most of all where the profile does not hold the program \
                             | Runs
+      devices    | count    | devices that ran it, or the CPU
     + ops        | count    | distinct HLO ops that ran
     + self_ps    | ps       | time in its ops | Op time
-      run_ps     | ps       | the same per run | Per run
+      run_ps     | ps       | the same per run and device | Per run
     + fraction   | fraction | the same as a share of all programs' | Of ops
-      flops      | ratio    | floating-point operations of a run, loops as often as they ran; missing where a library's calls of \
+      flops      | ratio    | floating-point operations of a run on one device, loops as often as they ran; missing where a library's calls of \
                               unknown arithmetic take 3% of the time | FLOPs
-      bytes      | bytes    | bytes that a run's ops read and write at least | Bytes
+      text_flops | ratio    | the same by the program's text, loops as often as it says; missing where it does not | FLOPs, text
+      bytes      | bytes    | bytes that a run's ops read and write at least, on one device | Bytes
       flops_per_s | ratio   | floating-point operations per second while its ops ran | FLOP/s
       bytes_per_s | bytes_per_s | memory traffic while its ops ran | Memory
       peak_share | fraction | least time of its matrix products and convolutions at the device's peak, by precision, as a share of \
                               its ops' time; missing where the peak is not known | Of peak
     + above_ps   | ps       | time of its ops above their roofs | Above roof
-      inside_ps | ps        | idle time of the device between the first and last op of a run, per run | Idle inside
-      before_ps | ps        | idle time of the device between the op before a run, of any program, and its first op, per run | Idle before
+      inside_ps | ps        | idle time of the device between the first and last op of a run, per run and device | Idle inside
+      before_ps | ps        | idle time of the device between the op before a run, of any program, and its first op, per run \
+                              and device | Idle before
       wall_flops_per_s | ratio | floating-point operations per second, idle time inside and before its runs included | FLOP/s, wall
       argument_bytes | bytes | size of its arguments | Arguments
       donated_bytes | bytes | of these, arguments whose memory a result takes over (donate_argnums) | Donated
