@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from typing import TypeVar
 
 _VARINT, _FIXED64, _BYTES, _FIXED32 = 0, 1, 2, 5
+_CONTINUES = 0x80  # bit of a varint's byte that another byte follows
 _BITS = 70  # bits of the longest varint, which has ten bytes of seven
 
 Data = TypeVar("Data", bytes, memoryview)
@@ -54,21 +55,22 @@ def iter_fields(data: Data) -> Iterator[tuple[int, int | Data]]:
     """Yield (field number, value) for the fields of a message, in order. The value is an int for a
     varint, and a part of `data` for all other types. Raises ValueError for damaged bytes.
     """
-    at = 0
-    while at < len(data):
-        tag, at = read_varint(data, at)
+    at, end = 0, len(data)
+    while at < end:
+        tag, at = (data[at], at + 1) if data[at] < _CONTINUES else read_varint(data, at)
         kind = tag & 7
-        if kind == _VARINT:
-            value, at = read_varint(data, at)
-            yield tag >> 3, value
-            continue
-        if kind == _BYTES:
-            size, at = read_varint(data, at)
+        if kind in (_VARINT, _BYTES):
+            # Nearly all numbers have one byte; a call for each would take most of the time.
+            value, at = (data[at], at + 1) if at < end and data[at] < _CONTINUES else read_varint(data, at)
+            if kind == _VARINT:
+                yield tag >> 3, value
+                continue
+            size = value
         elif kind in (_FIXED64, _FIXED32):
             size = 8 if kind == _FIXED64 else 4
         else:
             raise ValueError(f"wire type {kind} at byte {at} is none that protobuf uses")
-        if at + size > len(data):
+        if at + size > end:
             raise ValueError(f"a field of {size} bytes at byte {at} is cut off")
         yield tag >> 3, data[at : at + size]
         at += size

@@ -13,7 +13,7 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 
 from outpace._caching import once
 from outpace._dataclass import dataclass
-from outpace.timeline.hlo.shape import Shape, iter_shapes
+from outpace.timeline.hlo.shape import Shape, read_shapes
 from outpace.timeline.hlo.wire import Message, iter_parts, to_signed
 
 _NAME, _OPCODE, _SHAPE, _METADATA, _PARAMETER, _ID, _OPERANDS, _CALLED = 1, 2, 3, 7, 9, 35, 36, 38  # HloInstructionProto
@@ -100,7 +100,7 @@ class Instruction:
     @once
     def shapes(self) -> list[Shape]:
         """Shapes of the result: one array, or the arrays of a tuple."""
-        return list(iter_shapes(self._fields.content(_SHAPE)))
+        return list(read_shapes(self._fields.content(_SHAPE)))
 
     @once
     def alias_keys(self) -> frozenset[tuple[int, int]]:

@@ -17,7 +17,7 @@ from outpace.timeline.hlo.cost.model import CostModel
 from outpace.timeline.hlo.descriptions import describe_instruction
 from outpace.timeline.hlo.donation import find_undonated_arguments
 from outpace.timeline.hlo.graph import HloGraph, Instruction
-from outpace.timeline.hlo.needless_work import find_one_hot_products, find_repeats
+from outpace.timeline.hlo.needless_work import REPEAT, find_one_hot_products, find_repeats
 from outpace.timeline.hlo.ops import NO_OP, HloOp
 from outpace.timeline.hlo.precision import is_highest_precision, precision_bits
 from outpace.timeline.hlo.products import PRODUCT_OPCODES, is_aligned, product_flops, product_kind
@@ -70,7 +70,7 @@ class HloModule:
 
     @once
     def _repeats(self) -> set[Instruction]:
-        return find_repeats(self.graph)
+        return find_repeats(self.graph) if REPEAT.encode() in self._module else set()
 
     @once
     def _undonated(self) -> dict[Instruction, tuple[str, Instruction]]:

@@ -12,7 +12,9 @@ _FAR = 4  # maximum number of changes of layout or type between a one-hot matrix
 _LAYOUT_OPCODES = frozenset(
     ("parameter", "constant", "convert", "bitcast", "copy", "transpose", "reshape", "broadcast", "pad", "slice")
 )
-_REPEAT, _FORWARD, _BACKWARD = "/rematted_computation/", "jvp(", "transpose("  # parts of JAX's names of ops
+REPEAT = "/rematted_computation/"
+"""Part of JAX's names of ops of a forward pass that is computed once more."""
+_FORWARD, _BACKWARD = "jvp(", "transpose("  # parts of JAX's names of ops
 _PASSING = ("tuple", "get-tuple-element", "bitcast", "copy")
 _COMPARISON_WITH_COUNT = frozenset(("iota", "compare"))
 
@@ -35,7 +37,7 @@ def find_repeats(graph: HloGraph) -> set[Instruction]:
     They are named so. Where XLA merged a repeat with the first computation, the one that is left
     may have the repeat's name; but then an op of the forward pass uses its result, and it is none.
     """
-    named = [i for i in graph.instructions if _REPEAT in i.origin.framework_op]
+    named = [i for i in graph.instructions if REPEAT in i.origin.framework_op]
     uses_forward: dict[Instruction, bool] = {}
     for instruction in reversed(named):  # instructions come after their operands
         uses_forward[instruction] = _is_used_forward(instruction, uses_forward)
@@ -53,9 +55,9 @@ def _is_used_forward(instruction: Instruction, known: dict[Instruction, bool]) -
             continue
         visited.add(user)
         name = user.origin.framework_op
-        if known.get(user) or (_FORWARD in name and _BACKWARD not in name and _REPEAT not in name):
+        if known.get(user) or (_FORWARD in name and _BACKWARD not in name and REPEAT not in name):
             return True
-        if user not in known and (not name or user.opcode in _PASSING or _REPEAT in name):
+        if user not in known and (not name or user.opcode in _PASSING or REPEAT in name):
             left += user.users
     return False
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
+from functools import lru_cache
 
 from outpace.timeline.hlo.wire import Message, iter_parts
 
@@ -65,6 +66,12 @@ class Shape:
         memory.
         """
         return self.element_type, self.element_count
+
+
+@lru_cache(maxsize=4096)
+def read_shapes(data: bytes) -> tuple[Shape, ...]:
+    """Return the arrays of a `ShapeProto`, of which a program has few that differ."""
+    return tuple(iter_shapes(data))
 
 
 def iter_shapes(data: bytes, depth: int = 0) -> Iterator[Shape]:

@@ -18,7 +18,9 @@ class Message:
     __slots__ = ("_values",)
 
     def __init__(self, data: bytes) -> None:
-        self._values = dict(_iter_intact_fields(data))
+        self._values: dict[int, FieldValue] = {}
+        with contextlib.suppress(ValueError):
+            self._values.update(protobuf_wire.iter_fields(data))
 
     def integer(self, field: int, missing: int = -1) -> int:
         """Return the value of a number field; `missing` where there is none."""

@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import reduce
 
 from outpace.timeline.hlo.cost import NO_COST, UNKNOWN_COST, Cost
@@ -15,6 +15,7 @@ from outpace.timeline.hlo.graph import Computation, HloGraph, Instruction
 
 _DEEPEST = 60  # maximum depth of calls; deeper ones are damage
 _CONTROL = frozenset(("while", "conditional"))
+_CALLING = _CONTROL | {"call", "async-start", "custom-call", "fusion"}  # opcodes that cost what they call
 
 
 class CostModel:
@@ -28,6 +29,7 @@ class CostModel:
     def __init__(self, graph: HloGraph) -> None:
         self._graph = graph
         self._computations: dict[Computation, Cost] = {}
+        self._fusions: dict[Computation, Cost] = {}
         self._depth = 0
 
     def program(self) -> Cost:
@@ -46,9 +48,7 @@ class CostModel:
         if instruction.opcode == "custom-call":
             cost = library_cost(instruction)
         else:
-            called = (
-                self.computation(instruction.called[0]) if instruction.opcode == "fusion" and instruction.called else NO_COST
-            )
+            called = self._fused(instruction.called[0]) if instruction.opcode == "fusion" and instruction.called else NO_COST
             flops, product = arithmetic_flops(instruction, self._computation_flops)
             is_known = called.is_complete and (product > 0 or instruction.opcode not in PRODUCTS)
             cost = Cost(flops + called.flops, product + called.product_flops, traffic_bytes(instruction), is_known)
@@ -63,16 +63,41 @@ class CostModel:
 
     def computation(self, computation: Computation) -> Cost:
         """Return the cost of one run of a computation."""
-        if computation not in self._computations:
-            self._computations[computation] = NO_COST  # for a damaged program, whose computations call themselves
+        return self._once(computation, self._computations, self._sum)
+
+    def _fused(self, computation: Computation) -> Cost:
+        """Return the arithmetic of one run of a fusion's computation, or of one that is applied to
+        elements: nothing inside of it lies in memory.
+        """
+        return self._once(computation, self._fusions, self._sum_arithmetic)
+
+    def _once(
+        self, computation: Computation, known: dict[Computation, Cost], count: Callable[[Sequence[Instruction]], Cost]
+    ) -> Cost:
+        """Return what is counted of a computation's instructions, counted once."""
+        if computation not in known:
+            known[computation] = NO_COST  # for a damaged program, whose computations call themselves
             self._depth += 1
             if self._depth <= _DEEPEST:
-                self._computations[computation] = self._sum(computation.instructions)
+                known[computation] = count(computation.instructions)
             self._depth -= 1
-        return self._computations[computation]
+        return known[computation]
+
+    def _sum_arithmetic(self, instructions: Sequence[Instruction]) -> Cost:
+        flops = products = 0.0
+        is_complete = True
+        for instruction in instructions:
+            if instruction.opcode in _CALLING:
+                cost = self.instruction(instruction)
+                operations, product, is_known = cost.flops, cost.product_flops, cost.is_complete
+            else:
+                operations, product = arithmetic_flops(instruction, self._computation_flops)
+                is_known = product > 0 or instruction.opcode not in PRODUCTS
+            flops, products, is_complete = flops + operations, products + product, is_complete and is_known
+        return Cost(flops, products, is_complete=is_complete)
 
     def _computation_flops(self, computation: Computation) -> float:
-        return self.computation(computation).flops
+        return self._fused(computation).flops
 
     def _sum_called(self, instruction: Instruction) -> Cost:
         return reduce(Cost.__add__, map(self.computation, instruction.called), NO_COST)
