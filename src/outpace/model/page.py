@@ -131,6 +131,7 @@ class ScatterColumns(_ColumnNames):
     size: amount that a point stands for, drawn as its area.
     label: name of the point.
     line: name of the line that the row is a place of; "" for a point.
+    row: number of the point's row, from 1, in the table `Chart.detail`, to which a click leads.
     shown: columns to show on hover.
     """
 
@@ -138,6 +139,7 @@ class ScatterColumns(_ColumnNames):
     size: str
     label: str
     line: str
+    row: str
     shown: tuple[str, ...] = ()
 
     @property
@@ -217,7 +219,8 @@ class Chart:
     select: column whose values a reader chooses between. Only the rows with one value are drawn, at
         first those with the first value (PIE, STACK_SERIES, GRAPH and AREA).
     then: further such columns; each offers the values that the choices before it leave.
-    detail: name of another table of the page, which lists the parts of the highest point (AREA).
+    detail: name of another table of the page, which lists the parts of the highest point (AREA), or
+        whose rows the points are (SCATTER).
     state: column of words that decide the colours (ICICLE).
     aside: boolean column; HTML draws its nodes only when a reader asks for them, and no other
         node's size includes theirs (ICICLE).

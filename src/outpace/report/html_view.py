@@ -148,6 +148,10 @@ class _Ids:
         """Return the id of a table's embedded rows, which is also the address of the table."""
         return self._tables.get(table.name, "")
 
+    def address(self, table_name: str) -> str:
+        """Return the address of a table of the page that a reader can open; "" for none."""
+        return "" if self.still else self._tables.get(table_name, "")
+
     def once(self, table: Table) -> str:
         """Return the address of a table where it is shown for the first time; empty where it is
         repeated.
@@ -196,7 +200,10 @@ def _figure(figure: Figure) -> dict[str, str]:
 
 def _section(section: Section, ids: _Ids, section_id: str) -> dict[str, Any]:
     if isinstance(section, Chart):
-        return {**_chart(section, section_id), "behind": None if section.table.name in ids.in_rows else _table(section, ids)}
+        return {
+            **_chart(section, section_id, ids.address(section.detail)),
+            "behind": None if section.table.name in ids.in_rows else _table(section, ids),
+        }
     if isinstance(section, TableView):
         return {
             "kind": "rows",
@@ -227,7 +234,8 @@ def _link(item: Link, places: Anchors | None) -> dict[str, str]:
     return {"label": clean(item.label), "value": value, "why": clean_prose(item.why), "table": clean(table), "route": route}
 
 
-def _chart(chart: Chart, chart_id: str) -> dict[str, Any]:
+def _chart(chart: Chart, chart_id: str, detail: str = "") -> dict[str, Any]:
+    """Return the contents of a chart. `detail`: address of the table of its `detail`."""
     view: dict[str, Any] = {
         "kind": chart.kind.value,
         "id": chart_id,
@@ -247,7 +255,7 @@ def _chart(chart: Chart, chart_id: str) -> dict[str, Any]:
     if chart.kind is ChartKind.SCATTER:
         plot = layout_scatter(chart)
         legend = [{"key": key, "name": word} for key, word in chart_data.find_states(chart)]
-        return {**view, "svg": svg.scatter(plot, clean(chart.title)) if plot is not None else "", "legend": legend}
+        return {**view, "svg": svg.scatter(plot, clean(chart.title), detail) if plot is not None else "", "legend": legend}
     return {**view, **_parts(chart)}
 
 

@@ -16,8 +16,8 @@ _MARGIN = 0.04  # room around the points, as a share of the axis
 
 @dataclass(frozen=True)
 class ScatterPoint:
-    """A point: position on both axes (0 to 1, upwards), share of the summed sizes, name, tip and
-    colour key.
+    """A point: position on both axes (0 to 1, upwards), share of the summed sizes, name, tip,
+    colour key, and the number of its row in the chart's other table.
     """
 
     x: float
@@ -26,6 +26,7 @@ class ScatterPoint:
     name: str
     tip: str
     color_key: str
+    row: int
 
 
 @dataclass(frozen=True)
@@ -89,6 +90,7 @@ def layout_scatter(chart: Chart) -> ScatterPlot | None:
                     )
                 ),
                 palette.color_key(row[chart.state], 0, chart.colors) if chart.state else palette.color_key("", 0, {}),
+                int(_size(row[columns.row])),
             )
             for row in points
         ),

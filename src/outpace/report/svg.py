@@ -93,15 +93,18 @@ def icicle(cells: Sequence[IcicleNode]) -> Markup:
     return _svg("icicle", f'width="100%" height="{rows * _ROW}"', shapes, "icicle")
 
 
-def scatter(plot: ScatterPlot, title: str) -> Markup:
+def scatter(plot: ScatterPlot, title: str, route: str = "") -> Markup:
     """Return points as circles whose area is their share, and lines with their names, between two
-    logarithmic axes.
+    logarithmic axes. `route`: address of the table whose rows the points are, to which they link.
     """
     label = Markup('<text x="{}" y="{}" text-anchor="middle">{}</text>').format(
         _number(_LEFT + _WIDE / 2), _number(_TOP + _HIGH + 34), f"{plot.y_label} over {plot.x_label}"
     )
     return _svg(
-        "scatter", 'viewBox="0 0 960 430"', [*_scatter_grid(plot), *_scatter_lines(plot), *_scatter_points(plot), label], title
+        "scatter",
+        'viewBox="0 0 960 430"',
+        [*_scatter_grid(plot), *_scatter_lines(plot), *_scatter_points(plot, route), label],
+        title,
     )
 
 
@@ -129,15 +132,16 @@ def _scatter_lines(plot: ScatterPlot) -> Iterator[Markup]:
         yield Markup('<text class="roof" x="{}" y="{}" text-anchor="end">{}</text>').format(ends[-1][0], _number(at), name)
 
 
-def _scatter_points(plot: ScatterPlot) -> Iterator[Markup]:
+def _scatter_points(plot: ScatterPlot, route: str) -> Iterator[Markup]:
     for point in plot.points:
-        yield Markup('<circle cx="{}" cy="{}" r="{}" class="k-{}"><title>{}</title></circle>').format(
+        circle = Markup('<circle cx="{}" cy="{}" r="{}" class="k-{}"><title>{}</title></circle>').format(
             _number(_LEFT + point.x * _WIDE),
             _number(_TOP + (1 - point.y) * _HIGH),
             _number(max(2.0, _LARGEST * point.share**0.5)),
             point.color_key,
             point.tip,
         )
+        yield Markup('<a href="#{}/{}">{}</a>').format(route, point.row, circle) if route and point.row else circle
 
 
 def _description(title: str, parts: Sequence[ChartPart]) -> str:

@@ -19,8 +19,9 @@ Place = tuple[float, float, float, str, str]  # x, y, size, name, line
 def chart(*rows: Place) -> Chart:
     numbers = (Field(name, Unit.RATIO, name.upper()) for name in ("x", "y", "size"))
     fields = (*numbers, *(Field(name, Unit.TEXT, name) for name in ("name", "line")))
-    table = Table.from_rows("plane", "Plane", fields, list(rows))
-    return Chart("Plane", ChartKind.SCATTER, table, "x", ScatterColumns("y", "size", "name", "line").series)
+    numbered = [(*row, 0 if row[-1] else number) for number, row in enumerate(rows, 1)]
+    table = Table.from_rows("plane", "Plane", (*fields, Field("row", Unit.COUNT, "row")), numbered)
+    return Chart("Plane", ChartKind.SCATTER, table, "x", ScatterColumns("y", "size", "name", "line", "row").series)
 
 
 def laid_out(*rows: Place) -> ScatterPlot:
@@ -49,6 +50,12 @@ def test_a_line_runs_from_left_to_right_and_has_no_points() -> None:
     ((name, places),) = plot.lines
     assert name == "roof" and places == tuple(sorted(places)) and len(places) == 2
     assert [point.name for point in plot.points] == ["p"]
+
+
+def test_points_lead_to_their_rows() -> None:
+    plot = laid_out((1.0, 1.0, 1.0, "small", ""), (2.0, 2.0, 3.0, "large", ""), (10.0, 2.0, 0.0, "", "roof"))
+    assert re.findall(r'<a href="(.*?)"><circle', str(svg.scatter(plot, "t", "ops"))) == ["#ops/2", "#ops/1"]
+    assert "<a " not in str(svg.scatter(plot, "t"))
 
 
 @pytest.mark.parametrize("value", [0.0, -1.0, NAN, float("inf")])

@@ -6,6 +6,7 @@ device.
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 
 from outpace.metrics.facts.device_peaks import BITS_16, FLOAT32, FLOAT64, TENSOR_FLOAT32, Precision
 from outpace.metrics.facts.roofs import Bound, DeviceRoofs, device_roofs, host_roofs
@@ -31,7 +32,7 @@ _COLORS = {
     Bound.UNKNOWN.value: Category.ALL_OTHERS.value,
 }
 _REMARK = (
-    "Area: self time. Colour: what bounds the op. The lines are the device's roofs: its memory up to the ridge, then the peak of a "
+    "Area: self time. Colour: what bounds the op; a click leads to its row. The lines are the device's roofs: its memory up to the ridge, then the peak of a "
     "precision."
 )
 ROOFLINE = TableType("roofline", "Roofline").columns("""
@@ -44,6 +45,7 @@ ROOFLINE = TableType("roofline", "Roofline").columns("""
       bound       | text  | what bounds it
       of_roof     | fraction | least time that the device needs for it, as a share of its time | Of roof
       roof        | text  | name of the roof of which this is a place; empty for an op
+      rank        | count | place of the op by self time, its row among the HLO ops; 0 on a line
 """)
 
 
@@ -62,8 +64,9 @@ def build_roofline(run: Run, ops: Table) -> Chart | None:
     intensities = [float(row["intensity"]) for row in rows]
     lines = iter_roof_places(roofs, min(intensities), max(intensities))
     table = ROOFLINE.build(ROOFLINE.row(row, id=number) for number, row in enumerate((*drawn, *lines)))
-    columns = ScatterColumns("flops_per_s", "self_ps", "op", "roof", ("bound", "of_roof", "source"))
-    return Chart(table.title, ChartKind.SCATTER, table, "intensity", columns.series, _COLORS, _REMARK, state="bound")
+    columns = ScatterColumns("flops_per_s", "self_ps", "op", "roof", "rank", ("bound", "of_roof", "source"))
+    picture = Chart(table.title, ChartKind.SCATTER, table, "intensity", columns.series, _COLORS, _REMARK, state="bound")
+    return replace(picture, detail=ops.name)
 
 
 def iter_roof_places(roofs: DeviceRoofs, low: float, high: float) -> Iterator[Row]:
@@ -79,5 +82,5 @@ def iter_roof_places(roofs: DeviceRoofs, low: float, high: float) -> Iterator[Ro
         text = f"{name}: {peak / 1e12:,.4g} TFLOP/s, ridge at {ridge:,.3g} FLOP/byte"
         for intensity in sorted({min(low, ridge), ridge, max(high, 2 * ridge)}):
             rate = min(peak, intensity * roofs.bandwidth)
-            place = {"intensity": intensity, "flops_per_s": rate, "self_ps": 0, "of_roof": 1.0}
+            place = {"intensity": intensity, "flops_per_s": rate, "self_ps": 0, "of_roof": 1.0, "rank": 0}
             yield {**place, "op": text, "roof": text, "source": "", "bound": ""}
