@@ -172,7 +172,7 @@ def _host_stats(timeline: Timeline, record: Mapping[str, Any]) -> Iterator[Instr
             # What a loop starts on other threads has events of its own.
             later = find_continuations(timeline.trace).of_rows(rows[~np.array([op.is_control for op in ops])[index]])
             self_ps, whole = self_ps + later.lengths(rows) * begins, whole + later.lengths(rows)
-        part = _divided_ps(timeline, rows, later) if side == CPU_SIDE and roofs[side] is not None else whole
+        part = divide_op_times(timeline, rows, later) if side == CPU_SIDE and roofs[side] is not None else whole
         devices[side].update(_devices(timeline, side, rows[self_ps > 0]).tolist())
         sums = (np.bincount(index, values, len(ops)) for values in (self_ps, begun * begins, whole * begins, part * begins))
         totals += [
@@ -188,7 +188,7 @@ def _host_stats(timeline: Timeline, record: Mapping[str, Any]) -> Iterator[Instr
         yield InstructionStats(side, op, time / (max(steps, 1) * of), share, count, max(steps, 1) * of, full, roof)
 
 
-def _divided_ps(timeline: Timeline, rows: Indices, later: Continuations) -> Values:
+def divide_op_times(timeline: Timeline, rows: Indices, later: Continuations) -> Values:
     """Return the time of the op of each event, ps, where each moment is divided among the ops that
     run in it. `later`: what ops did after their events.
     """

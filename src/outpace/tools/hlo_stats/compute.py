@@ -16,17 +16,17 @@ import numpy as np
 
 from outpace._dataclass import dataclass
 from outpace.metrics.facts.compiler_runs import compiler_run_rows
-from outpace.metrics.facts.hlo_instructions import stated_cost
+from outpace.metrics.facts.hlo_instructions import divide_op_times, stated_cost
 from outpace.metrics.facts.op_executions import count_executions, launching_ops
 from outpace.metrics.facts.roofs import NO_ROOF, DeviceRoofs, Roof, device_roofs, host_roofs, op_roof, product_seconds
 from outpace.model import Table
-from outpace.model.arrays import Codes, Indices, Numbers, Picoseconds
+from outpace.model.arrays import Codes, Indices, Numbers, Picoseconds, Values
 from outpace.timeline import Run, Timeline
 from outpace.timeline.command_buffers import compute_hlo_op_stat
 from outpace.timeline.hlo.modules import compute_device_times, find_op_lines, parse_program_id
 from outpace.timeline.hlo.ops import AMD_LIBRARIES, HloOp
 from outpace.timeline.hlo.transfers import COLLECTIVE
-from outpace.timeline.xla_threads import find_continuations, find_hlo_events
+from outpace.timeline.xla_threads import find_continuations, find_hlo_events, host_mask
 from outpace.tools.hlo_stats.schema import AUTOTUNING, CATEGORIES, OPS, PROGRAMS
 from outpace.trace import Plane, StatColumn, Value, dialect
 from outpace.trace.algorithms import distinct, find_positions, intersect_indices
@@ -51,6 +51,7 @@ class OpTotals:
     hlo_op: what its program, or the profile, states about it
     occurrences: number of executions
     total_ps, self_ps: summed duration and self time, ps
+    shared_ps: as self time, but of a moment in which a CPU runs several ops each has a part, ps
     """
 
     category: str
@@ -60,6 +61,7 @@ class OpTotals:
     occurrences: int = 0
     total_ps: int = 0
     self_ps: int = 0
+    shared_ps: float = 0.0
 
     @property
     def description(self) -> str:
@@ -79,12 +81,12 @@ class OpTotals:
     @property
     def flops_per_s(self) -> float:
         """Operations per second; NaN where unknown, or for an op that has none."""
-        return self.flops * self.occurrences / self.self_ps * 1e12 if self.flops and self.self_ps else float("nan")
+        return self.flops * self.occurrences / self.shared_ps * 1e12 if self.flops and self.shared_ps else float("nan")
 
     @property
     def bytes_per_s(self) -> float:
         """Bytes per second; NaN where unknown."""
-        return self.bytes * self.occurrences / self.self_ps * 1e12 if self.self_ps else float("nan")
+        return self.bytes * self.occurrences / self.shared_ps * 1e12 if self.shared_ps else float("nan")
 
     @property
     def intensity(self) -> float:
@@ -144,7 +146,7 @@ def _add_from_lines(timeline: Timeline, plane: Plane, totals: TotalsByOp) -> Non
                 key,
                 stats,
                 timeline.hlo_modules.op(program, op),
-                (len(places), duration[places], self_ps[places]),
+                (len(places), duration[places], self_ps[places], self_ps[places]),
             )
 
 
@@ -173,8 +175,6 @@ def _add_from_stats(timeline: Timeline, rows: Indices, totals: TotalsByOp) -> No
         return
     at_op = np.searchsorted(op.rows, rows)
     program = trace.stat(dialect.PROGRAM_ID).take_ints(rows)
-    later = find_continuations(trace).lengths(rows)
-    self_ps, duration = trace.compute_nesting(rows)[1], trace.duration[rows] + later
     device, devices = _devices(timeline, rows)
     (name, names), (instruction, instructions) = module.encode_texts(at_module), op.encode_texts(at_op)
     programs = distinct(program)
@@ -183,15 +183,32 @@ def _add_from_stats(timeline: Timeline, rows: Indices, totals: TotalsByOp) -> No
     begun = _execution_counts(timeline, rows, group)
     groups = [places for _, places in _group_by_name(group)]
     framework = _framework(trace.stat(dialect.TF_OP), np.sort(rows[[places[0] for places in groups]]))
-    for places in groups:
-        at = int(places[0])
-        identity = int(program[at])
-        key = (timeline.host, devices[device[at]], names[name[at]], identity, instructions[instruction[at]])
+    firsts = [int(places[0]) for places in groups]
+    ops = [timeline.hlo_modules.op(_unsigned(int(program[at])), instructions[instruction[at]]) for at in firsts]
+    duration, self_ps, shared_ps = _op_times(timeline, rows, [p for p, op in zip(groups, ops, strict=True) if op.is_control])
+    for at, places, hlo_op in zip(firsts, groups, ops, strict=True):
+        key = (timeline.host, devices[device[at]], names[name[at]], int(program[at]), instructions[instruction[at]])
         stats: dict[str, Value] = {"tf_op": framework.get(int(rows[at]), "")}
-        hlo_op = timeline.hlo_modules.op(_unsigned(identity), key[-1])
-        # What a loop starts on other threads has events of its own.
-        own_ps = self_ps[places] if hlo_op.is_control else self_ps[places] + later[places]
-        _add(totals, key, stats, hlo_op, (int(begun[places].sum()), duration[places], own_ps))
+        times = (int(begun[places].sum()), duration[places], self_ps[places], shared_ps[places])
+        _add(totals, key, stats, hlo_op, times)
+
+
+def _op_times(timeline: Timeline, rows: Indices, control: list[Indices]) -> tuple[Picoseconds, Picoseconds, Values]:
+    """Return (durations, self times, shared times in ps) of events of ops. `control`: places of
+    those that only run others: what a loop starts on other threads has events of its own.
+    """
+    trace = timeline.trace
+    computes = np.ones(len(rows), bool)
+    for places in control:
+        computes[places] = False
+    later = find_continuations(trace).of_rows(rows[computes])
+    lengths = later.lengths(rows)
+    self_ps = trace.compute_nesting(rows)[1] + lengths
+    shared_ps = self_ps.astype(np.float64)
+    on_host = host_mask(trace, rows)
+    if on_host.any():
+        shared_ps[on_host] = divide_op_times(timeline, rows[on_host], later)
+    return trace.duration[rows] + lengths, self_ps, shared_ps
 
 
 def _framework(stat: StatColumn, rows: Indices) -> dict[int, str]:
@@ -227,20 +244,25 @@ def _execution_counts(timeline: Timeline, rows: Indices, key: Codes) -> Numbers:
 
 
 def _add(
-    totals: TotalsByOp, key: _Key, stats: dict[str, Value], op: HloOp, times: tuple[int, Picoseconds, Picoseconds]
+    totals: TotalsByOp,
+    key: _Key,
+    stats: dict[str, Value],
+    op: HloOp,
+    times: tuple[int, Picoseconds, Picoseconds, Picoseconds | Values],
 ) -> None:
     """Add executions of an op to its totals.
 
-    times: (number of executions, durations in ps, self times in ps)
+    times: (number of executions, durations, self times, shared times in ps)
     """
     framework = op.framework_op or str(stats.get(dialect.TF_OP) or "").rstrip(":")
     source = str(stats.get(dialect.SOURCE) or op.source)
     category = _category(str(stats.get(dialect.HLO_CATEGORY) or op.opcode or "unknown"), op)
     sums = totals.setdefault(key, OpTotals(category, framework, source, replace(op, cost=stated_cost(op, stats))))
-    count, duration, self_ps = times
+    count, duration, self_ps, shared_ps = times
     sums.occurrences += count
     sums.total_ps += int(duration.sum())
     sums.self_ps += int(self_ps.sum())
+    sums.shared_ps += float(shared_ps.sum())
 
 
 def _category(category: str, op: HloOp) -> str:
@@ -275,7 +297,7 @@ def _device_roofs(run: Run) -> dict[tuple[str, str], DeviceRoofs]:
 
 def _roof(totals: OpTotals, roofs: DeviceRoofs | None) -> Roof:
     """Return the roof of an op's executions; `NO_ROOF` where none is known."""
-    return op_roof(totals.hlo_op, totals.occurrences, totals.self_ps, roofs) if roofs is not None else NO_ROOF
+    return op_roof(totals.hlo_op, totals.occurrences, totals.shared_ps, roofs) if roofs is not None else NO_ROOF
 
 
 def compute_ops(totals: TotalsByOp, run: Run) -> Table:

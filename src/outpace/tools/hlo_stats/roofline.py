@@ -32,7 +32,8 @@ _COLORS = {
     Bound.UNKNOWN.value: Category.ALL_OTHERS.value,
 }
 _REMARK = (
-    "Area: self time. Colour: what bounds the op; a click leads to its row. The lines are the device's roofs: its memory up to the ridge, then the peak of a "
+    "Area: self time. Colour: what bounds the op; a click leads to its row. The lines are the device's roofs: its memory up "
+    "to the ridge, then the peak of a "
     "precision."
 )
 ROOFLINE = TableType("roofline", "Roofline").columns("""
