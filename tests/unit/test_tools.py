@@ -25,6 +25,8 @@ TENSORBOARD = {
     "tf_data_bottleneck_analysis": "tf.data pipelines",
     "op_profile": "XLA programs",
     "hlo_op_profile": "XLA programs",
+    "hlo_op_stats": "XLA programs",
+    "roofline": "XLA programs",
     "hlo_stats": "XLA programs",
     "roofline_model": "XLA programs",
     "memory_viewer": "Memory profile",

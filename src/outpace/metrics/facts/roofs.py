@@ -29,6 +29,7 @@ from outpace.trace import Plane, dialect
 
 _NEAR = 0.30  # share of a roof from which an op counts as bound by it
 _OVER = 1.05  # share of the memory's bandwidth above which arrays must come from a cache
+_IMPOSSIBLE = 50.0  # times the memory's bandwidth that no cache reaches: an op that moved less than its shapes say
 _START_PS = 5e6  # time of a GPU's kernel that does little, with its start
 _SHORT = 2.0  # times the start, up to which an op is bound by it
 _PS = 1e12  # picoseconds in a second
@@ -115,6 +116,8 @@ def op_roof(op: HloOp, count: float, time_ps: float, roofs: DeviceRoofs) -> Roof
     if least is None or time_ps <= 0 or count <= 0:
         return NO_ROOF
     compute, memory, start = (count * time / time_ps for time in least)
+    if memory > _IMPOSSIBLE:
+        return NO_ROOF
     share = max(compute, memory, start)
     return Roof(_find_bound(compute, memory, start), min(share, 1.0), max(0.0, 1.0 - share) * time_ps)
 

@@ -10,5 +10,5 @@ TOOL = Tool(
     title="XLA programs",
     question="Which compiled programs and HLO ops take the time, where do they come from, and what limits them?",
     order=40,
-    aliases=("op_profile", "hlo_op_profile", "roofline_model"),
+    aliases=("op_profile", "hlo_op_profile", "hlo_op_stats", "roofline", "roofline_model"),
 )

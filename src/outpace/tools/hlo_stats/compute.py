@@ -35,6 +35,8 @@ if TYPE_CHECKING:
     from outpace.timeline.hlo.module import HloModule
     from outpace.tools.hlo_stats.program_runs import ProgramIdle
 
+_FUSION = "fusion"  # end of the categories of fusions
+_PRODUCTS = {"dot": "matrix product"}  # names of kinds of products
 _Key = tuple[str, str, str, int, str]  # host, device, program, program id, op
 _UNKNOWN = 0.03  # share of a program's time in calls of unknown arithmetic, from which its operations are not known
 _WAITING = "data transfer (waiting)"
@@ -75,8 +77,20 @@ class OpTotals:
 
     @property
     def bytes(self) -> float:
-        """Bytes that one execution reads and writes; NaN where unknown."""
-        return self.hlo_op.cost.bytes or float("nan")
+        """Bytes that one execution reads and writes; NaN where unknown, and for what only starts a
+        transfer.
+        """
+        return float("nan") if self.hlo_op.opcode.endswith("-start") else self.hlo_op.cost.bytes or float("nan")
+
+    @property
+    def mean_ps(self) -> float:
+        """Mean self time of an execution, ps."""
+        return self.self_ps / self.occurrences if self.occurrences else float("nan")
+
+    @property
+    def again(self) -> bool:
+        """Whether it computes a part of the forward pass once more."""
+        return self.hlo_op.is_repeat
 
     @property
     def flops_per_s(self) -> float:
@@ -271,6 +285,8 @@ def _category(category: str, op: HloOp) -> str:
     """
     if op.library:
         return f"{op.library} {op.operation}"
+    if op.product and category.endswith(_FUSION):
+        return f"{category} with a {_PRODUCTS.get(op.product, op.product)}"
     if not op.transfer and not category.endswith("-done"):
         return category
     collective = (op.transfer or _collective(category)) == COLLECTIVE
@@ -378,7 +394,7 @@ class _ProgramSums:
         self.above_ps = sum(_roof(op, roofs.get(key[:2])).above_ps for key, op in by_key.items())
         self._unknown_ps = sum(op.self_ps for op in totals if not op.hlo_op.cost.is_complete)
         self._flops = sum(op.hlo_op.cost.flops * op.occurrences for op in totals)
-        self._bytes = sum(op.hlo_op.cost.bytes * op.occurrences for op in totals)
+        self._bytes = sum(op.hlo_op.cost.bytes * op.occurrences for op in totals if not op.hlo_op.opcode.endswith("-start"))
         self._product_ps = 1e12 * sum(
             product_seconds(op.hlo_op, roofs[key[:2]]) * op.occurrences for key, op in by_key.items() if key[:2] in roofs
         )

@@ -20,11 +20,12 @@ from outpace.model import Category, Chart, ChartKind, IcicleColumns, Row, Table,
 
 _MOSTLY, _PARTLY = 0.7, 0.3  # limits of the colours, as shares of the time
 _UNKNOWN = 0.5  # share of a node's time without a known roof, from which its colour says so
-_FAR, _SOME, _NEAR, _NO_ROOF = "far above", "partly above", "near the roof", "unknown"
+_FAR, _SOME, _NEAR, _WAITS, _NO_ROOF = "far above", "partly above", "near the roof", "waiting", "unknown"
 COLORS = {
     _FAR: Category.INPUT.value,
     _SOME: Category.KERNEL_LAUNCH.value,
     _NEAR: Category.DEVICE_COMPUTE_32.value,
+    _WAITS: Category.DEVICE_TO_DEVICE.value,
     _NO_ROOF: Category.ALL_OTHERS.value,
 }
 _REMARK = f"Width: self time. Colour: how much of it is above the roof, far above from {_MOSTLY:.0%} on, near the roof below {_PARTLY:.0%}."
@@ -49,12 +50,15 @@ BY_SCOPE = TableType("op_profile_scopes", "Op profile by scope").columns(_COLUMN
 
 @dataclass
 class _Node:
-    """Sums of the ops below a node; `without_ps` is the time of those whose roof is not known."""
+    """Sums of the ops below a node; `without_ps` is the time of those whose roof is not known, and
+    `waiting_ps` of those that wait for a transfer.
+    """
 
     name: str
     self_ps: float = 0.0
     above_ps: float = 0.0
     without_ps: float = 0.0
+    waiting_ps: float = 0.0
     flops: float = 0.0
     bytes: float = 0.0
     occurrences: int = 0
@@ -66,6 +70,7 @@ class _Node:
         self.self_ps += row["self_ps"]
         self.above_ps += row["above_ps"]
         self.without_ps += row["self_ps"] if row["bound"] == Bound.UNKNOWN.value else 0.0
+        self.waiting_ps += row["self_ps"] if row["bound"] == Bound.TRANSFER.value else 0.0
         self.flops += (row["flops"] or 0.0) * row["occurrences"]
         self.bytes += (row["bytes"] or 0.0) * row["occurrences"]
         self.occurrences += row["occurrences"]
@@ -73,6 +78,8 @@ class _Node:
     @property
     def heat(self) -> str:
         """How much of the time is above the roofs, in words."""
+        if self.waiting_ps > _UNKNOWN * self.self_ps:
+            return _WAITS
         if self.without_ps > _UNKNOWN * self.self_ps:
             return _NO_ROOF
         share = self.above_ps / self.self_ps if self.self_ps else 0.0

@@ -15,7 +15,7 @@ from outpace.tools.hlo_stats.compute import (
     compute_programs,
 )
 
-_BY = ("category", "framework_op", "source", "program", "device")
+_BY = ("category", "bound", "op", "framework_op", "source", "program", "device")
 _ROOF_COLUMNS = ("above_ps", "of_roof", "bound")
 _OP_COLUMNS = (
     "rank",
@@ -27,6 +27,7 @@ _OP_COLUMNS = (
     "category",
     "framework_op",
     "occurrences",
+    "mean_ps",
     "flops_per_s",
     "bytes_per_s",
     "intensity",
@@ -54,6 +55,15 @@ _GRAPH_COLUMNS = ("program", "graph", "launches", "kernels", "device_ps", "host_
 _TUNING = (
     "XLA times ops in several forms while it compiles, and takes the fastest: no work of the training, and in no table above."
 )
+_SENTENCE = {
+    Bound.COMPUTE: "is bound by arithmetic",
+    Bound.MEMORY: "by the memory",
+    Bound.CACHE: "by a cache",
+    Bound.START: "by the start of kernels",
+    Bound.NEITHER: "by none of these (it could be faster)",
+    Bound.TRANSFER: "waits for transfers",
+    Bound.UNKNOWN: "is of unknown work",
+}
 _TAKES_TIME, _OTHER = 0.05, 0.05  # share of a program that counts; relative difference of counts that is told
 _OTHER_COUNT = (
     "By their text (FLOPs, text) programs have another number of operations than ran: a loop whose count only its data tell, or runs of "
@@ -100,8 +110,11 @@ def _headline(table: Table, compiled: Table) -> str:
     longest = f"{name} takes {program['fraction']:.0%} of the op time; the longest op is {op['op']} ({op['category']}{origin})."
     if not _has_roofs(table):
         return longest
-    above = float(table["above_ps"].sum()) / (float(table["self_ps"].sum()) or 1.0)
-    return f"{longest} {above:.0%} of the op time is above what the device needs for the ops' operations and bytes."
+    whole = float(table["self_ps"].sum()) or 1.0
+    shares = {bound: float(table["self_ps"][table["bound"] == bound.value].sum()) / whole for bound in _SENTENCE}
+    bounds = ", ".join(f"{share:.0%} {_SENTENCE[bound]}" for bound, share in shares.items() if share >= _TAKES_TIME)
+    above = float(table["above_ps"].sum()) / whole
+    return f"{longest} Of the op time {bounds}; {above:.0%} is above the ops' roofs."
 
 
 def _counts_differ(programs: Table) -> bool:

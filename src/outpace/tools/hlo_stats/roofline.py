@@ -67,7 +67,7 @@ def build_roofline(run: Run, ops: Table) -> Chart | None:
     table = ROOFLINE.build(ROOFLINE.row(row, id=number) for number, row in enumerate((*drawn, *lines)))
     columns = ScatterColumns("flops_per_s", "self_ps", "op", "roof", "rank", ("bound", "of_roof", "source"))
     picture = Chart(table.title, ChartKind.SCATTER, table, "intensity", columns.series, _COLORS, _REMARK, state="bound")
-    return replace(picture, detail=ops.name)
+    return replace(picture, detail=ops.name, remark=f"{_REMARK} The memory moves {roofs.bandwidth / 1e9:,.0f} GB/s.")
 
 
 def iter_roof_places(roofs: DeviceRoofs, low: float, high: float) -> Iterator[Row]:

@@ -16,8 +16,10 @@ OPS = TableType("hlo_ops", "HLO ops").columns("""
     + occurrences  | count       | executions in the capture, however many kernels each took | Count
       total_ps     | ps          | time in the op, ops nested in it included
     + self_ps      | ps          | time in the op itself | Self
+      mean_ps      | ps          | self time of an execution | Mean
     + fraction     | fraction    | self time as a share of all HLO ops' | Of ops
       cumulative   | fraction    | the same share of this op and those ranked above it
+      again        | bool        | whether it computes a part of the forward pass once more (jax.checkpoint) | Again
       description  | text        | what it computes, in words: sizes, groups, lengths; empty where the opcode says it all | What
       flops        | ratio       | floating-point operations of one execution, as the profile counts them, else by its shapes; \
                                    missing where a library's call is not known | FLOPs
@@ -36,7 +38,7 @@ TEXTS = TableType("hlo_text", "Instructions of the longest ops").columns("""
     * program  | text | compiled program (HLO module)
     * op       | text | HLO op as the program names it
       self_ps  | ps   | time in the op itself, on all devices | Self
-      text     | text | its line of the program's text, without the compiler's configuration | Instruction
+      text     | text | its line of the program's text, without its name, framework op and configuration | Instruction
       operands | text | instructions whose results it takes
       users    | text | instructions that take its result
       frames   | text | source frames that it was traced in, innermost first | Traced in

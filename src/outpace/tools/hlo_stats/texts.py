@@ -30,7 +30,8 @@ def build_texts(run: Run, totals: TotalsByOp) -> Table:
         if found is not None:
             frames = (shorten_source_path(frame) for frame in found.frames[:_FRAMES])
             cells = {"operands": _list(found.operands), "users": _list(found.users), "frames": " < ".join(frames)}
-            rows.append(TEXTS.row(found, program=program, op=op, self_ps=self_ps, **cells))
+            text = found.text.partition(" = ")[2].partition(", metadata=")[0]  # which other columns have
+            rows.append(TEXTS.row(program=program, op=op, self_ps=self_ps, text=text, **cells))
     return TEXTS.build(rows)
 
 
