@@ -5,11 +5,13 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from outpace.metrics.facts.hlo_instructions import divide_op_times
 from outpace.metrics.facts.model_ops import COMPILED
 from outpace.metrics.views.host_time import OPS, mean_host_time
 from outpace.metrics.views.model_parts import model_parts
 from outpace.testing import SpaceBuilder
-from outpace.timeline.xla_threads import find_continuations
+from outpace.timeline import Run
+from outpace.timeline.xla_threads import find_continuations, find_hlo_events
 from outpace.trace import Trace, read_trace
 from tests.support import opened
 
@@ -83,6 +85,31 @@ def test_work_of_threads_belongs_to_the_op_that_they_compute() -> None:
     parts = {row["part"]: row["share"] for row in model_parts(opened("keras_fit_xla").run).records()}
     assert parts[COMPILED] < 0.05
     assert sum(share for part, share in parts.items() if "conv" in part) > 0.35
+
+
+@pytest.mark.parametrize("beside", [False, True])
+def test_a_moment_is_divided_among_the_ops_that_run(beside: bool) -> None:
+    """A convolution that goes on for 5 ms, in 3 of which another thread runs a product, or none."""
+    events = [
+        CONVOLUTION,
+        (1, "dot", 3, 3 if beside else 0),
+        (1, "end: dot", 6 if beside else 3, 0),
+        (0, "end: convolution.1", 7, 0),
+    ]
+    trace = threads(*events)
+    timeline = Run.from_traces([trace]).hosts[0]
+    rows = find_hlo_events(trace)
+    later = find_continuations(trace)
+    times = dict(
+        zip(
+            (trace.names[code] for code in trace.name[rows].tolist()),
+            divide_op_times(timeline, rows, later).tolist(),
+            strict=True,
+        )
+    )
+    assert times == {"convolution.1": (5.5 if beside else 7) * MS, "dot": 1.5 * MS if beside else 0}
+    alone = divide_op_times(timeline, rows, later.of_rows(rows[1:]))
+    assert alone.sum() == (5 if beside else 2) * MS, "what a loop starts is left out"
 
 
 def test_a_jax_program_computes_while_its_threads_do() -> None:

@@ -322,3 +322,31 @@ def test_the_roofs_of_a_processor_are_called_after_what_was_measured() -> None:
     assert roofs is not None
     names = {row["roof"].partition(":")[0] for row in iter_roof_places(roofs, 0.1, 100.0)}
     assert names == {"32 bits", "64 bits"}
+
+
+def test_what_waits_has_a_colour_of_its_own() -> None:
+    """The TPU's ops wait for copies between host and device; that was the green of what is fast."""
+    page = opened("tpu_v6e_inference").page("hlo_stats")
+    tree = {
+        (row["name"], row["depth"]): row["heat"] for row in next(t for t in page.tables() if t.name == "op_profile").records()
+    }
+    assert tree["jit_f", 0] == "waiting" and tree["data transfer (waiting)", 1] == "waiting"
+    assert "97% waits for transfers" in page.headline
+
+
+def test_fusions_of_products_are_told_from_others() -> None:
+    ops = next(t for t in opened("jax_h100_ok_vae").page("hlo_stats").tables() if t.name == "hlo_ops")
+    shares = {"fusion with a matrix product": 0.0, "fusion": 0.0}
+    for row in ops.records():
+        if row["category"] in shares:
+            shares[row["category"]] += row["fraction"]
+    assert shares["fusion with a matrix product"] == pytest.approx(0.25, abs=0.01)
+    assert shares["fusion"] == pytest.approx(0.31, abs=0.01)
+
+
+def test_what_starts_a_transfer_moves_nothing_itself() -> None:
+    tables = {table.name: table for table in opened("tpu_v6e_inference").page("hlo_stats").tables()}
+    starts = [row for row in tables["hlo_ops"].records() if row["op"].startswith("copy-start")]
+    assert starts and all(row["bytes"] is None and row["bytes_per_s"] is None for row in starts)
+    program = next(tables["programs"].records())
+    assert program["bytes"] / 2**30 == pytest.approx(60, rel=0.01), "30 GiB to the host and as much back"

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import math
+
 import pytest
 
 from outpace.metrics.facts.device_peaks import BITS_16, FLOAT32, FLOAT64, TENSOR_FLOAT32
-from outpace.metrics.facts.roofs import NO_ROOF, Bound, DeviceRoofs, host_roofs, op_roof, product_seconds
+from outpace.metrics.facts.roofs import NO_ROOF, Bound, DeviceRoofs, host_roofs, least_time, op_roof, product_seconds
 from outpace.timeline.hlo.cost import NO_COST, UNKNOWN_COST, Cost, product_cost
 from outpace.timeline.hlo.ops import HloOp
 
@@ -45,6 +47,26 @@ def test_the_highest_roof_counts(cost: Cost, took_us: float, bound: Bound, share
 def test_products_are_held_against_the_peak_of_their_precision(bits: int, highest: bool, peak: float) -> None:
     product = op(product_cost(1e9), bits, is_highest_precision=highest)
     assert product_seconds(product, GPU) == pytest.approx(1e9 / peak)
+
+
+@pytest.mark.parametrize("opcode", ["while", "conditional", "call"])
+def test_what_only_runs_others_needs_nothing(opcode: str) -> None:
+    """Its own time is what starting them takes."""
+    roof = op_roof(op(UNKNOWN_COST, opcode=opcode), 10, 1000 * US, GPU)
+    assert roof.bound is Bound.NEITHER and roof.above_ps == 1000 * US
+    assert least_time(op(UNKNOWN_COST, opcode=opcode), GPU) == 0
+
+
+def test_the_least_time_is_that_of_the_highest_roof() -> None:
+    assert least_time(op(Cost(bytes=1e8)), GPU) == pytest.approx(100 * US)
+    assert least_time(op(Cost(bytes=1)), GPU) == 5 * US
+    assert math.isnan(least_time(op(UNKNOWN_COST), GPU))
+
+
+def test_a_rate_that_no_cache_reaches_is_no_rate() -> None:
+    """A scatter in place writes its updates alone."""
+    assert op_roof(op(Cost(bytes=1e9)), 1, 21 * US, GPU).bound is Bound.CACHE
+    assert op_roof(op(Cost(bytes=1e9)), 1, 19 * US, GPU) == NO_ROOF
 
 
 def test_what_is_not_known_has_no_roof() -> None:
