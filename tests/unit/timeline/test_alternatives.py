@@ -39,6 +39,7 @@ def one(opcode: str, *result: int, operands: Sequence[int] = (1,), kind: int = F
 
 
 BIG, WIDE = parameter(1, 512, 1024), parameter(2, 512, 1024)
+TWO = encode_integer(2, 13) + encode_bytes(4, shape(F32, 512)) + encode_bytes(4, shape(S32, 512))
 LAST, FIRST = numbers(14, [1]), numbers(14, [0])
 
 
@@ -61,6 +62,9 @@ LAST, FIRST = numbers(14, [1]), numbers(14, [0])
         ([parameter(1, 100), one("power", 100, operands=(1, 1))], "", ""),
         ([BIG, one("remainder", 512, 1024, operands=(1, 1), kind=S32)], "integer_division", "524,288 whole numbers"),
         ([BIG, one("divide", 512, 1024, operands=(1, 1))], "", ""),
+        ([BIG, one("remainder", 512, 1024, operands=(1, 1))], "hard_function", "remainder of 524,288 numbers"),
+        ([BIG, WIDE, instruction("it", "reduce", 9, TWO, [1, 2], more=LAST)], "argument", "with its indices (argmin, argmax)"),
+        ([parameter(1, 1024), one("broadcast", 512, 1024)], "layout", "copies of one array"),
         ([BIG, one("reduce", 512, more=LAST)], "last_dimension", "one number at a time"),
         ([BIG, one("reduce", 1024, more=FIRST)], "", ""),
         ([BIG, one("transpose", 1024, 512)], "layout", "another order of dimensions"),
@@ -86,3 +90,17 @@ def test_what_is_slow_on_processors_is_said_of_them_alone() -> None:
     """On a GPU a product of bfloat16 is the fast one."""
     cases = [op.alternative for op in (m[name] for m in opened("jax_h200_transformer").run.hosts[0].hlo_modules for name in m)]
     assert all(case.is_of_processors for case in cases if case is not None and case.name in ("product_type", "last_dimension"))
+
+
+def test_the_part_that_is_slow_has_a_line_of_its_own() -> None:
+    """A fusion has the line of its last op; its root's function may stand elsewhere."""
+
+    def line(number: int) -> bytes:
+        return encode_bytes(7, encode_bytes(2, "jit(f)/op") + encode_bytes(3, "train.py") + encode_integer(4, number))
+
+    inside = [parameter(1, 512, 1024), instruction("root3", "cbrt", 5, shape(F32, 512, 1024), [1], more=line(33))]
+    inside.append(instruction("last", "subtract", 6, shape(F32, 512, 1024), [5, 5], more=line(54)))
+    fusion = instruction("it", "fusion", 9, shape(F32, 512, 1024), [7], [2], more=line(54))
+    op = HloModule(module([instruction("given", "parameter", 7, shape(F32, 512, 1024)), fusion], inside))["it"]
+    assert op.source == "train.py:54" and op.alternative is not None
+    assert (op.alternative.reason, op.alternative.source) == ("cbrt of 524,288 numbers", "train.py:33")

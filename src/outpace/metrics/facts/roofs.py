@@ -33,6 +33,7 @@ _IMPOSSIBLE = 50.0  # times the memory's bandwidth that no cache reaches: an op 
 _START_PS = 5e6  # time of a GPU's kernel that does little, with its start
 _SHORT = 2.0  # times the start, up to which an op is bound by it
 _PS = 1e12  # picoseconds in a second
+_COMPLEX = 4  # multiply-adds of real numbers that one of complex numbers takes; XLA's count, and so ours, has one
 _VECTOR = {HALF: FLOAT32, DOUBLE: FLOAT64}  # precision of element-wise arithmetic, else FLOAT32
 _COLLECTIVES = ("all-", "reduce-scatter", "collective", "ragged-all-to-all", "send", "recv")
 
@@ -159,7 +160,8 @@ def product_seconds(op: HloOp, roofs: DeviceRoofs) -> float:
     where the device's peak is not known.
     """
     peak = roofs.flops[_product_precision(op)]
-    return op.cost.product_flops / peak if peak else 0.0
+    flops = op.cost.product_flops * (_COMPLEX if op.is_complex else 1)
+    return flops / peak if peak else 0.0
 
 
 def _product_precision(op: HloOp) -> Precision:

@@ -26,7 +26,16 @@ _MANY = 64  # minimum number of such products or matrices at once
 _LONG = 16  # minimum number of positions of a window for sums to be worth sharing between windows
 _LHS_BATCH = 3  # field of DotDimensionNumbers
 _HARD = ("power", "exponential", "exponential-minus-one", "log", "log-plus-one", "tanh", "logistic", "sine", "cosine")
-_HARD_FUNCTIONS = frozenset((*_HARD, "tan", "atan2", "erf", "cbrt"))
+_SCALAR_FUNCTIONS = (
+    "power",
+    "cbrt",
+    "remainder",
+    "atan2",
+    "tan",
+    "sine",
+    "cosine",
+)  # called for one number at a time on processors
+_HARD_FUNCTIONS = frozenset((*_HARD, *_SCALAR_FUNCTIONS, "erf"))
 _DECOMPOSITIONS = ("cholesky", "triangular-solve")
 _MANY_NUMBERS = 10_000  # minimum number of elements for an op to be slow by its elements
 
@@ -66,6 +75,7 @@ def _sort(parts: list[Instruction]) -> SlowCase | None:
         f"a sort of {_elements(part):,} numbers",
         "sort fewer numbers or less often, take the largest (jax.lax.top_k), or find a quantile by counting (a histogram, a bisection)",
         does_less=True,
+        part=part.name,
     )
 
 
@@ -195,17 +205,19 @@ def _gather(parts: list[Instruction]) -> SlowCase | None:
 
 
 def _hard_function(parts: list[Instruction]) -> SlowCase | None:
-    hard = [part for part in parts if part.opcode in _HARD_FUNCTIONS and part.shapes]
-    count = max((part.shapes[0].element_count for part in hard), default=0)
-    if count < _MANY_NUMBERS:
+    hard = [part for part in parts if part.opcode in _HARD_FUNCTIONS and part.shapes and part.shapes[0].element_type in _FLOATS]
+    most = _first(hard, *_HARD_FUNCTIONS)
+    if most is None or most.shapes[0].element_count < _MANY_NUMBERS:
         return None
-    names = " and ".join(list(dict.fromkeys(part.opcode for part in hard))[:3])
+    scalar = [part for part in hard if part.opcode in _SCALAR_FUNCTIONS]
+    names = " and ".join(list(dict.fromkeys(part.opcode for part in scalar or hard))[:3])
     return SlowCase(
         "hard_function",
-        f"{names} of {count:,} numbers",
-        "compute fewer of them: powers of whole numbers as products, once what repeats along a dimension or from step to step, differences "
-        "of logarithms instead of logarithms of quotients",
+        f"{names} of {most.shapes[0].element_count:,} numbers",
+        "compute fewer of them (once what repeats along a dimension or from step to step), or others: powers of whole numbers as products, "
+        "roots by exp(log(x) / n), remainders by floor, differences of logarithms instead of logarithms of quotients",
         does_less=True,
+        part=(scalar or [most])[0].name,
     )
 
 
@@ -226,6 +238,15 @@ def _last_dimension(parts: list[Instruction]) -> SlowCase | None:
     if part is None or not part.operand_shapes or part.operand_shapes[0].element_count < _MANY_NUMBERS:
         return None
     source = part.operand_shapes[0]
+    if len(part.shapes) > 1:
+        return SlowCase(
+            "argument",
+            f"a reduction of {source} with its indices (argmin, argmax), one number at a time",
+            "reduce the values alone first, and then take the first index that has the result (where the array equals it, the smallest of a "
+            "range)",
+            is_of_processors=True,
+            part=part.name,
+        )
     fastest = source.minor_to_major[0] if source.minor_to_major else len(source.dimensions) - 1
     if fastest not in part.dimensions:
         return None
@@ -238,6 +259,15 @@ def _last_dimension(parts: list[Instruction]) -> SlowCase | None:
 
 
 def _layout(parts: list[Instruction]) -> SlowCase | None:
+    root = parts[-1]
+    if root.opcode == "broadcast" and root.shapes and root.shapes[0].element_count >= _MANY_NUMBERS:
+        return SlowCase(
+            "layout",
+            f"copies of one array, written out as {root.shapes[0]} (broadcast)",
+            "let the op that uses it broadcast, or group what shares a copy (a dimension for the group), so that no copy per example is made",
+            does_less=True,
+            part=root.name,
+        )
     part = _first(parts, "transpose", "copy", "reverse", "concatenate", "pad", "dynamic-update-slice")
     if part is None or part.shapes[0].element_count < _MANY_NUMBERS:
         return None

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from itertools import chain
 
 from outpace._caching import once
@@ -20,8 +21,8 @@ from outpace.timeline.hlo.graph import HloGraph, Instruction
 from outpace.timeline.hlo.needless_work import REPEAT, find_one_hot_products, find_repeats
 from outpace.timeline.hlo.ops import NO_OP, HloOp
 from outpace.timeline.hlo.precision import is_highest_precision, precision_bits
-from outpace.timeline.hlo.products import PRODUCT_OPCODES, is_aligned, product_flops, product_kind
-from outpace.timeline.hlo.slow_cases import find_slow_case
+from outpace.timeline.hlo.products import PRODUCT_OPCODES, is_aligned, is_complex_product, product_flops, product_kind
+from outpace.timeline.hlo.slow_cases import SlowCase, find_slow_case
 from outpace.timeline.hlo.source_lines import SourceLines
 from outpace.timeline.hlo.transfers import transfer_kind
 
@@ -148,6 +149,14 @@ class HloModule:
         """
         return frozenset(i.name for i in self.graph.entry)
 
+    def _alternative(self, instruction: Instruction) -> SlowCase | None:
+        """Return another way to compute an instruction, with the line of the part that it is
+        about.
+        """
+        case = find_alternative(instruction, is_in_loop=instruction in self.graph.in_loops)
+        part = self.graph.by_name.get(case.part) if case is not None and case.part else None
+        return case if case is None or part is None else replace(case, source=self._lines.find(part))
+
     def describe(self, name: str) -> InstructionText | None:
         """Return the text and the neighbours of the instruction called `name`; None where the
         program has none.
@@ -191,10 +200,11 @@ class HloModule:
             operation=call.operation if call is not None else "",
             description=describe_instruction(instruction),
             slow_case=find_slow_case(instruction, self.graph.roots),
-            alternative=find_alternative(instruction, is_in_loop=instruction in self.graph.in_loops),
+            alternative=self._alternative(instruction),
             transfer=transfer,
             copied_bytes=float(sum(shape.byte_size for shape in instruction.shapes[:1])) if transfer else 0.0,
             backend_config=instruction.backend_config if is_library_call else "",
+            is_complex=is_complex_product(instruction),
             is_aligned=is_aligned(instruction),
             is_attention=instruction in self._attentions,
             is_highest_precision=is_highest_precision(instruction),

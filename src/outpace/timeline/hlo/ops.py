@@ -48,6 +48,7 @@ class HloOp:
         `device_to_host`, `device_to_device`, `collective`); "" for other ops.
     copied_bytes: bytes that the transfer copies.
     backend_config: the compiler's configuration of a library call.
+    is_complex: whether its products are of complex numbers, each of which takes four multiply-adds.
     is_aligned: whether all sizes of its matrix products are multiples of 8.
     is_attention: whether it is a part of an attention, recognised by its structure (a softmax
         between two batches of matrix products).
@@ -73,6 +74,7 @@ class HloOp:
     transfer: str = ""
     copied_bytes: float = 0.0
     backend_config: str = ""
+    is_complex: bool = False
     is_aligned: bool = False
     is_attention: bool = False
     is_highest_precision: bool = False

@@ -17,6 +17,7 @@ DOT, CONVOLUTION, ATTENTION = "dot", "convolution", "attention"
 _ATTENTION = compile_lazily(r"fmha|attention|attn", re.IGNORECASE)
 _KERNEL_IN, _KERNEL_OUT = 3, 4  # fields of ConvolutionDimensionNumbers
 _SPATIAL = 11  # field of ConvolutionDimensionNumbers: dimensions of the input that the kernel slides over
+_COMPLEX = (15, 18)  # C64, C128
 _TILE = 8  # sizes that are multiples of it need no padding for tensor cores
 
 
@@ -75,6 +76,12 @@ def product_kind(instruction: Instruction) -> str:
 def has_spatial_dimensions(instruction: Instruction) -> bool:
     """Whether a convolution's kernel slides over dimensions; without any it is a matrix product."""
     return instruction.convolution_dimension_numbers.has(_SPATIAL)
+
+
+def is_complex_product(instruction: Instruction) -> bool:
+    """Whether the instruction multiplies matrices of complex numbers."""
+    products = (part for part in instruction.parts if product_flops(part))
+    return any(shape.element_type in _COMPLEX for product in products for shape in product.operand_shapes[:1])
 
 
 def is_aligned(instruction: Instruction) -> bool:

@@ -39,6 +39,8 @@ class SlowCase:
     is_of_processors: whether it is slow on processors alone, not on accelerators.
     does_less: whether the other way has less to compute, so that all of its time can go, not only
         that above its roof.
+    part: name of the instruction, of those inside, that it is about; "" for the whole one.
+    source: the line that this part comes from; "" where it is not known.
     """
 
     name: str
@@ -46,6 +48,8 @@ class SlowCase:
     action: str
     is_of_processors: bool = False
     does_less: bool = False
+    part: str = ""
+    source: str = ""
 
 
 def find_slow_case(instruction: Instruction, roots: Collection[Instruction]) -> SlowCase | None:

@@ -47,6 +47,8 @@ def iter_above_roof_findings(run: Run, host: str, parts: list[ModelPart], here: 
     if slow is None:
         return
     device = "processor" if here.hardware == CPU else "device"
+    inside = format_source(slow.case.source) if slow.case is not None else ""
+    place = f"{inside} (compiled into {top})" if inside and inside != top.source else str(top)
     case = slow.case
     what = slow.description or top.op if case is None else case.reason
     saving = compute_saving(max(top.bound or 0.0, top.above_share), AT_THE_ROOF)
@@ -55,11 +57,18 @@ def iter_above_roof_findings(run: Run, host: str, parts: list[ModelPart], here: 
     if case is not None:
         action = f"{case.action[:1].upper()}{case.action[1:]}."
     else:
-        action = render_part_actions(top, replace(here, traits=compute_traits(run, host, top.source)))
+        action = render_part_actions(
+            top,
+            replace(
+                here,
+                gains_from_half=here.gains_from_half and here.hardware != CPU,
+                traits=compute_traits(run, host, top.source),
+            ),
+        )
     yield Finding(
         id="slow_part",
         severity=Severity.HIGH,
-        sentence=f"{top} takes {top.share:.0%} of the step, in {what}: {humanize(slow.above, Unit.PS)} per step more than "
+        sentence=f"{place} takes {top.share:.0%} of the step, in {what}: {humanize(slow.above, Unit.PS)} per step more than "
         f"the {device} needs for its operations and bytes ({slow.of_roof:.1%} of its roof).",
         action=action,
         evidence=(
@@ -68,7 +77,7 @@ def iter_above_roof_findings(run: Run, host: str, parts: list[ModelPart], here: 
         ),
         threshold=_ABOVE,
         saving=saving,
-        location=top.source,
+        location=inside or top.source,
         host=host,
         certainty=Certainty.LIKELY,
         effort=Effort.LARGE,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 
 import pytest
 
@@ -67,6 +68,11 @@ def test_a_rate_that_no_cache_reaches_is_no_rate() -> None:
     """A scatter in place writes its updates alone."""
     assert op_roof(op(Cost(bytes=1e9)), 1, 21 * US, GPU).bound is Bound.CACHE
     assert op_roof(op(Cost(bytes=1e9)), 1, 19 * US, GPU) == NO_ROOF
+
+
+def test_complex_products_take_four_multiply_adds_each() -> None:
+    real = op(product_cost(1e9))
+    assert product_seconds(replace(real, is_complex=True), GPU) == pytest.approx(4 * product_seconds(real, GPU))
 
 
 def test_what_is_not_known_has_no_roof() -> None:
