@@ -10,7 +10,7 @@ from outpace.metrics.facts.device_peaks import peak_flops
 from outpace.metrics.facts.hlo_instructions import hlo_source_lines, instruction_stats
 from outpace.metrics.facts.op_metrics import DEVICE
 from outpace.metrics.facts.step_breakdown import step_breakdown
-from outpace.metrics.views.flops_utilization import flops_utilization
+from outpace.metrics.views.flops_utilization import duty_cycle, flops_utilization
 from outpace.metrics.views.jit_calls import jit_calls
 from outpace.metrics.views.model_parts import model_parts
 from outpace.metrics.views.model_work import model_work
@@ -221,6 +221,12 @@ def test_model_flops_utilization(name: str, tera: float, share: float) -> None:
     assert use.flops_per_s / 1e12 == pytest.approx(tera, rel=0.012)
     assert use.clock_mfu == pytest.approx(share, abs=0.002)
     assert use.mfu == pytest.approx(use.clock_mfu * 1070.5 / 989.4, rel=0.001)
+
+
+@pytest.mark.parametrize(("name", "busy"), [("ok_vae", 0.990), ("dwconv1d", 0.829), ("columns", 0.05)])
+def test_duty_cycle(name: str, busy: float) -> None:
+    """As the gaps between kernels have it, within the steps' share of the capture."""
+    assert duty_cycle(opened(f"jax_h100_{name}").run) == pytest.approx(busy, abs=0.01)
 
 
 def test_arrays_that_are_copied_one_by_one() -> None:

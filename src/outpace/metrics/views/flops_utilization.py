@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""How much of the devices' arithmetic a training uses: MFU and HFU.
+"""How much of the devices' arithmetic a training uses: MFU and HFU; and their duty cycle.
 
 MFU (model FLOPs utilization; Chowdhery et al., "PaLM", 2022) is the time that the matrix products
 and convolutions of the model need at the devices' peak, as a share of the time that passed. HFU
@@ -11,14 +11,19 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+import numpy as np
+
 from outpace._caching import memoize
 from outpace._dataclass import dataclass
 from outpace.metrics.cluster.program_groups import main_program_hosts
 from outpace.metrics.facts.device_peaks import data_sheet_flops, peak_flops
+from outpace.metrics.facts.device_work import device_work
 from outpace.metrics.facts.hlo_instructions import DEVICE_SIDE, InstructionStats, instruction_stats
 from outpace.metrics.facts.roofs import device_roofs, product_seconds
 from outpace.metrics.savings.budget import compute_gap_share
+from outpace.metrics.spans import merge_spans
 from outpace.timeline import Run, Timeline
+from outpace.trace.algorithms import distinct
 
 _UNKNOWN = 0.03  # share of the devices' time in calls of unknown arithmetic, from which the figures are lower limits
 _PS = 1e12  # picoseconds in a second
@@ -64,6 +69,25 @@ def flops_utilization(run: Run) -> FlopsUtilization | None:
     )
     is_lower_limit = any(one.is_lower_limit for one in found)
     return replace(found[0], mfu=mfu, hfu=hfu, clock_mfu=clock_mfu, flops_per_s=rate, is_lower_limit=is_lower_limit)
+
+
+@memoize
+def duty_cycle(run: Run) -> float | None:
+    """Return the share of the steady steps in which a device is busy, the mean over devices; None
+    without steps or devices.
+    """
+    shares = []
+    for timeline in (timeline for timeline in run.hosts if timeline.host in main_program_hosts(run)):
+        trace, steps, work = timeline.trace, timeline.steps, device_work(timeline)
+        steady = np.zeros(len(steps) + 1, bool)
+        steady[steps.steady_rows] = True
+        length = float(steps.duration[steps.steady_rows].sum())
+        chosen = np.flatnonzero(steady[work.step])
+        plane = trace.lines.plane[trace.line[work.row[chosen]]]
+        for device in distinct(plane.astype(np.int64)).tolist():
+            start, end = merge_spans(work.start[chosen[plane == device]], work.end[chosen[plane == device]])
+            shares.append(float((end - start).sum()) / length)
+    return sum(shares) / len(shares) if shares else None
 
 
 def _of_host(run: Run, timeline: Timeline) -> FlopsUtilization | None:

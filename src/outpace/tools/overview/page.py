@@ -217,7 +217,8 @@ def _iter_utilization_figure(run: Run) -> Iterator[Figure]:
     shares = budgets(run)[ALL_HOSTS].category_shares
     if shares[Category.DEVICE_COMPUTE_16.value] + shares[Category.DEVICE_COMPUTE_32.value] < _MOSTLY:
         return
-    from outpace.metrics.views.flops_utilization import flops_utilization  # most reports are of programs without a device
+    # most reports are of programs without a device
+    from outpace.metrics.views.flops_utilization import duty_cycle, flops_utilization
 
     if (use := flops_utilization(run)) is not None:
         peak = "the data sheet's" if use.is_data_sheet else "the highest clock's"
@@ -226,6 +227,8 @@ def _iter_utilization_figure(run: Run) -> Iterator[Figure]:
         again = f"; HFU {use.hfu:.0%}, with what is computed again" * (use.hfu > use.mfu)
         rates = f"{use.flops_per_s / 1e12:,.3g} of {peak} {use.peak_flops / 1e12:,.4g} TFLOP/s in 16 bits{clock}"
         yield Figure("MFU", use.mfu, Unit.FRACTION, f"{least}{rates}, of matrix products and convolutions{again}")
+    if (busy := duty_cycle(run)) is not None:
+        yield Figure("Duty cycle", busy, Unit.FRACTION, "of the step a device is busy, with copies")
 
 
 def _excluded_remark(run: Run, breakdown: StepBreakdown) -> str:
