@@ -30,6 +30,11 @@ Rows = list[dict[str, Any]]
 _NO_ROOF = {"above_ps": float("nan")}  # of rows of parts and kinds of work whose roofs are not known
 
 
+def _line_row(row: Mapping[str, Any]) -> dict[str, Any]:
+    """A row of a compiled line whose roof is not known, unless it says so."""
+    return {"bound": "unknown", "loop_ps": row["time_ps"] if "/while/" in row.get("op", "") else 0, **row}
+
+
 def _find(
     parts: Rows | None = None,
     odd: Rows | None = None,
@@ -58,9 +63,7 @@ def _find(
             misplaced_ops.misplaced_ops: table("odd_ops", misplaced_ops.ODD_OPS, *(odd or [])),
             small_ops.small_ops: table("small_ops", small_ops.SMALL_OPS, *(small or [])),
             hlo_instructions.instruction_stats: {HOST: ran},
-            hlo_instructions.hlo_source_lines: table(
-                "hlo_lines", hlo_instructions.HLO_LINES, *({"bound": "unknown"} | row for row in lines or [])
-            ),
+            hlo_instructions.hlo_source_lines: table("hlo_lines", hlo_instructions.HLO_LINES, *map(_line_row, lines or [])),
             model_work.model_work: table("model_work", model_work.MODEL_WORK, *(_NO_ROOF | row for row in work or [])),
         },
         record,

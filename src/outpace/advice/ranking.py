@@ -24,6 +24,7 @@ _EFFORT = {effort: i for i, effort in enumerate(Effort)}
 _CERTAINTY_WEIGHT = {Certainty.CERTAIN: 1.0, Certainty.LIKELY: 0.85, Certainty.POSSIBLE: 0.4}
 _MIN_EXPLAINED = 0.5  # minimum share of a symptom's saving that its causes must explain for the symptom to be left out
 _MEASURABLE = 0.05  # worth of a finding, as a share of the step, below which nobody could tell it by the clock
+_CLEAR = (Severity.HIGH, Severity.MODERATE)  # severities of what matters for sure, whatever it saves
 _GRAIN = 0.01  # resolution of savings, as a share of the step: smaller differences count as equal, and effort decides
 
 
@@ -73,7 +74,7 @@ def rank_findings(pages: Iterable[Page], budgets: Mapping[str, Budget] | None = 
         stated[finding.key] = _merge(stated[finding.key], finding) if finding.key in stated else finding
     valid = [f for f in stated.values() if not f.struck]
 
-    def order(finding: Finding) -> tuple[bool, bool, bool, float, int, float, int, bool]:
+    def order(finding: Finding) -> tuple[bool, bool, bool, int, float, int, int, bool]:
         return _key(finding, _steps_share(budgets, finding) if budgets else 1.0)
 
     ordered = sorted(_absorb_symptoms(valid), key=order)
@@ -258,20 +259,22 @@ def score_finding(finding: Finding, step_share: float = 1.0) -> float:
     return step_share * finding.saving.expected * _CERTAINTY_WEIGHT[finding.certainty]
 
 
-def _key(finding: Finding, inside: float) -> tuple[bool, bool, bool, float, int, float, int, bool]:
+def _key(finding: Finding, inside: float) -> tuple[bool, bool, bool, int, float, int, int, bool]:
     """Return the sort key of a finding: capture first, then those that do not only inform, those
-    that delay all workers, the largest worth that could be measured, the worst severity where none
-    is known, the largest worth, the least effort, and those with a known line.
+    that delay all workers, those whose worth could be measured, those whose worth is not known,
+    smaller ones; of these the largest worth, the worst severity, the least effort, and those with a
+    known line.
     """
     worth = round(score_finding(finding, inside) / _GRAIN)
-    is_measurable = worth * _GRAIN >= _MEASURABLE
+    is_unknown, level = finding.saving is None, _ORDER[finding.severity]
+    rank = 0 if worth * _GRAIN >= _MEASURABLE else 1 if is_unknown and finding.severity in _CLEAR else 2
     return (
         not finding.id.startswith(CAPTURE_PREFIX),
         finding.severity is Severity.INFO,
         not finding.delays,
-        -worth if is_measurable else 0,
-        0 if is_measurable else _ORDER[finding.severity],
+        rank,
         -worth,
+        level if is_unknown else 0,
         _EFFORT[finding.effort],
         not finding.location,
     )

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Iterator
+from difflib import SequenceMatcher
 
 from outpace._dataclass import dataclass
 from outpace.metrics.cluster.program_groups import main_program_hosts
@@ -74,19 +75,33 @@ def _number(value: float | None) -> float:
 
 def build_line_work(before: Iterable[LineWork], after: Iterable[LineWork]) -> Table:
     """Return `LINE_WORK`, the largest difference of time first; empty where a side has no lines."""
-    one, two = _index(before), _index(after)
-    rows = [_row(one.get(key), two.get(key)) for key in dict.fromkeys((*one, *two))] if one and two else []
+    one, two = _by_op(before), _by_op(after)
+    pairs = (pair for op in dict.fromkeys((*one, *two)) for pair in _pair(one.get(op, []), two.get(op, [])))
+    rows = [_row(*pair) for pair in pairs] if one and two else []
     return LINE_WORK.build(sorted(rows, key=lambda row: -abs(row["more_ps"])))
 
 
-def _index(lines: Iterable[LineWork]) -> dict[tuple[str, int], LineWork]:
-    """Return lines by op and place among the lines with that op: numbers of lines change with every
-    edit.
-    """
+def _by_op(lines: Iterable[LineWork]) -> dict[str, list[LineWork]]:
+    """Return lines by op, in the order of the program's text."""
     by_op: dict[str, list[LineWork]] = {}
-    for line in lines:
+    for line in sorted(lines, key=_position):
         by_op.setdefault(line.op, []).append(line)
-    return {(op, place): line for op, same in by_op.items() for place, line in enumerate(sorted(same, key=_position))}
+    return by_op
+
+
+def _pair(before: list[LineWork], after: list[LineWork]) -> Iterator[tuple[LineWork | None, LineWork | None]]:
+    """Yield pairs of lines with the same op; None for a line of one side alone.
+
+    An edit changes the numbers of all lines below it. So lines that do the same work are pairs
+    first, in their order; of those between, as many lines as stand on both sides are pairs.
+    """
+    keys, other_keys = ([f"{line.flops:.12g} {line.bytes:.12g}" for line in side] for side in (before, after))
+    for _, a, b, c, d in SequenceMatcher(None, keys, other_keys, autojunk=False).get_opcodes():
+        one, two = before[a:b], after[c:d]
+        together = len(one) == len(two)
+        yield from zip(one, two, strict=True) if together else ()
+        yield from ((line, None) for line in one if not together)
+        yield from ((None, line) for line in two if not together)
 
 
 def _position(line: LineWork) -> tuple[str, int]:

@@ -10,12 +10,13 @@ some profilers apply before they save.
 Some ops go on after their event, since several threads compute them: a convolution, a matrix
 product, a loop divided among threads. The event of such an op ends where its tasks are submitted,
 and the tasks record no events. The thread that completes the last one runs the ops that waited for
-the op (`ThunkExecutor::Execute`), and then writes a mark with the op's name (`end: convolution.2`).
-So an op ends where the executor begins whose end the mark follows directly, or at the mark where no
-op waited.
+the op, without a pause, and then writes a mark with the op's name (`end: convolution.2`). So an op
+ends where that begins, or at the mark where no op waited; and before the same op begins again.
 """
 
 from __future__ import annotations
+
+from bisect import bisect_left
 
 import numpy as np
 
@@ -24,8 +25,11 @@ from outpace._dataclass import dataclass
 from outpace.model.arrays import Codes, Indices, Mask, Picoseconds
 from outpace.timeline.event_names import THUNK_END_PREFIX, EventFlag, event_names
 from outpace.trace import Trace, dialect
+from outpace.trace.algorithms import distinct, union_rows
 
 _DERIVED = ("XLA", "Async", "Framework", "Source", "TensorFlow")  # prefixes of device lines that repeat other lines
+_PROMPT = 20e6  # pause between two events of a thread up to which one leads to the other, ps: some microseconds are usual
+_RESUMED = 5e9  # time within which a thread that lost its core has one again, ps: a few time slices
 _AGREE = 0.5  # minimum share of linked ops that begin in the time of their step; below it, dozens of steps are in flight
 
 
@@ -147,54 +151,86 @@ NO_CONTINUATIONS = Continuations(*(np.zeros(0, np.int64),) * 3)
 def find_continuations(trace: Trace) -> Continuations:
     """Return what ops on the host's threads did after their events."""
     marks = event_names(trace).rows(EventFlag.THUNK_END)
-    rows = find_hlo_events(trace) if len(marks) else marks
-    rows = rows[host_mask(trace, rows)]
-    if not len(rows):
+    if not len(marks):
         return NO_CONTINUATIONS
-    of = _find_ops(trace, marks, rows)
-    marks, of = marks[of >= 0], of[of >= 0]
-    begun = trace.end[of]
-    end = np.maximum(_find_ends(trace, marks, begun), begun)
-    order = np.argsort(of, kind="stable")
-    found = Continuations(of[order], begun[order], end[order])
-    _, first = np.unique(found.row, return_index=True)
-    return found.select(np.isin(np.arange(len(order)), first) & (found.end > found.start))
+    ops = find_hlo_events(trace)
+    ops = ops[host_mask(trace, ops)]
+    named = _named_ops(trace, marks)
+    before, ends = _find_chains(trace, marks, ops)
+    is_own = (before >= 0) & (trace.name[np.maximum(before, 0)] == named)
+    of = np.where(is_own, before, -1)
+    ends = np.where(is_own, trace.start[marks], ends)
+    for name in distinct(named[~is_own & (named >= 0)]).tolist():
+        places = np.flatnonzero(~is_own & (named == name))
+        left = ops[trace.name[ops] == name]
+        of[places] = _match(trace, left[np.isin(left, of, invert=True)], trace.start[marks[places]])
+    found = of >= 0
+    order = np.argsort(of[found], kind="stable")
+    row, end = of[found][order], ends[found][order]
+    # The same op begins again only when it has ended: a mark that comes later is another run's.
+    end = np.minimum(end, _next_starts(trace, ops)[np.searchsorted(ops, row)])
+    start = trace.end[row]
+    return Continuations(row, start, end).select(end - start > _PROMPT)
 
 
-def _find_ops(trace: Trace, marks: Indices, rows: Indices) -> Indices:
-    """Return, for each mark, the row of the op that it names and that began last before it; -1 for
-    none. `rows`: events of ops.
+def _named_ops(trace: Trace, marks: Indices) -> Codes:
+    """Return the number of the event name of the op that each mark names; -1 where no event has
+    it.
     """
     code_of = {text: code for code, text in enumerate(trace.names)}
-    names = event_names(trace).mask(EventFlag.THUNK_END)
-    renamed = np.arange(len(trace.names))
-    for code in np.flatnonzero(names).tolist():
-        renamed[code] = code_of.get(trace.names[code].removeprefix(THUNK_END_PREFIX), -1)
-    name = np.concatenate((trace.name[rows].astype(np.int64), renamed[trace.name[marks]]))
-    start = np.concatenate((trace.start[rows], trace.start[marks]))
-    is_mark = np.repeat([False, True], [len(rows), len(marks)])
-    order = np.lexsort((is_mark, start, name))  # an op before its mark, which may begin at the same time
-    last = np.maximum.accumulate(np.where(is_mark[order], -1, np.arange(len(order))))
-    found = np.where((last >= 0) & (name[order[last]] == name[order]), order[last], -1)
-    of = np.empty(len(order), np.int64)
-    of[order] = found
-    places = of[len(rows) :]
-    return np.where(places >= 0, rows[places], -1)
+    codes = trace.name[marks].astype(np.int64)
+    texts = {code: trace.names[code].removeprefix(THUNK_END_PREFIX) for code in distinct(codes).tolist()}
+    return np.array([code_of.get(texts[code], -1) for code in codes.tolist()], np.int64)
 
 
-def _find_ends(trace: Trace, marks: Indices, begun: Picoseconds) -> Picoseconds:
-    """Return when the op of each mark ended, ps. `begun`: when its event ended, ps.
+def _find_chains(trace: Trace, marks: Indices, ops: Indices) -> tuple[Indices, Picoseconds]:
+    """Return, of each mark, (row of the op right before it on its thread, -1 for none; start of
+    what its thread ran without a pause until the mark, ps).
 
-    Of nested executors that the mark follows, the outermost that began after the event counts.
+    What a thread runs without a pause before the mark is what waited for the op; an executor right
+    before the mark ran it, even where the thread then lost its core for a while.
     """
-    ends = trace.start[marks]
     executors = event_names(trace).rows(EventFlag.THUNK_EXECUTOR)
-    follower = trace.compute_subtree_ends(executors)
-    order = np.argsort(follower, kind="stable")  # those with one follower by row, and so the outermost first
-    low, high = (np.searchsorted(follower[order], marks, side=side) for side in ("left", "right"))
-    for at in np.flatnonzero(low < high).tolist():
-        starts = trace.start[executors[order[low[at] : high[at]]]]
-        after = starts[starts >= begun[at]]
-        if len(after):
-            ends[at] = after[0]
-    return ends
+    rows = union_rows(marks, ops, executors)
+    parent = trace.compute_nesting(rows)[0]
+    around = np.where(parent >= 0, parent, -1 - trace.line[rows].astype(np.int64))  # on each thread apart
+    order = np.lexsort((rows, around))
+    start, end = trace.start[rows][order], trace.end[rows][order]
+    is_mark, ran = np.isin(rows[order], marks), np.isin(rows[order], executors)
+    stands_still = start[1:] - end[:-1] > np.where(is_mark[1:] & ran[:-1], _RESUMED, _PROMPT)
+    pause = np.append(True, stands_still | (np.diff(around[order]) != 0))
+    first = np.maximum.accumulate(np.where(pause, np.arange(len(order)), 0))
+    place = np.empty(len(order), np.int64)
+    place[order] = np.arange(len(order))
+    at = place[np.searchsorted(rows, marks)]
+    is_op = np.isin(rows[order], ops)
+    has_before = (at > 0) & (around[order][at] == around[order][np.maximum(at - 1, 0)])
+    before = np.where(has_before & is_op[np.maximum(at - 1, 0)], rows[order][np.maximum(at - 1, 0)], -1)
+    return before, start[first[at]]
+
+
+def _match(trace: Trace, ops: Indices, marks: Picoseconds) -> Indices:
+    """Return, of each mark of an op of one name, by its time, the op's row: the last one that began
+    before it and has no other mark; -1 for none. The ops are sorted by row.
+    """
+    by_start = ops[np.argsort(trace.start[ops], kind="stable")].tolist()
+    starts = trace.start[np.array(by_start, np.int64)].tolist() if by_start else []
+    matched = np.full(len(marks), -1, np.int64)
+    for place in np.argsort(marks, kind="stable").tolist():
+        at = bisect_left(starts, int(marks[place])) - 1
+        if at >= 0:
+            matched[place] = by_start.pop(at)
+            del starts[at]
+    return matched
+
+
+def _next_starts(trace: Trace, ops: Indices) -> Picoseconds:
+    """Return when the next event of the same op begins after each, ps; the largest int64 for
+    none.
+    """
+    name, start = trace.name[ops].astype(np.int64), trace.start[ops]
+    order = np.lexsort((start, name))
+    following = np.full(len(ops), np.iinfo(np.int64).max)
+    same = np.diff(name[order]) == 0
+    following[order[:-1][same]] = start[order[1:][same]]
+    return following

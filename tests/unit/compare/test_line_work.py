@@ -41,6 +41,16 @@ def test_lines_are_the_same_by_op_and_order() -> None:
     assert [(row["source"], row["work"]) for row in rows] == [("train.py:9", "the same work"), ("train.py:14", "the same work")]
 
 
+def test_a_new_line_leaves_those_below_it_as_they_are() -> None:
+    before = [replace(LINE, source="m.py:10", flops=1e9), replace(LINE, source="m.py:20", flops=3e9)]
+    rows = build_line_work(before, [replace(LINE, source="m.py:5", flops=1e8), *before]).records()
+    assert {row["source"]: row["work"] for row in rows} == {
+        "m.py:5": "new",
+        "m.py:10": "the same work",
+        "m.py:20": "the same work",
+    }
+
+
 def test_a_line_of_one_side_is_new_or_gone() -> None:
     other = replace(LINE, op="jit(step)/sort")
     assert {row["op"]: row["work"] for row in build_line_work([LINE], [LINE, other]).records()} == {

@@ -8,7 +8,7 @@ import pytest
 
 from outpace.model.protobuf_wire import encode_bytes, encode_integer
 from outpace.timeline.hlo.module import HloModule
-from tests.hlo_proto import F32, instruction, module, numbers, shape
+from tests.hlo_proto import BF16, F32, instruction, module, numbers, shape
 from tests.support import opened
 
 S32 = 4
@@ -62,6 +62,9 @@ LAST, FIRST = numbers(14, [1]), numbers(14, [0])
         ([parameter(1, 100), one("power", 100, operands=(1, 1))], "", ""),
         ([BIG, one("remainder", 512, 1024, operands=(1, 1), kind=S32)], "integer_division", "524,288 whole numbers"),
         ([BIG, one("divide", 512, 1024, operands=(1, 1))], "", ""),
+        ([parameter(1, 512, 1024, kind=BF16), one("divide", 512, 1024, operands=(1, 1), kind=BF16)], "", ""),
+        ([BIG, one("reduce", 8, 8, more=numbers(14, [0, 1]))], "", ""),
+        ([BIG, parameter(2, 512, kind=S32), one("gather", 512, 1024, operands=(1, 2))], "", ""),
         ([BIG, one("remainder", 512, 1024, operands=(1, 1))], "hard_function", "remainder of 524,288 numbers"),
         ([BIG, WIDE, instruction("it", "reduce", 9, TWO, [1, 2], more=LAST)], "argument", "with its indices (argmin, argmax)"),
         ([parameter(1, 1024), one("broadcast", 512, 1024)], "layout", "copies of one array"),
@@ -86,10 +89,34 @@ def test_of_a_fusion_the_part_that_is_slow_first() -> None:
     assert case is not None and case.name == "scatter"
 
 
-def test_what_is_slow_on_processors_is_said_of_them_alone() -> None:
-    """On a GPU a product of bfloat16 is the fast one."""
-    cases = [op.alternative for op in (m[name] for m in opened("jax_h200_transformer").run.hosts[0].hlo_modules for name in m)]
-    assert all(case.is_of_processors for case in cases if case is not None and case.name in ("product_type", "last_dimension"))
+def test_products_of_a_gpus_program_are_told_of_their_type_on_processors_alone() -> None:
+    """On a GPU a product of bfloat16 is the fast one, and no copy, whatever is fused with it."""
+    ops = [m[name] for m in opened("jax_h200_transformer").run.hosts[0].hlo_modules for name in m]
+    cases = {
+        (op.alternative.name, op.alternative.is_of_processors) for op in ops if op.has_product and op.alternative is not None
+    }
+    assert cases == {("product_type", True)}
+
+
+def test_of_a_product_and_what_is_fused_with_it_the_product_counts() -> None:
+    """Nor is a small array beside a large one the reason."""
+    inside = [parameter(1, 512, 512), parameter(2, 512, 512), instruction("t", "transpose", 5, shape(F32, 512, 512), [2])]
+    how = encode_bytes(30, numbers(1, [1]) + numbers(2, [0]))
+    product = instruction("d", "dot", 6, shape(F32, 512, 512), [1, 5], more=how)
+    small = [parameter(1, 8192, 1024), parameter(2, 50, 200), instruction("c", "concatenate", 5, shape(F32, 100, 200), [2, 2])]
+    small.append(instruction("r", "add", 6, shape(F32, 8192, 1024), [1, 1]))
+    for parts in ([*inside, product], small):
+        fusion = instruction("it", "fusion", 9, shape(F32, 512, 512), [7], [2])
+        given = instruction("given", "parameter", 7, shape(F32, 8192, 1024))
+        assert HloModule(module([given, fusion], parts))["it"].alternative is None
+
+
+@pytest.mark.parametrize(("reducer", "says"), [("add", "differences of a cumulative sum"), ("maximum", "double the window")])
+def test_a_window_is_reduced_by_what_it_reduces_with(reducer: str, says: str) -> None:
+    inside = [instruction("a", "parameter", 1, shape(F32)), instruction("b", reducer, 2, shape(F32), [1, 1])]
+    windows = instruction("it", "reduce-window", 9, shape(F32, 512, 1024), [7], [2], more=window((1, 1), (64, 1)))
+    case = HloModule(module([instruction("given", "parameter", 7, shape(F32, 512, 1024)), windows], inside))["it"].alternative
+    assert case is not None and says in case.action
 
 
 def test_the_part_that_is_slow_has_a_line_of_its_own() -> None:

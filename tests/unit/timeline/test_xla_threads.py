@@ -18,16 +18,19 @@ from tests.support import opened
 MS = 1_000_000_000
 
 
-def threads(*events: tuple[int, str, int, int]) -> Trace:
-    """Events (thread, name, start in ms, length in ms) of XLA's threads."""
+Event = tuple[int, str, float, float]  # thread, name, start in ms, length in ms
+
+
+def threads(*events: Event) -> Trace:
+    """Events of XLA's threads."""
     space = SpaceBuilder("vm")
     plane = space.plane("/host:CPU")
     lines = [plane.line(f"tf_XLAEigen/{number}") for number in range(2)]
     for thread, name, start, length in events:
         if name.startswith(("end: ", "ThunkExecutor")):
-            lines[thread].event(name, start * MS, length * MS)
+            lines[thread].event(name, round(start * MS), round(length * MS))
         else:
-            lines[thread].event(name, start * MS, length * MS, hlo_op=name, hlo_module="jit_step")
+            lines[thread].event(name, round(start * MS), round(length * MS), hlo_op=name, hlo_module="jit_step")
     return read_trace(space.to_bytes(), "vm")
 
 
@@ -51,7 +54,7 @@ CONVOLUTION = (0, "convolution.1", 0, 2)
                 (1, "ThunkExecutor::Execute", 10, 3),
                 (1, "fusion", 10, 2),
                 (1, "end: fusion", 12, 0),
-                (1, "end: convolution.1", 14, 0),
+                (1, "end: convolution.1", 13.001, 0),
             ],
             {"convolution.1": (2, 10)},
             id="the thread that completes it runs the next op first",
@@ -67,9 +70,29 @@ CONVOLUTION = (0, "convolution.1", 0, 2)
             {"convolution.1": (2, 7)},
             id="its next run is another",
         ),
+        pytest.param(
+            [(1, "fusion", 10, 3), (1, "end: fusion", 13.001, 0), (1, "end: convolution.1", 13.002, 0)],
+            {"convolution.1": (2, 10)},
+            id="in a loop no executor is around the next op",
+        ),
+        pytest.param(
+            [(0, "ThunkExecutor::Execute", 50, 3), (1, "end: convolution.1", 7, 0)],
+            {"convolution.1": (2, 7)},
+            id="an executor of another thread",
+        ),
+        pytest.param(
+            [(1, "ThunkExecutor::Execute", 3, 1), (1, "end: convolution.1", 60, 0)],
+            {"convolution.1": (2, 60)},
+            id="an executor from long before",
+        ),
+        pytest.param(
+            [(1, "convolution.1", 3, 1), (1, "end: convolution.1", 4.001, 0), (1, "end: convolution.1", 9, 0)],
+            {"convolution.1": (2, 3)},
+            id="of two in flight, each has its own mark, and none lasts into the next",
+        ),
     ],
 )
-def test_an_op_lasts_until_its_last_task(events: list[tuple[int, str, int, int]], expected: dict[str, tuple[int, int]]) -> None:
+def test_an_op_lasts_until_its_last_task(events: list[Event], expected: dict[str, tuple[int, int]]) -> None:
     assert found(threads(CONVOLUTION, *events)) == expected
 
 

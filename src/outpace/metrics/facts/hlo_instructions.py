@@ -45,9 +45,10 @@ HLO_LINES = TableType("hlo_lines", "Compiled ops by source line").columns("""
     * source      | text     | innermost line of the program's own code that the op comes from; empty where the program holds none
     + time_ps     | ps       | self time per step of the steady state and device; in the whole capture where no step is known \
                                | Per step
-      share       | fraction | the same as a share of the step; ops that run side by side can come to more than all of it \
+      share       | fraction | the same as a share of the step; of ops that run side by side on a CPU, each has its part of the moment \
                                | Of step
     + backward_ps | ps       | of it, in the backward pass | Backward
+    + loop_ps     | ps       | of it, in loops: their bodies, and what runs them | In loops
     + count       | count    | executions in these steps | Count
       bits        | count    | 16, 32 or 64: what most of the time computes in; 0 where that is not known
       flops       | ratio    | floating-point operations per step and device, by its shapes; empty where unknown | FLOPs
@@ -114,13 +115,14 @@ class InstructionStats:
     side: `DEVICE_SIDE` or `CPU_SIDE`
     op: the instruction
     time_ps: self time per step and device, ps
-    share: share of the step
+    share: share of the step; of ops that run side by side on a CPU, each has its part of the moment
     count: executions that began in all steady steps
     device_steps: number of steady steps times number of devices
     full_ps: total time of these executions, including the part after their step's end, ps; None
         where no part lies there
-    roof: how near they came to what the device can do, or all cores of the CPU. Of ops that run
-        side by side on a CPU, each has its part of the moment
+    roof: how near they came to what the device can do, or all cores of the CPU
+    shared_ps: total time of these executions, of moments on a CPU their parts, ps; None where that
+        is `executed_ps`
     """
 
     side: str
@@ -131,6 +133,7 @@ class InstructionStats:
     device_steps: int
     full_ps: float | None = None
     roof: Roof = NO_ROOF
+    shared_ps: float | None = None
 
     @property
     def executed_ps(self) -> float:
@@ -139,8 +142,16 @@ class InstructionStats:
 
     @property
     def above_ps(self) -> float:
-        """Time above the roof per step and device, ps; 0 where it is unknown."""
-        return self.time_ps * self.roof.above_ps / self.executed_ps if self.executed_ps else 0.0
+        """Time above the roof per step and device, ps, as a part of `time_ps`; 0 where it is
+        unknown.
+        """
+        whole = self.executed_ps if self.shared_ps is None else self.shared_ps
+        return self.time_ps * self.roof.above_ps / whole if whole else 0.0
+
+    @property
+    def above_share(self) -> float:
+        """Time above the roof as a share of the step; 0 where it is unknown."""
+        return self.share * self.above_ps / self.time_ps if self.time_ps else 0.0
 
     @property
     def bytes_per_s(self) -> float:
@@ -169,10 +180,9 @@ def _host_stats(timeline: Timeline, record: Mapping[str, Any]) -> Iterator[Instr
         self_ps, begins = _self_times(timeline, side, rows, steady)
         whole = timeline.trace.compute_nesting(rows)[1]
         if side == CPU_SIDE:
-            # What a loop starts on other threads has events of its own.
-            later = find_continuations(timeline.trace).of_rows(rows[~np.array([op.is_control for op in ops])[index]])
+            later = find_continuations(timeline.trace).of_rows(rows[np.array([op.has_known_end for op in ops])[index]])
             self_ps, whole = self_ps + later.lengths(rows) * begins, whole + later.lengths(rows)
-        part = divide_op_times(timeline, rows, later) if side == CPU_SIDE and roofs[side] is not None else whole
+        part = divide_op_times(timeline, rows, later) if side == CPU_SIDE else whole
         devices[side].update(_devices(timeline, side, rows[self_ps > 0]).tolist())
         sums = (np.bincount(index, values, len(ops)) for values in (self_ps, begun * begins, whole * begins, part * begins))
         totals += [
@@ -182,10 +192,11 @@ def _host_stats(timeline: Timeline, record: Mapping[str, Any]) -> Iterator[Instr
         ]
     for side, op, time, count, full, divided in totals:
         of = max(len(devices[side]), 1)
-        share = time / (length * of) if length else float("nan")
+        # The devices that a CPU is divided into share its cores; accelerators do not.
+        own = divided / length if side == CPU_SIDE and steps else time / (length * of) if length else float("nan")
         limits = roofs[side]
         roof = op_roof(op, count, divided, limits) if limits is not None else NO_ROOF
-        yield InstructionStats(side, op, time / (max(steps, 1) * of), share, count, max(steps, 1) * of, full, roof)
+        yield InstructionStats(side, op, time / (max(steps, 1) * of), own, count, max(steps, 1) * of, full, roof, divided)
 
 
 def divide_op_times(timeline: Timeline, rows: Indices, later: Continuations) -> Values:
@@ -301,7 +312,7 @@ class _Sums:
     """Running sums of one source line and op."""
 
     def __init__(self) -> None:
-        self.time_ps = self.share = self.backward_ps = self.whole = 0.0
+        self.time_ps = self.share = self.backward_ps = self.loop_ps = self.whole = 0.0
         self._flops = self._step_flops = self._step_bytes = 0.0
         self._is_known = True
         self.count = 0
@@ -316,6 +327,7 @@ class _Sums:
         self.time_ps += ran.time_ps
         self.share += ran.share
         self.backward_ps += ran.time_ps * backward
+        self.loop_ps += ran.time_ps * (ran.op.is_in_loop or ran.op.opcode == "while" or "/while/" in ran.op.framework_op)
         self.count += ran.count
         self._flops += ran.op.cost.flops * ran.count
         self._step_flops += ran.op.cost.flops * ran.count / ran.device_steps

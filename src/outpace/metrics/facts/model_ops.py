@@ -206,7 +206,7 @@ def _host(timeline: Timeline, counted: Mask, roofs: DeviceRoofs | None) -> _Rows
     """Return the ops and executor runs on the host's threads; None without any."""
     trace = timeline.trace
     of_name = name_roles(timeline)
-    hlo_row, hlo_name, hlo_ops, hlo_flops, hlo_least, hlo_control = _hlo_ops(timeline, roofs)
+    hlo_row, hlo_name, hlo_ops, hlo_flops, hlo_least, has_end = _hlo_ops(timeline, roofs)
     parts = (hlo_row, *(trace.find_rows_by_mask(of_name != NONE, trace.rows_of(plane)) for plane in timeline.host_planes))
     rows = union_rows(*(part[_step_mask(timeline, part, counted)] for part in parts))
     rows = rows[~input_mask(timeline, rows)]
@@ -236,7 +236,7 @@ def _host(timeline: Timeline, counted: Mask, roofs: DeviceRoofs | None) -> _Rows
         begun=np.ones(len(rows), np.int64),
         computes=every,
         least=_spread(hlo_least, hlo_row, rows),
-        later=_continuations(timeline, hlo_row[~hlo_control], rows, step),
+        later=_continuations(timeline, hlo_row[has_end], rows, step),
         ops=ops,
         flops=flops,
         lane=np.zeros(len(rows), np.int64),
@@ -245,8 +245,7 @@ def _host(timeline: Timeline, counted: Mask, roofs: DeviceRoofs | None) -> _Rows
 
 def _continuations(timeline: Timeline, counted: Indices, rows: Indices, step: Codes) -> Continuations:
     """Return what the ops of some events did after them, up to the ends of their steps, by the
-    positions of the events in `rows`. `counted`: those of ops that compute themselves: what a loop
-    starts on other threads has events of its own.
+    positions of the events in `rows`. `counted`: those of ops of which it is known when they ended.
     """
     later = find_continuations(timeline.trace).of_rows(rows).of_rows(counted)
     places = np.searchsorted(rows, later.row)
@@ -320,7 +319,7 @@ def _hlo_ops(
     timeline: Timeline, roofs: DeviceRoofs | None
 ) -> tuple[Indices, Codes, tuple[OpName, ...], Values, Values | None, Mask]:
     """Return (rows on the host that ran an op of a compiled program, index of each row's op, ops,
-    FLOPs of ops, least time of each row, whether each row's op only runs others).
+    FLOPs of ops, least time of each row, whether it is known when each row's op ended).
     """
     trace = timeline.trace
     rows = find_hlo_events(trace)
@@ -337,7 +336,7 @@ def _hlo_ops(
         tuple(described),
         np.array([op.cost.product_flops or -1.0 for op, _ in ops], np.float64),
         least[index] if least is not None else None,
-        np.array([op.is_control for op in hlo_ops], bool)[index],
+        np.array([op.has_known_end for op in hlo_ops], bool)[index],
     )
 
 

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Other ways to compute what takes far longer than its operations and bytes need, by the kind of
-its heaviest part.
+its large parts: those with a tenth of the elements of its largest array, and where it multiplies
+matrices the product alone.
 
 `slow_cases` has what libraries are known to be slow at, by sizes. What stands here is what
 compilers make slow code of in general: on processors XLA runs scatters, sorts and windows element
@@ -21,8 +22,10 @@ from outpace.timeline.hlo.products import has_spatial_dimensions, product_flops
 from outpace.timeline.hlo.slow_cases import SlowCase
 
 _FLOATS = (11, 12, 15, 18)  # F32, F64, C64, C128: types whose products libraries for processors have fast code for
+_INTEGERS = (2, 3, 4, 5, 6, 7, 8, 9)  # S8 to U64
 _SMALL_PRODUCT = 2 * 32**3  # operations of a product up to which calling it costs as much as computing it
 _MANY = 64  # minimum number of such products or matrices at once
+_LARGE = 0.1  # minimum elements of a part, as a share of those of the instruction's largest array
 _LONG = 16  # minimum number of positions of a window for sums to be worth sharing between windows
 _LHS_BATCH = 3  # field of DotDimensionNumbers
 _HARD = ("power", "exponential", "exponential-minus-one", "log", "log-plus-one", "tanh", "logistic", "sine", "cosine")
@@ -41,7 +44,7 @@ _MANY_NUMBERS = 10_000  # minimum number of elements for an op to be slow by its
 
 
 def find_alternative(instruction: Instruction, *, is_in_loop: bool = False) -> SlowCase | None:
-    """Return what an instruction's heaviest part is, with another way to compute it; None where no
+    """Return what the large parts of an instruction do, with another way to do it; None where no
     other way is known. `is_in_loop`: whether it is part of a loop's body.
     """
     if is_in_loop and instruction.opcode == "copy" and _elements(instruction) >= _MANY_NUMBERS:
@@ -52,7 +55,9 @@ def find_alternative(instruction: Instruction, *, is_in_loop: bool = False) -> S
             "a scan's body): an array that the body reads and writes, or whose gradient it adds up, is copied whole",
             does_less=True,
         )
-    parts = instruction.parts
+    parts = [part for part in instruction.parts if _elements(part) >= _LARGE * _elements(instruction)]
+    if any(map(product_flops, instruction.parts)):
+        parts = [part for part in instruction.parts if product_flops(part)]
     return next((case for rule in _RULES if (case := rule(parts)) is not None), None)
 
 
@@ -93,7 +98,8 @@ def _linear_algebra(parts: list[Instruction]) -> SlowCase | None:
     small = "write such small matrices out (closed forms, element-wise over the batch)"
     large = "replace it by products of matrices (a few iterations of Newton-Schulz, conjugate gradients)"
     way = small if math.prod(matrix.dimensions[-2:]) <= _MANY else large
-    return SlowCase("linear_algebra", what, f"{way}, or do it every few steps", does_less=True)
+    action = f"{way}, or do it every few steps"
+    return SlowCase("linear_algebra", what, action, is_of_processors=True, does_less=True)
 
 
 def _is_solver(part: Instruction) -> bool:
@@ -107,7 +113,8 @@ def _convolution(parts: list[Instruction]) -> SlowCase | None:
         return None
     spread = [d for d in part.window if d.dilation > 1 or d.base_dilation > 1]
     kernel = " x ".join(str(dimension.size) for dimension in part.window)
-    what = f"a {'dilated ' if spread else ''}convolution with a kernel of {kernel}"
+    spread_text = " over arrays that are spread out (dilated, or the gradient of one with strides)" * bool(spread)
+    what = f"a convolution with a kernel of {kernel}{spread_text}"
     return SlowCase(
         "convolution",
         what,
@@ -156,13 +163,37 @@ def _window(parts: list[Instruction]) -> SlowCase | None:
         return None
     positions = math.prod(d.size for d in part.window)
     what = f"windows of {positions:,} numbers at {part.shapes[0].element_count:,} places"
+    return SlowCase("window", what, _window_action(part, positions), does_less=True)
+
+
+def _window_action(part: Instruction, positions: int) -> str:
+    """Return another way to reduce windows of so many positions."""
+    is_sum = _reducer(part) == "add"
+    sizes = part.operand_shapes[0].dimensions if part.operand_shapes else []
+    if any(
+        d.size > 1 and d.size == size and d.size - 1 in (d.low, d.high) for d, size in zip(part.window, sizes, strict=False)
+    ):
+        return (
+            "cumulate in blocks: rows of a reshaped array, and then the results of the rows before; a short sum also as a product with a "
+            "triangular matrix"
+        )
     if all(d.stride == d.size for d in part.window):
-        way = "reshape, so that each window is a dimension of its own, and reduce that"
-    elif positions >= _LONG:
-        way = "take differences of a cumulative sum (jnp.cumsum), or halve the window: one dimension after the other, in steps"
-    else:
-        way = "add shifted slices of the array (or take their maximum) instead"
-    return SlowCase("window", what, way, does_less=True)
+        return "reshape, so that each window is a dimension of its own, and reduce that"
+    if sum(d.size > 1 for d in part.window) > 1:
+        return "reduce one dimension after the other" + " (for sums also differences of jnp.cumsum)" * is_sum
+    if positions >= _LONG:
+        return (
+            "take differences of a cumulative sum (jnp.cumsum)"
+            if is_sum
+            else "double the window in steps: results of results, shifted"
+        )
+    return f"{'add' if is_sum else 'reduce'} shifted slices of the array instead"
+
+
+def _reducer(part: Instruction) -> str:
+    """Return the opcode that an instruction reduces with; "" where it is not known."""
+    root = part.called[0].root if part.called else None
+    return root.opcode if root is not None else ""
 
 
 def _scatter(parts: list[Instruction]) -> SlowCase | None:
@@ -175,6 +206,7 @@ def _scatter(parts: list[Instruction]) -> SlowCase | None:
         f"a scatter that writes {updates.element_count:,} numbers one after the other",
         "turn it into a gather, a reshape or a pad where the places are known before; else a product with a one-hot matrix where there are "
         "few places, or sorted indices (indices_are_sorted=True), or wider rows",
+        is_of_processors=True,
     )
 
 
@@ -196,6 +228,9 @@ def _gather(parts: list[Instruction]) -> SlowCase | None:
     part = _first(parts, "gather")
     if part is None or part.shapes[0].element_count < _MANY_NUMBERS:
         return None
+    indices = part.operand_shapes[1].element_count if len(part.operand_shapes) > 1 else 0
+    if part.shapes[0].element_count >= _LONG * max(indices, 1):
+        return None  # whole rows
     return SlowCase(
         "gather",
         f"a gather that picks {part.shapes[0].element_count:,} numbers by index",
@@ -223,7 +258,7 @@ def _hard_function(parts: list[Instruction]) -> SlowCase | None:
 
 def _division(parts: list[Instruction]) -> SlowCase | None:
     part = _first(parts, "remainder", "divide")
-    if part is None or part.shapes[0].element_type in _FLOATS or part.shapes[0].element_count < _MANY_NUMBERS:
+    if part is None or part.shapes[0].element_type not in _INTEGERS or part.shapes[0].element_count < _MANY_NUMBERS:
         return None
     return SlowCase(
         "integer_division",
@@ -248,12 +283,13 @@ def _last_dimension(parts: list[Instruction]) -> SlowCase | None:
             part=part.name,
         )
     fastest = source.minor_to_major[0] if source.minor_to_major else len(source.dimensions) - 1
-    if fastest not in part.dimensions:
+    if fastest not in part.dimensions or len(part.dimensions) == len(source.dimensions):
         return None
+    ones = "sum by a product with a vector of ones, or " * (_reducer(part) == "add")
     return SlowCase(
         "last_dimension",
         f"a reduction of {source} along the dimension that lies together in memory, one number at a time",
-        "sum by a product with a vector of ones, or order the dimensions so that the reduced one is not the last",
+        f"{ones}order the dimensions so that the reduced one is not the last",
         is_of_processors=True,
     )
 

@@ -295,9 +295,14 @@ class HloGraph:
 
     @once
     def in_loops(self) -> frozenset[Instruction]:
-        """Instructions of the bodies of loops."""
-        bodies = (c for c in self.computations.values() if any(caller.opcode == "while" for caller in c.callers))
-        return frozenset(instruction for body in bodies for instruction in body.instructions)
+        """Instructions of the bodies of loops, and of what these call."""
+        left = [c for c in self.computations.values() if any(caller.opcode == "while" for caller in c.callers)]
+        inside: set[Instruction] = set()
+        while left:
+            more = [instruction for instruction in left.pop().instructions if instruction not in inside]
+            inside.update(more)
+            left += [called for instruction in more if instruction.opcode != "fusion" for called in instruction.called]
+        return frozenset(inside)
 
     @once
     def roots(self) -> frozenset[Instruction]:

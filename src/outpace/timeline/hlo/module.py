@@ -204,6 +204,7 @@ class HloModule:
             transfer=transfer,
             copied_bytes=float(sum(shape.byte_size for shape in instruction.shapes[:1])) if transfer else 0.0,
             backend_config=instruction.backend_config if is_library_call else "",
+            is_in_loop=instruction in self.graph.in_loops,
             is_complex=is_complex_product(instruction),
             is_aligned=is_aligned(instruction),
             is_attention=instruction in self._attentions,

@@ -35,31 +35,28 @@ def find_repeats(graph: HloGraph) -> set[Instruction]:
     pass (`jax.checkpoint`).
 
     They are named so. Where XLA merged a repeat with the first computation, the one that is left
-    may have the repeat's name; but then an op of the forward pass uses its result, and it is none.
+    may have the repeat's name; but then an op of the forward pass uses its result, directly or
+    through repeats and what the compiler added, and it is none.
     """
-    named = [i for i in graph.instructions if REPEAT in i.origin.framework_op]
-    uses_forward: dict[Instruction, bool] = {}
-    for instruction in reversed(named):  # instructions come after their operands
-        uses_forward[instruction] = _is_used_forward(instruction, uses_forward)
-    return {instruction for instruction in named if not uses_forward[instruction]}
-
-
-def _is_used_forward(instruction: Instruction, known: dict[Instruction, bool]) -> bool:
-    """Whether an op of the forward pass uses a result, directly or through repeats and what the
-    compiler added. `known`: results for instructions after this one.
-    """
-    left, visited = list(instruction.users), set[Instruction]()
+    named = {i for i in graph.instructions if REPEAT in i.origin.framework_op}
+    used_forward = {i for i in graph.instructions if _is_forward(i.origin.framework_op)}
+    left = list(used_forward)
     while left:
-        user = left.pop()
-        if user in visited:
-            continue
-        visited.add(user)
-        name = user.origin.framework_op
-        if known.get(user) or (_FORWARD in name and _BACKWARD not in name and REPEAT not in name):
-            return True
-        if user not in known and (not name or user.opcode in _PASSING or REPEAT in name):
-            left += user.users
-    return False
+        for operand in left.pop().operands:
+            if operand not in used_forward and (operand in named or _passes_on(operand)):
+                used_forward.add(operand)
+                left.append(operand)
+    return named - used_forward
+
+
+def _is_forward(name: str) -> bool:
+    """Whether an op belongs to the first forward pass, by its framework op."""
+    return _FORWARD in name and _BACKWARD not in name and REPEAT not in name
+
+
+def _passes_on(instruction: Instruction) -> bool:
+    """Whether the compiler added an instruction, or it passes on what it takes."""
+    return not instruction.origin.framework_op or instruction.opcode in _PASSING
 
 
 def _is_one_hot(instruction: Instruction) -> bool:

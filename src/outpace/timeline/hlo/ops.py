@@ -48,6 +48,7 @@ class HloOp:
         `device_to_host`, `device_to_device`, `collective`); "" for other ops.
     copied_bytes: bytes that the transfer copies.
     backend_config: the compiler's configuration of a library call.
+    is_in_loop: whether it is part of the body of a loop.
     is_complex: whether its products are of complex numbers, each of which takes four multiply-adds.
     is_aligned: whether all sizes of its matrix products are multiples of 8.
     is_attention: whether it is a part of an attention, recognised by its structure (a softmax
@@ -74,6 +75,7 @@ class HloOp:
     transfer: str = ""
     copied_bytes: float = 0.0
     backend_config: str = ""
+    is_in_loop: bool = False
     is_complex: bool = False
     is_aligned: bool = False
     is_attention: bool = False
@@ -87,6 +89,13 @@ class HloOp:
     def is_control(self) -> bool:
         """Whether it only runs other instructions: a loop, a branch, a call."""
         return self.opcode in CONTROL_OPCODES
+
+    @property
+    def has_known_end(self) -> bool:
+        """Whether the marks of XLA's threads tell when it ended. Those of a loop's ops may be
+        written after later iterations, and what a control op runs has events of its own.
+        """
+        return not (self.is_control or self.is_in_loop)
 
     @property
     def has_product(self) -> bool:

@@ -2,7 +2,7 @@
 """An instruction as a line of a program's text, in the form of XLA's own (`HloModule::ToString`):
 shapes with layouts, operands, and the attributes that say what it computes.
 
-Backend configurations, shardings and literals are left out.
+Backend configurations, shardings, literals, and the ranges of slices and paddings are left out.
 """
 
 from __future__ import annotations
@@ -90,6 +90,9 @@ def _iter_convolution(instruction: Instruction) -> Iterator[str]:
 
 def _iter_called(instruction: Instruction) -> Iterator[str]:
     """Yield the computations that an instruction calls, by what it calls them for."""
+    if instruction.opcode == "conditional":
+        yield f"branch_computations={{{', '.join(f'%{computation.name}' for computation in instruction.called)}}}"
+        return
     names = _CALLED_AS.get(instruction.opcode, ("to_apply",) * len(instruction.called))
     for name, computation in zip(names, instruction.called, strict=False):
         if computation.name:

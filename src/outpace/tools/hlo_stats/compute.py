@@ -20,7 +20,7 @@ from outpace.metrics.facts.hlo_instructions import divide_op_times, stated_cost
 from outpace.metrics.facts.op_executions import count_executions, launching_ops
 from outpace.metrics.facts.roofs import NO_ROOF, DeviceRoofs, Roof, device_roofs, host_roofs, op_roof, product_seconds
 from outpace.model import Table
-from outpace.model.arrays import Codes, Indices, Numbers, Picoseconds, Values
+from outpace.model.arrays import Codes, Indices, Mask, Numbers, Picoseconds, Values
 from outpace.timeline import Run, Timeline
 from outpace.timeline.command_buffers import compute_hlo_op_stat
 from outpace.timeline.hlo.modules import compute_device_times, find_op_lines, parse_program_id
@@ -199,7 +199,10 @@ def _add_from_stats(timeline: Timeline, rows: Indices, totals: TotalsByOp) -> No
     framework = _framework(trace.stat(dialect.TF_OP), np.sort(rows[[places[0] for places in groups]]))
     firsts = [int(places[0]) for places in groups]
     ops = [timeline.hlo_modules.op(_unsigned(int(program[at])), instructions[instruction[at]]) for at in firsts]
-    duration, self_ps, shared_ps = _op_times(timeline, rows, [p for p, op in zip(groups, ops, strict=True) if op.is_control])
+    ended = np.zeros(len(rows), bool)
+    for places, hlo_op in zip(groups, ops, strict=True):
+        ended[places] = hlo_op.has_known_end
+    duration, self_ps, shared_ps = _op_times(timeline, rows, ended)
     for at, places, hlo_op in zip(firsts, groups, ops, strict=True):
         key = (timeline.host, devices[device[at]], names[name[at]], int(program[at]), instructions[instruction[at]])
         stats: dict[str, Value] = {"tf_op": framework.get(int(rows[at]), "")}
@@ -207,15 +210,12 @@ def _add_from_stats(timeline: Timeline, rows: Indices, totals: TotalsByOp) -> No
         _add(totals, key, stats, hlo_op, times)
 
 
-def _op_times(timeline: Timeline, rows: Indices, control: list[Indices]) -> tuple[Picoseconds, Picoseconds, Values]:
-    """Return (durations, self times, shared times in ps) of events of ops. `control`: places of
-    those that only run others: what a loop starts on other threads has events of its own.
+def _op_times(timeline: Timeline, rows: Indices, ended: Mask) -> tuple[Picoseconds, Picoseconds, Values]:
+    """Return (durations, self times, shared times in ps) of events of ops. `ended`: whether it is
+    known when the op of each event ended.
     """
     trace = timeline.trace
-    computes = np.ones(len(rows), bool)
-    for places in control:
-        computes[places] = False
-    later = find_continuations(trace).of_rows(rows[computes])
+    later = find_continuations(trace).of_rows(rows[ended])
     lengths = later.lengths(rows)
     self_ps = trace.compute_nesting(rows)[1] + lengths
     shared_ps = self_ps.astype(np.float64)

@@ -94,7 +94,8 @@ def _find_run_starts(timeline: Timeline, rows: Indices, program: Codes) -> Mask:
     """Return whether a run of a program begins with each event, of events sorted by start.
 
     It does where another program's op ran before, and with each execution of the op that comes
-    first in the program's schedule, of those that ran.
+    first in the program's schedule, of those that ran. A program with one op begins with each of
+    its kernels.
     """
     begins = np.diff(program, prepend=program[0] - 1) != 0
     stat = compute_hlo_op_stat(timeline)
@@ -106,7 +107,8 @@ def _find_run_starts(timeline: Timeline, rows: Indices, program: Codes) -> Mask:
     for number in distinct(program).tolist():
         own = np.flatnonzero(program == number)
         first = _find_first(timeline.hlo_modules[number & (1 << 64) - 1], {texts[i]: i for i in distinct(op[own]).tolist()})
-        begins[own] |= (op[own] == first) & (np.concatenate(([-1], op[own][:-1])) != first)
+        ran = distinct(op[own])
+        begins[own] |= (op[own] == first) & ((np.concatenate(([-1], op[own][:-1])) != first) | (len(ran) == 1))
     return np.asarray(begins)
 
 
@@ -173,7 +175,9 @@ class _GraphCommands:
         command = names.mask(EventFlag.GRAPH_COMMAND)
         updates = names.rows(EventFlag.GRAPH_UPDATE)
         above = trace.parent[updates]
-        self._updated = dict(zip(above.tolist(), trace.duration[updates].tolist(), strict=True))
+        self._updated: dict[int, int] = {}
+        for row, time in zip(above.tolist(), trace.duration[updates].tolist(), strict=True):
+            self._updated[row] = self._updated.get(row, 0) + time
         stat = trace.stat(dialect.CORRELATION_ID)
         calls = stat.rows[names.mask(EventFlag.GRAPH_LAUNCH)[trace.name[stat.rows]]]
         self._command_of: dict[int, int] = {}
@@ -182,6 +186,8 @@ class _GraphCommands:
                 row = int(trace.parent[row])
                 if row < 0 or command[trace.name[row]]:
                     break
+            else:
+                row = -1
             self._command_of[launch] = row
 
     def sum_up(self, launches: Indices) -> tuple[int, int, int]:

@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from outpace.timeline.hlo.slow_cases import SlowCase
 
 _MOVING = ("carried_copy", "layout")  # names of cases that only move arrays: a waste however fast they are
+_PART = 0.1  # minimum share of a line's time above the roof in a known slow case, for that to be what the line is
 _ABOVE = Threshold(
     "time above the roof", 0.10, Unit.FRACTION, "our choice: a smaller gain is not worth writing an op in another way"
 )
@@ -53,7 +54,7 @@ def iter_above_roof_findings(run: Run, host: str, parts: list[ModelPart], here: 
     what = slow.description or top.op if case is None else case.reason
     saving = compute_saving(max(top.bound or 0.0, top.above_share), AT_THE_ROOF)
     if case is not None and case.does_less:
-        saving = compute_saving(top.share, "if it cost nothing")
+        saving = compute_saving(max(slow.share, top.bound or 0.0), "if it cost nothing")
     if case is not None:
         action = f"{case.action[:1].upper()}{case.action[1:]}."
     else:
@@ -90,16 +91,18 @@ class SlowOp:
     """The op of a source line that took most time above its roof.
 
     description: what it computes, in words.
-    of_roof: least time that the device needs for it, as a share of its time.
+    of_roof: least time that the device needs for these ops of the line, as a share of their time.
     case: the known slow case that it is, else what it is with another way to compute it; None where
         neither is known.
     above: time of the line above the roof per step, ps.
+    share: share of the step of the line's ops of that case.
     """
 
     description: str
     of_roof: float
     case: SlowCase | None
     above: float
+    share: float
 
 
 def find_slow_op(run: Run, host: str, source: str) -> SlowOp | None:
@@ -108,12 +111,31 @@ def find_slow_op(run: Run, host: str, source: str) -> SlowOp | None:
     """
     far = (r for r in instruction_stats(run).get(host, ()) if r.roof.bound is Bound.NEITHER)
     ran = [r for r in far if source in _sources(run, host, r.op)]
-    if not ran:
+    whole = sum(r.above_share for r in ran)
+    if not whole:
         return None
-    top = max(ran, key=lambda r: r.above_ps)
-    known = max((r for r in ran if r.op.slow_case), key=lambda r: r.above_ps, default=None)
-    case = known.op.slow_case if known is not None else _alternative(top)
-    return SlowOp(top.op.description, top.roof.share, case, sum(r.above_ps for r in ran))
+    groups: dict[str, list[InstructionStats]] = {}
+    for r in ran:
+        case = r.op.slow_case or _alternative(r)
+        groups.setdefault(case.name if case is not None else "", []).append(r)
+    sums = {name: sum(r.above_share for r in group) for name, group in groups.items()}
+    main = groups[max(sums, key=sums.__getitem__)]
+    product = max(main, key=lambda r: r.above_share).op.product  # gradients of a slow convolution are no slow case themselves
+    known = [
+        name
+        for name, group in groups.items()
+        if any(r.op.slow_case and (sums[name] >= _PART * whole or r.op.product == product != "") for r in group)
+    ]
+    main = groups[max(known, key=sums.__getitem__)] if known else main
+    top = max(main, key=lambda r: r.above_share)
+    steps = run.by_host[host].steps
+    return SlowOp(
+        top.op.description,
+        1 - whole / sum(r.share for r in ran),
+        top.op.slow_case or _alternative(top),
+        whole * float(steps.duration[steps.steady_rows].mean()),
+        sum(r.share for r in main),
+    )
 
 
 def find_moving_case(run: Run, host: str, part: ModelPart) -> SlowCase | None:

@@ -56,7 +56,6 @@ _MANY = 150  # minimum executions per step in a loop over a sequence
 _MOSTLY_KNOWN = 0.9  # minimum share of the time of ops with known roofs, for a bound from them
 _JITTED = compile_lazily(r"\bjit\(([A-Za-z_]\w*)\)")
 _FAR = 0.7  # share of a part's time above the roofs, from which neither roof bounds it
-_IN_LOOP = compile_lazily(r"/while/")
 _PRODUCT_WORK = (WorkKind.MATMUL, WorkKind.CONVOLUTION, WorkKind.ATTENTION)
 _NO_PART = (COMPILED, LOGS, TRANSFER_OPS, COLLECTIVES)  # names of parts that are no layer, or whose content is not known
 _MOST_PARTS = 3  # maximum number of parts in a sentence
@@ -271,7 +270,7 @@ def _part(rows: list[dict[str, Any]], scale: float, steps: int) -> ModelPart:
     top_work = classify_work(top["product"] or top["opcode"], top["op"])
     count = sum(row["count"] for row in rows) / steps
     mean = time / max(count, 1 / steps)
-    inside = sum(row["share"] for row in rows if _IN_LOOP.search(f"{row['op']}/{row['opcode']}/"))
+    inside = sum(row["share"] * row["loop_ps"] / row["time_ps"] for row in rows if row["time_ps"])
     return ModelPart(
         top["layer"] or source or top["op"],
         source,

@@ -171,3 +171,31 @@ def test_a_row_that_mostly_is_a_part_of_an_attention() -> None:
         run = Run.from_traces([])
         run.cache.set(instruction_stats, {"vm": tuple(those)})
         assert attention_ops(run) == found
+
+
+CPU_PROFILES = ("jax_cpu_steps", "jax_loop", "jax_loop_unmarked", "keras_fit_xla")
+
+
+@pytest.mark.parametrize("name", CPU_PROFILES)
+def test_ops_of_a_processor_are_no_more_than_the_steps(name: str) -> None:
+    """However many threads run them: of each moment, every op that runs has its part."""
+    for ran in instruction_stats(opened(name).run).values():
+        assert 0 < sum(r.share for r in ran) <= 1.001
+        assert all(0 <= r.above_share <= r.share + 1e-9 for r in ran)
+
+
+@pytest.mark.parametrize("devices", [1, 2])
+def test_the_devices_of_a_divided_processor_share_its_roof(devices: int) -> None:
+    """Two devices that compute side by side take the step, not half of it each."""
+    space = SpaceBuilder("vm")
+    line = space.plane("/host:CPU").line("python")
+    for number in range(10):
+        line.event("train", number * 10_000_000_000, 10_000_000_000, _r=1, step_num=number)
+    for device in range(devices):
+        worker = space.plane("/host:CPU").line(f"tf_XLAEigen/{device}")
+        for number in range(10):
+            begin = number * 10_000_000_000 + 1_000_000_000
+            worker.event("dot", begin, 6_000_000_000, hlo_op="dot", hlo_module="jit_f", device_ordinal=device)
+    (ran,) = (r for r in instruction_stats(Run.from_traces([read_trace(space.to_bytes(), "vm")]))["vm"] if r.time_ps)
+    assert ran.share == pytest.approx(0.6, abs=0.01)
+    assert ran.time_ps == pytest.approx(6e9, rel=0.01), "per device"

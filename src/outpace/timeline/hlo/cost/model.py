@@ -14,8 +14,8 @@ from outpace.timeline.hlo.cost.trip_counts import trip_count
 from outpace.timeline.hlo.graph import Computation, HloGraph, Instruction
 
 _DEEPEST = 60  # maximum depth of calls; deeper ones are damage
-_CONTROL = frozenset(("while", "conditional"))
-_CALLING = _CONTROL | {"call", "async-start", "custom-call", "fusion"}  # opcodes that cost what they call
+_CONTROL = frozenset(("while", "conditional", "call"))
+_CALLING = _CONTROL | {"async-start", "custom-call", "fusion"}  # opcodes that cost what they call
 
 
 class CostModel:
