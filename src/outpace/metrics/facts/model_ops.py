@@ -206,20 +206,20 @@ def _host(timeline: Timeline, counted: Mask, roofs: DeviceRoofs | None) -> _Rows
     """Return the ops and executor runs on the host's threads; None without any."""
     trace = timeline.trace
     of_name = name_roles(timeline)
-    hlo_row, hlo_name, hlo_ops, hlo_flops, hlo_least, has_end = _hlo_ops(timeline, roofs)
-    parts = (hlo_row, *(trace.find_rows_by_mask(of_name != NONE, trace.rows_of(plane)) for plane in timeline.host_planes))
+    hlo = _hlo_ops(timeline, roofs)
+    parts = (hlo.row, *(trace.find_rows_by_mask(of_name != NONE, trace.rows_of(plane)) for plane in timeline.host_planes))
     rows = union_rows(*(part[_step_mask(timeline, part, counted)] for part in parts))
     rows = rows[~input_mask(timeline, rows)]
     what: Codes = of_name[trace.name[rows]]
     name: Codes = trace.name[rows].astype(np.int64)
-    at, place = intersect_indices(rows, hlo_row)
-    what[at], name[at] = WORK, hlo_name[place] + len(trace.names)
+    at, place = intersect_indices(rows, hlo.row)
+    what[at], name[at] = WORK, hlo.name[place] + len(trace.names)
     if not len(rows):
         return None
     rows, what, name = _drop_inner_eager(timeline, rows, what, name)
-    ops = (*(_op_name(text, op) for text, op in zip(trace.names, timeline.ops, strict=True)), *hlo_ops)
+    ops = (*(_op_name(text, op) for text, op in zip(trace.names, timeline.ops, strict=True)), *hlo.ops)
     pooled = _contains(timeline, rows, EventFlag.INTRA_OP_TASK)
-    flops = np.concatenate((np.full(len(trace.names), -1.0), hlo_flops))
+    flops = np.concatenate((np.full(len(trace.names), -1.0), hlo.flops))
     step, every = timeline.step_index[rows], np.ones(len(rows), bool)
     start = np.maximum(trace.start[rows], timeline.steps.start[step])
     end = np.maximum(np.minimum(trace.end[rows], timeline.steps.end[step]), start)
@@ -235,8 +235,8 @@ def _host(timeline: Timeline, counted: Mask, roofs: DeviceRoofs | None) -> _Rows
         pooled=pooled,
         begun=np.ones(len(rows), np.int64),
         computes=every,
-        least=_spread(hlo_least, hlo_row, rows),
-        later=_continuations(timeline, hlo_row[has_end], rows, step),
+        least=_spread(hlo.least, hlo.row, rows),
+        later=_continuations(timeline, hlo.row[hlo.has_end], rows, step),
         ops=ops,
         flops=flops,
         lane=np.zeros(len(rows), np.int64),
@@ -315,12 +315,28 @@ def input_mask(timeline: Timeline, rows: Indices) -> Mask:
     return np.asarray(below)
 
 
-def _hlo_ops(
-    timeline: Timeline, roofs: DeviceRoofs | None
-) -> tuple[Indices, Codes, tuple[OpName, ...], Values, Values | None, Mask]:
-    """Return (rows on the host that ran an op of a compiled program, index of each row's op, ops,
-    FLOPs of ops, least time of each row, whether it is known when each row's op ended).
+@dataclass(frozen=True, eq=False)
+class _HloEvents:
+    """Events on the host that ran ops of compiled programs.
+
+    row: row of each event
+    name: index of its op
+    ops: (name, type, source line) of each op
+    flops: floating-point operations of one execution per op
+    least: least time of each event, ps; None where no roofs are known
+    has_end: whether it is known when the op of each event ended
     """
+
+    row: Indices
+    name: Codes
+    ops: tuple[OpName, ...]
+    flops: Values
+    least: Values | None
+    has_end: Mask
+
+
+def _hlo_ops(timeline: Timeline, roofs: DeviceRoofs | None) -> _HloEvents:
+    """Return the events on the host that ran ops of compiled programs."""
     trace = timeline.trace
     rows = find_hlo_events(trace)
     rows = rows[host_mask(trace, rows)]
@@ -330,7 +346,7 @@ def _hlo_ops(
     ops = [(hlo_ops[k // len(trace.names)], trace.names[k % len(trace.names)]) for k in keys.tolist()]
     least = _least_times(hlo_ops, roofs)
     described = ((op.framework_op or text, op.opcode or text.partition(".")[0], op.source) for op, text in ops)
-    return (
+    return _HloEvents(
         rows,
         np.searchsorted(keys, key),
         tuple(described),

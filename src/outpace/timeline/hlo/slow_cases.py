@@ -51,6 +51,11 @@ class SlowCase:
     part: str = ""
     source: str = ""
 
+    @property
+    def advice(self) -> str:
+        """The action as a sentence."""
+        return f"{self.action[:1].upper()}{self.action[1:]}."
+
 
 def find_slow_case(instruction: Instruction, roots: Collection[Instruction]) -> SlowCase | None:
     """Return the slow case that an instruction is; None where none is known. `roots`: instructions

@@ -56,7 +56,7 @@ def iter_above_roof_findings(run: Run, host: str, parts: list[ModelPart], here: 
     if case is not None and case.does_less:
         saving = compute_saving(max(slow.share, top.bound or 0.0), "if it cost nothing")
     if case is not None:
-        action = f"{case.action[:1].upper()}{case.action[1:]}."
+        action = case.advice
     else:
         action = render_part_actions(
             top,

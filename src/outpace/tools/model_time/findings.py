@@ -348,7 +348,7 @@ def _slow_part(
         severity=Severity.HIGH,
         sentence=f"{top} takes {top.share:.0%} of the step, {f'in {moving.reason}' if moving else top.top_op_text}"
         f"{runs}{limit}{next_parts}.",
-        action=render_part_actions(top, here) if moving is None else f"{moving.action[:1].upper()}{moving.action[1:]}.",
+        action=render_part_actions(top, here) if moving is None else moving.advice,
         evidence=(Evidence("its share of the step, forward and backward", top.share, Unit.FRACTION, top.table),),
         threshold=_SLOW,
         saving=saving,
