@@ -173,16 +173,44 @@ def _said(op: str, beside: tuple[float, ...] = (), **told: Any) -> Find:
     return _find(lines=lines, shares=shares, program=JAX, traces=(trace,), ran=(ran, *others))
 
 
-def _above(above: float, case: SlowCase | None = None) -> Find:
-    """A line of a device with 20% of the step, `above` of the step of it above the roof."""
-    share, took = 0.2, round(0.2 * STEP)
+def _slow_op(above: float, share: float, case: SlowCase | None = None) -> hlo_instructions.InstructionStats:
+    """An op of the line with `share` of the step, `above` of the step of it above the roof."""
+    took = round(share * STEP)
     roof = Roof(Bound.NEITHER, 1 - above / share, above / share * took * STEPS)
     op = HloOp("fft", source="/home/me/model.py:5", description="FFT of 1,021", slow_case=case)
-    ran = hlo_instructions.InstructionStats("device", op, float(took), share, STEPS, STEPS, roof=roof)
+    return hlo_instructions.InstructionStats("device", op, float(took), share, STEPS, STEPS, roof=roof)
+
+
+def _above(above: float, case: SlowCase | None = None, beside: SlowCase | None = None, part: float = 0.0) -> Find:
+    """A line of a device with 20% of the step, `above` of the step of it above the roof, `part` of
+    that in a second op, which is another slow case.
+    """
+    share, took = 0.2, round(0.2 * STEP)
     row = {"side": "device", "op": "jit(step)/fft", "opcode": "fft", "source": "/home/me/model.py:5", "share": share}
     line = {**row, "time_ps": took, "count": STEPS, "bound": "neither", "above_ps": above / share * took}
     shares = {Category.DEVICE_COMPUTE_32: 0.6, Category.HOST_COMPUTE: 0.4}
-    return _find(lines=[line], shares=shares, program=JAX, traces=(_gpu(),), ran=(ran,))
+    ops = [_slow_op(above * (1 - part), share * (1 - part), case)]
+    ops += [_slow_op(above * part, share * part, beside)] if part else []
+    return _find(lines=[line], shares=shares, program=JAX, traces=(_gpu(),), ran=tuple(ops))
+
+
+def _layer_above(above: float) -> Find:
+    """A layer with 40% of the step, `above` of its time above the roofs of its compiled ops."""
+    row = {**_part(0.4, "Fft"), "above_ps": above * 0.4 * STEP}
+    return _find([row, _part(0.1, name="out")], ran=(_slow_op(above * 0.4, 0.4),))
+
+
+def _partly_known(known: float) -> Find:
+    """A line with 40% of the step, `known` of that in products with a known roof, 30% of their time
+    above it, and the rest in ops without one.
+    """
+    row = {"source": "/home/me/model.py:5", "count": 100, "op": "jit(step)/dot_general", "opcode": "dot"}
+    parts = {"memory": 0.4 * known, "unknown": 0.4 * (1 - known)}
+    rows = [
+        {**row, "bound": bound, "share": share, "time_ps": round(share * STEP), "above_ps": 0.3 * share * STEP}
+        for bound, share in parts.items()
+    ]
+    return _find(lines=rows, program=JAX)
 
 
 def _attends(share: float, softmax: float = 0.5) -> Find:
@@ -561,6 +589,45 @@ CASES: list[Case] = [
         says=("in an FFT of 1,021 numbers, a prime", "Pad it to 1,024."),
     ),
     silent("slow_part", "an op a little above its roof", _above(0.08)),
+    *(
+        fires(
+            "slow_part",
+            f"a slow case in {part:.0%} of the time above the roof",
+            _above(0.13, beside=SlowCase("fft_length", "an FFT of 1,021 numbers, a prime", "pad it to 1,024"), part=part),
+            Severity.HIGH,
+            location="model.py:5",
+            saves=about(0.13),
+            says=(f"in {said}",),
+        )
+        for part, said in ((0.08, "FFT of 1,021:"), (0.15, "an FFT of 1,021 numbers, a prime:"))
+    ),
+    fires(
+        "slow_part",
+        "a layer mostly above its roofs",
+        _layer_above(0.8),
+        Severity.HIGH,
+        location="model.py:5",
+        saves=about(0.32),
+        says=("than the processor needs",),
+    ),
+    fires(
+        "slow_part",
+        "a layer half above its roofs",
+        _layer_above(0.5),
+        Severity.HIGH,
+        location="model.py:5",
+        saves=about(0.2),
+        never=("than the processor needs",),
+    ),
+    fires("slow_part", "a line of known roofs", _partly_known(0.95), Severity.HIGH, location="model.py:5", saves=about(0.114)),
+    fires(
+        "slow_part",
+        "a line of which a fifth has no known roof",
+        _partly_known(0.8),
+        Severity.HIGH,
+        location="model.py:5",
+        saves=None,
+    ),
     fires(
         "slow_part",
         "products at 70% of the peak",

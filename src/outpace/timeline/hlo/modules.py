@@ -115,8 +115,8 @@ def compute_device_times(trace: Trace, rows: Indices) -> tuple[Picoseconds, Pico
     """Return (durations, self times in ps) of events of one line, `rows` (sorted), on the device's
     own clock; on the trace's where not every event states it.
 
-    A trace keeps the order of the file, which is that of the host's clock, so that some events of a
-    TPU begin with the one before them; here each has its own start.
+    In a TPU's trace, on the host's clock, some events are stretched and others cut to nothing; what
+    the device counted is neither.
     """
     trace.load_stats((dialect.DEVICE_OFFSET, dialect.DEVICE_DURATION))
     start, duration = (trace.stat(name).take_ints(rows) for name in (dialect.DEVICE_OFFSET, dialect.DEVICE_DURATION))

@@ -8,7 +8,7 @@ the compiler ran to choose from, stand aside: no other node has them in its sums
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from dataclasses import field
 
 from outpace._dataclass import dataclass
@@ -32,7 +32,7 @@ _REMARK = f"Width: self time. Colour: how much of it is above the roof, far abov
 _COLUMNS = """
       name        | text     | program, {group}, or op
       self_ps     | ps       | self time of the ops in it, on all devices | Time
-      fraction    | fraction | the same as a share of all ops' | Of ops
+      fraction    | fraction | the same as a share of all ops', and of what stands aside, for that | Of ops
       above_ps    | ps       | time of them above their roofs | Above roof
       heat        | text     | how much of their time is above their roofs, in words
       flops       | ratio    | floating-point operations of all executions | FLOPs
@@ -126,7 +126,7 @@ def _build_tree(
     kind: TableType,
     group: Callable[[Row], tuple[str, ...]],
     ops: Table,
-    beside: Iterable[tuple[tuple[str, ...], float]],
+    beside: Collection[tuple[tuple[str, ...], float]],
 ) -> Table:
     """Return the table of a tree, parents before their children and the longest of siblings
     first. `beside`: (path, ps) of nodes aside.
@@ -138,7 +138,8 @@ def _build_tree(
         for part in (row["program"] or "no program", *group(row), row["op"]):
             node = node.below.setdefault(part, _Node(part))
             node.add(row)
-    whole = root.self_ps or 1.0
+    aside = sum(time for _, time in beside)
+    whole, beside_whole = root.self_ps or 1.0, root.self_ps + aside or 1.0
     for path, time in beside:
         node = root
         for part in path:
@@ -146,7 +147,8 @@ def _build_tree(
             node.self_ps += time
             node.without_ps += time
     return kind.build(
-        kind.row(node, fraction=node.self_ps / whole, **place) for node, place in iter_nodes(root, _longest_first)
+        kind.row(node, fraction=node.self_ps / (beside_whole if node.aside else whole), **place)
+        for node, place in iter_nodes(root, _longest_first)
     )
 
 

@@ -35,13 +35,14 @@ OPS = TableType("hlo_ops", "HLO ops").columns("""
 """)
 
 TEXTS = TableType("hlo_text", "Instructions of the longest ops").columns("""
-    * program  | text | compiled program (HLO module)
-    * op       | text | HLO op as the program names it
-      self_ps  | ps   | time in the op itself, on all devices | Self
-      text     | text | its line of the program's text, without its name, framework op and configuration | Instruction
-      operands | text | instructions whose results it takes
-      users    | text | instructions that take its result
-      frames   | text | source frames that it was traced in, innermost first | Traced in
+    * program    | text | compiled program (HLO module)
+    * program_id | text | its id in the capture
+    * op         | text | HLO op as the program names it
+      self_ps    | ps   | time in the op itself, on all devices | Self
+      text       | text | its line of the program's text, without its name, framework op and configuration | Instruction
+      operands   | text | instructions whose results it takes
+      users      | text | instructions that take its result
+      frames     | text | source frames that it was traced in, innermost first | Traced in
 """)
 
 PROGRAMS = TableType("programs", "Programs").columns("""

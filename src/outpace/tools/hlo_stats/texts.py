@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 from outpace.metrics.source_line import shorten_source_path
@@ -16,27 +15,28 @@ if TYPE_CHECKING:
 
 _MOST = 100  # maximum number of ops: a program may have thousands
 _NEIGHBOURS, _FRAMES = 20, 12  # maximum number of neighbours and of frames of an op
+_OpKey = tuple[str, int, str]  # program, its number, op
 
 
 def build_texts(run: Run, totals: TotalsByOp) -> Table:
     """Return `TEXTS`: one row per op whose program the profile holds, longest first."""
-    times: dict[tuple[str, str, int, str], int] = {}
+    times: dict[_OpKey, int] = {}
+    hosts: dict[_OpKey, str] = {}
     for (host, _, program, number, op), sums in totals.items():
-        key = (host, program, number, op)
+        key = (program, number, op)
         times[key] = times.get(key, 0) + sums.self_ps
+        hosts.setdefault(key, host)
     rows = []
-    for (host, program, number, op), self_ps in _longest(times):
-        found = run.by_host[host].hlo_modules[number & (1 << 64) - 1].describe(op)
+    for key, self_ps in sorted(times.items(), key=lambda item: -item[1])[:_MOST]:
+        program, number, op = key
+        found = run.by_host[hosts[key]].hlo_modules[number & (1 << 64) - 1].describe(op)
         if found is not None:
+            program_id = str(number) if number >= 0 else ""
             frames = (shorten_source_path(frame) for frame in found.frames[:_FRAMES])
             cells = {"operands": _list(found.operands), "users": _list(found.users), "frames": " < ".join(frames)}
             text = found.text.partition(" = ")[2].partition(", metadata=")[0]  # which other columns have
-            rows.append(TEXTS.row(program=program, op=op, self_ps=self_ps, text=text, **cells))
+            rows.append(TEXTS.row(program=program, program_id=program_id, op=op, self_ps=self_ps, text=text, **cells))
     return TEXTS.build(rows)
-
-
-def _longest(times: Mapping[tuple[str, str, int, str], int]) -> list[tuple[tuple[str, str, int, str], int]]:
-    return sorted(times.items(), key=lambda item: -item[1])[:_MOST]
 
 
 def _list(names: list[str]) -> str:

@@ -99,13 +99,13 @@ def test_parts_of_the_model_are_the_mean_of_the_devices() -> None:
 
 
 def test_chips_of_a_tpu_host() -> None:
-    """By their own clocks, four chips copy from the host for 73.7 % of their steps, to the host for
-    23.3 %, and compute for 3.0 %.
+    """Each of four chips copies from the host for 74.6 % of its step, to the host for 22.4 %, and
+    computes for 3.0 %.
     """
     table = step_breakdown(opened("tpu_v6e_inference").run).steady_steps
     total = table["duration_ps"].sum()
     shares = [table[f"{c.value}_ps"].sum() / total for c in (Category.INPUT, Category.OUTPUT, Category.DEVICE_COMPUTE_32)]
-    assert shares == pytest.approx([0.737, 0.2325, 0.030], abs=0.002)
+    assert shares == pytest.approx([0.745, 0.225, 0.030], abs=0.002)
 
 
 @pytest.mark.skipif(not beside(("jax_rocm_conv_8gpu",)), reason="the profile lies beside the repository only")

@@ -54,10 +54,6 @@ def _from_bytes(data: Content, source: str, host: str, remark: str, limits: Read
     name, start, duration = space.read_events()
     sizes = space.sizes
     clamped = max(sizes.clamped, _clamp(start, duration))
-    if dialect.DEVICE_OFFSET in space.stat_names:
-        from outpace.trace.formats.xspace.device_clock import set_device_clocks  # few profiles are of TPUs
-
-        set_device_clocks(space, planes, lines, start, duration)
     names, display, name_plane = _event_names(space, data)
     name_stats, repeated = _owner_stats(space, data, planes)
     strings = _strings(space, data)
