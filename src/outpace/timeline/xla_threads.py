@@ -22,10 +22,10 @@ import numpy as np
 
 from outpace._caching import memoize
 from outpace._dataclass import dataclass
-from outpace.model.arrays import Codes, Indices, Mask, Picoseconds
+from outpace.model.arrays import Codes, Indices, Mask, Picoseconds, Values
 from outpace.timeline.event_names import THUNK_END_PREFIX, EventFlag, event_names
 from outpace.trace import Trace, dialect
-from outpace.trace.algorithms import distinct, union_rows
+from outpace.trace.algorithms import distinct, divide_time, union_rows
 
 _DERIVED = ("XLA", "Async", "Framework", "Source", "TensorFlow")  # prefixes of device lines that repeat other lines
 _PROMPT = 20e6  # pause between two events of a thread up to which one leads to the other, ps: some microseconds are usual
@@ -134,6 +134,17 @@ class Continuations:
         _, at, place = np.intersect1d(rows, self.row, assume_unique=True, return_indices=True)
         lengths[at] = (self.end - self.start)[place]
         return lengths
+
+    def divide_time(self, start: Picoseconds, end: Picoseconds, parent: Indices, waits: Mask) -> tuple[Values, Values, Values]:
+        """Return the result of `algorithms.divide_time` for the ops of some events: each with what
+        it did after its event. `row` must hold positions in these arrays, not event rows.
+        """
+        count = len(start)
+        spans = np.concatenate((start, self.start)), np.concatenate((end, self.end))
+        own, alone, sums = divide_time(*spans, np.append(parent, np.full(len(self.row), -1)), np.append(waits, self.row < 0))
+        for values in (own, alone):
+            values[self.row] += values[count:]
+        return own[:count], alone[:count], sums
 
     def of_rows(self, rows: Indices) -> Continuations:
         """Return the continuations of the ops of some events."""

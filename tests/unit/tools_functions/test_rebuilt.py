@@ -85,6 +85,17 @@ def test_one_program_tells_nothing() -> None:
     assert find_recompilation([]) is None
 
 
+@pytest.mark.parametrize("number", [8, 2**64 - 5, -5])
+def test_a_program_is_found_by_its_id_signed_or_not(number: int) -> None:
+    """Ids that are hashes fill 64 bits: stats state them as signed numbers, names as unsigned."""
+    space = SpaceBuilder("vm")
+    described: dict[str, Any] = {"Hlo Proto": program({"x": shape(F32, 3)}, WEIGHTS)}
+    space.plane("/host:metadata").describe(f"jit_step({number % 2**64})", **described)
+    programs = HloModules(read_trace(space.to_bytes(), "vm"))
+    assert programs[number].signature["x"] == "f32[3]"
+    assert not list(programs[7])
+
+
 @pytest.mark.parametrize(
     ("function", "name"), [("train", "jit_train"), ("<lambda>", "jit__lambda"), ("<lambda>", "jit__lambda_")]
 )

@@ -164,7 +164,7 @@ def tpu_op(timeline: Timeline, name_index: int) -> HloOp:
     if not isinstance(number, int):
         return NO_OP
     text = timeline.trace.display_names.get(name_index) or timeline.trace.names[name_index].lstrip("%").split(" = ")[0]
-    return timeline.hlo_modules.op(number & (2**64 - 1), text)
+    return timeline.hlo_modules.op(number, text)
 
 
 def parse_transfer_direction(instruction: str) -> str:

@@ -27,7 +27,7 @@ from outpace.timeline.hlo.ops import HloOp
 from outpace.timeline.work_kinds import classify_work
 from outpace.timeline.xla_threads import Continuations, find_continuations, find_hlo_events, host_mask
 from outpace.trace import Value, dialect
-from outpace.trace.algorithms import distinct, divide_time, find_positions, intersect_indices
+from outpace.trace.algorithms import distinct, find_positions, intersect_indices
 
 _WRAPPER = compile_lazily(r"(?:jvp|transpose|vmap|remat|checkpoint|custom_jvp|custom_vjp|linearize)\((.*)\)")
 DEVICE_SIDE, CPU_SIDE = "device", "CPU"
@@ -204,11 +204,9 @@ def divide_op_times(timeline: Timeline, rows: Indices, later: Continuations) -> 
     run in it. `later`: what ops did after their events.
     """
     trace = timeline.trace
-    parent = np.concatenate((find_positions(rows, trace.compute_nesting(rows)[0]), np.full(len(later.row), -1)))
-    start, end = np.concatenate((trace.start[rows], later.start)), np.concatenate((trace.end[rows], later.end))
-    own = divide_time(start, end, parent, np.zeros(len(parent), bool))[0]
-    own[np.searchsorted(rows, later.row)] += own[len(rows) :]
-    return own[: len(rows)]
+    parent = find_positions(rows, trace.compute_nesting(rows)[0])
+    placed = replace(later, row=np.searchsorted(rows, later.row))
+    return placed.divide_time(trace.start[rows], trace.end[rows], parent, np.zeros(len(rows), bool))[0]
 
 
 def _self_times(timeline: Timeline, side: str, rows: Indices, steady: Mask) -> tuple[Picoseconds, Mask]:

@@ -39,7 +39,7 @@ from outpace.timeline.op_names import Op
 from outpace.timeline.work_kinds import classify_work
 from outpace.timeline.xla_threads import NO_CONTINUATIONS, Continuations, find_continuations, find_hlo_events, host_mask
 from outpace.trace import EventColumn, dialect, store_column
-from outpace.trace.algorithms import distinct, divide_time, find_positions, find_slice, intersect_indices, isin, union_rows
+from outpace.trace.algorithms import distinct, find_positions, find_slice, intersect_indices, isin, union_rows
 
 _EXECUTOR = "ExecutorState::Process"
 _EAGER = "EagerLocalExecute: "
@@ -452,7 +452,7 @@ def _measure(
     if events.lane.any():  # the events of different devices are shifted apart, so that they do not share time
         apart = events.lane * (int(end.max()) - int(start.min()) + 1)
         start, end = start + apart, end + apart
-    self_ps, alone, (busy, single, threads) = _divide(events, start, end)
+    self_ps, alone, (busy, single, threads) = events.later.divide_time(start, end, parent, what == WAIT)
     scale = min(1.0, most / total) if most is not None and (total := float(self_ps.sum())) > 0 else 1.0
     self_ps *= scale
     alone *= scale
@@ -470,7 +470,7 @@ def _measure(
         overhead[is_op],
         alone[is_op],
         store_column(trace.start[ran]),
-        store_column(trace.duration[ran] + _lengths(events)[is_op]),
+        store_column(trace.duration[ran] + events.later.lengths(np.flatnonzero(is_op))),
         events.pooled[is_op],
         events.begun[is_op],
         events.computes[is_op],
@@ -482,24 +482,6 @@ def _measure(
         float(threads) / steps,
         float(self_ps[~is_op].sum()) / steps,
     )
-
-
-def _lengths(events: _Rows) -> Picoseconds:
-    """Return how long the op of each event went on after it, ps."""
-    lengths = np.zeros(len(events.row), np.int64)
-    lengths[events.later.row] = events.later.end - events.later.start
-    return lengths
-
-
-def _divide(events: _Rows, start: Picoseconds, end: Picoseconds) -> tuple[Values, Values, Values]:
-    """Return the result of `divide_time` for the events, each with what its op did after it."""
-    later, count = events.later, len(start)
-    spans = np.concatenate((start, later.start)), np.concatenate((end, later.end))
-    parent, waits = np.append(events.parent, np.full(len(later.row), -1)), np.append(events.what == WAIT, later.row < 0)
-    own, alone, sums = divide_time(*spans, parent, waits)
-    for values in (own, alone):
-        values[later.row] += values[count:]
-    return own[:count], alone[:count], sums
 
 
 def _to_ops(self_ps: Values, what: Codes, start: Picoseconds, step: Codes, parent: Indices, loop: Mask) -> Values:

@@ -29,6 +29,7 @@ RESULT_PREFIXES = ("its result", "result ")
 """Prefixes of the names of a signature's results."""
 OP_LINE = "XLA Ops"
 _NO_CELLS: Mapping[str, str] = {}
+_ID_BITS = 2**64 - 1  # bits of an unsigned id
 _HASHES = 2**32  # value from which ids of programs are hashes, not counts
 _LONGEST_PS = 2**61  # time from which a device's clock is damaged; sums of two still fit
 
@@ -56,8 +57,10 @@ class HloModules:
         return iter(self._by_id.values())
 
     def __getitem__(self, number: int) -> HloModule:
-        """Return the program with an id; an empty program where the profile has none."""
-        return self._by_id.get(number) or self._empty_module
+        """Return the program with an id; an empty program where the profile has none. Stats state
+        ids as signed numbers, names as unsigned ones: both are accepted. -1 is that of no id.
+        """
+        return self._by_id.get(number & _ID_BITS if number < -1 else number) or self._empty_module
 
     @once
     def _empty_module(self) -> HloModule:
@@ -146,5 +149,5 @@ def load_hlo_ops(timeline: Timeline, rows: Indices) -> tuple[Codes, list[HloOp]]
     pair = np.searchsorted(ids, numbers) * len(texts) + code
     pairs = distinct(pair)
     index[at] = 1 + np.searchsorted(pairs, pair)
-    instructions = [(int(ids[p // len(texts)]) & (2**64 - 1), texts[p % len(texts)]) for p in pairs.tolist()]
+    instructions = [(int(ids[p // len(texts)]), texts[p % len(texts)]) for p in pairs.tolist()]
     return index, [NO_OP, *(timeline.hlo_modules.op(number, name) for number, name in instructions)]

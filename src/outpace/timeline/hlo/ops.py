@@ -6,13 +6,10 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from outpace._dataclass import dataclass
-from outpace.timeline.hlo.cost import UNKNOWN_COST, Cost
+from outpace.timeline.hlo.cost import CONTROL_OPCODES, UNKNOWN_COST, Cost
 
 if TYPE_CHECKING:
     from outpace.timeline.hlo.slow_cases import SlowCase
-
-CONTROL_OPCODES = frozenset(("while", "conditional", "call"))
-"""Opcodes that only run other instructions: their own time is what starting these takes."""
 
 AMD_LIBRARIES = {
     "cuBLAS": "hipBLASLt",

@@ -198,7 +198,7 @@ def _add_from_stats(timeline: Timeline, rows: Indices, totals: TotalsByOp) -> No
     groups = [places for _, places in _group_by_name(group)]
     framework = _framework(trace.stat(dialect.TF_OP), np.sort(rows[[places[0] for places in groups]]))
     firsts = [int(places[0]) for places in groups]
-    ops = [timeline.hlo_modules.op(_unsigned(int(program[at])), instructions[instruction[at]]) for at in firsts]
+    ops = [timeline.hlo_modules.op(int(program[at]), instructions[instruction[at]]) for at in firsts]
     ended = np.zeros(len(rows), bool)
     for places, hlo_op in zip(groups, ops, strict=True):
         ended[places] = hlo_op.has_known_end
@@ -352,7 +352,7 @@ def compute_programs(totals: TotalsByOp, run: Run) -> Table:
     around = _find_idle(run) if run.has_device else {}
     rows = []
     for (host, program, number), ops in programs.items():
-        module = run.by_host[host].hlo_modules[_unsigned(number)]
+        module = run.by_host[host].hlo_modules[number]
         identity = {"host": host, "program": program, "program_id": str(number) if number >= 0 else ""}
         sums = _ProgramSums(ops, _count_runs(ops, module), roofs)
         text_flops = module.cost.flops if module.cost.is_complete else float("nan")

@@ -106,7 +106,7 @@ def _find_run_starts(timeline: Timeline, rows: Indices, program: Codes) -> Mask:
     op[order[at]] = code
     for number in distinct(program).tolist():
         own = np.flatnonzero(program == number)
-        first = _find_first(timeline.hlo_modules[number & (1 << 64) - 1], {texts[i]: i for i in distinct(op[own]).tolist()})
+        first = _find_first(timeline.hlo_modules[number], {texts[i]: i for i in distinct(op[own]).tolist()})
         ran = distinct(op[own])
         begins[own] |= (op[own] == first) & ((np.concatenate(([-1], op[own][:-1])) != first) | (len(ran) == 1))
     return np.asarray(begins)
@@ -143,7 +143,7 @@ def _graph_rows(timeline: Timeline) -> Iterator[Row]:
     for number, code in dict.fromkeys(zip(program.tolist(), graph.tolist(), strict=True)):
         own = (program == number) & (graph == code)
         launches = distinct(launch[own])
-        module = timeline.hlo_modules[number & (1 << 64) - 1]
+        module = timeline.hlo_modules[number]
         update, host, patched = commands.sum_up(launches)
         yield GRAPHS.row(
             host=timeline.host,

@@ -29,7 +29,7 @@ def build_texts(run: Run, totals: TotalsByOp) -> Table:
     rows = []
     for key, self_ps in sorted(times.items(), key=lambda item: -item[1])[:_MOST]:
         program, number, op = key
-        found = run.by_host[hosts[key]].hlo_modules[number & (1 << 64) - 1].describe(op)
+        found = run.by_host[hosts[key]].hlo_modules[number].describe(op)
         if found is not None:
             program_id = str(number) if number >= 0 else ""
             frames = (shorten_source_path(frame) for frame in found.frames[:_FRAMES])

@@ -5,6 +5,8 @@ from __future__ import annotations
 
 from outpace._dataclass import dataclass
 
+CONTROL_OPCODES = frozenset(("while", "conditional", "call"))
+"""Opcodes that only run other instructions: their own time is what starting these takes."""
 _MOST = 1e20  # maximum operations or bytes; more is damage
 
 

@@ -6,7 +6,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from functools import reduce
 
-from outpace.timeline.hlo.cost import NO_COST, UNKNOWN_COST, Cost
+from outpace.timeline.hlo.cost import CONTROL_OPCODES, NO_COST, UNKNOWN_COST, Cost
 from outpace.timeline.hlo.cost.arithmetic import PRODUCTS, arithmetic_flops
 from outpace.timeline.hlo.cost.library_calls import library_cost
 from outpace.timeline.hlo.cost.traffic import traffic_bytes
@@ -14,8 +14,7 @@ from outpace.timeline.hlo.cost.trip_counts import trip_count
 from outpace.timeline.hlo.graph import Computation, HloGraph, Instruction
 
 _DEEPEST = 60  # maximum depth of calls; deeper ones are damage
-_CONTROL = frozenset(("while", "conditional", "call"))
-_CALLING = _CONTROL | {"async-start", "custom-call", "fusion"}  # opcodes that cost what they call
+_CALLING = CONTROL_OPCODES | {"async-start", "custom-call", "fusion"}  # opcodes that cost what they call
 
 
 class CostModel:
@@ -59,7 +58,7 @@ class CostModel:
         their own: the bodies of loops and the branches of conditionals.
         """
         is_end = instruction.opcode.endswith(("-start", "-done", "-update"))
-        return NO_COST if instruction.opcode in _CONTROL or is_end else self.instruction(instruction)
+        return NO_COST if instruction.opcode in CONTROL_OPCODES or is_end else self.instruction(instruction)
 
     def computation(self, computation: Computation) -> Cost:
         """Return the cost of one run of a computation."""
