@@ -8,6 +8,7 @@ from functools import cache
 from typing import Any
 
 from outpace.metrics.facts import hlo_instructions
+from outpace.metrics.facts.op_locations import LINE, OpLocation
 from outpace.metrics.facts.roofs import Bound, Roof, device_roofs, op_roof
 from outpace.metrics.facts.workload import Workload
 from outpace.metrics.savings import best_case
@@ -20,7 +21,7 @@ from outpace.timeline.hlo.slow_cases import SlowCase
 from outpace.timeline.work_kinds import WorkKind, classify_work
 from outpace.tools.model_time import findings as rules
 from outpace.trace import Trace, read_trace
-from tests.advice_cases.build import HOST, MS, STEP, STEPS, budget, device_trace, run, table
+from tests.advice_cases.build import HOST, MS, STEP, STEPS, budget, computes, device_trace, run, table
 from tests.advice_cases.case import JAX, KERAS_JAX, TENSORFLOW, Case, Find, about, fires, silent, worded
 
 _US = 1_000_000
@@ -51,15 +52,19 @@ def _find(
     ran: tuple[hlo_instructions.InstructionStats, ...] = (),
     best: Rows | None = None,
     double: Rows | None = None,
+    located: tuple[model_parts.LocatedOp, ...] = (),
 ) -> Find:
     """A model of which nothing is said but this."""
     of = run(
         {
+            model_parts.located_ops: tuple((ops, located) for ops in computes(0.5)),
             host_time.host_time: table("host_time", host_time.HOST_TIME, {"part": host_time.DISPATCH, "share": between}),
             host_copies.host_copies: table("host_copies", host_copies.HOST_COPIES, {"share": copied}),
             float64_ops.float64_ops: table("double_ops", float64_ops.DOUBLE_OPS, *(double or [])),
             best_case.best_case_ops: table("own_best", best_case.OWN_BEST, *(best or [])),
-            model_parts.model_parts: table("model_parts", model_parts.MODEL_PARTS, *(_NO_ROOF | row for row in parts or [])),
+            model_parts.model_parts: table(
+                "model_parts", model_parts.MODEL_PARTS, *(_NO_ROOF | {"far_ps": float("nan")} | row for row in parts or [])
+            ),
             misplaced_ops.misplaced_ops: table("odd_ops", misplaced_ops.ODD_OPS, *(odd or [])),
             small_ops.small_ops: table("small_ops", small_ops.SMALL_OPS, *(small or [])),
             hlo_instructions.instruction_stats: {HOST: ran},
@@ -194,10 +199,26 @@ def _above(above: float, case: SlowCase | None = None, beside: SlowCase | None =
     return _find(lines=[line], shares=shares, program=JAX, traces=(_gpu(),), ran=tuple(ops))
 
 
-def _layer_above(above: float) -> Find:
-    """A layer with 40% of the step, `above` of its time above the roofs of its compiled ops."""
-    row = {**_part(0.4, "Fft"), "above_ps": above * 0.4 * STEP}
+def _layer_above(above: float, far: float) -> Find:
+    """A layer with 40% of the step, `above` of its time above the roofs of its compiled ops, `far`
+    of that in ops far below them.
+    """
+    row = {**_part(0.4, "Fft"), "above_ps": above * 0.4 * STEP, "far_ps": far * 0.4 * STEP}
     return _find([row, _part(0.1, name="out")], ran=(_slow_op(above * 0.4, 0.4),))
+
+
+def _graph_op_above(above: float) -> Find:
+    """A line with 40% of the step, `above` of the step of it above the roof of its cumulative
+    sum.
+    """
+    row = {**_part(0.4, "MatMul"), "above_ps": above * STEP, "far_ps": above * STEP}
+    place = OpLocation("model.py:5", LINE, "/home/me/model.py:5")
+    times = {"Cumsum": (above + 0.01, 0.01), "MatMul": (0.4 - above - 0.01, 0.3 - above)}
+    ops = (
+        model_parts.LocatedOp(place, kind, kind, STEPS, wall * STEP * STEPS, 0.0, 0.0, least * STEP * STEPS)
+        for kind, (wall, least) in times.items()
+    )
+    return _find([row, _part(0.1, name="out")], located=tuple(ops))
 
 
 def _partly_known(known: float) -> Find:
@@ -603,8 +624,8 @@ CASES: list[Case] = [
     ),
     fires(
         "slow_part",
-        "a layer mostly above its roofs",
-        _layer_above(0.8),
+        "a layer far above its roofs",
+        _layer_above(0.8, 0.7),
         Severity.HIGH,
         location="model.py:5",
         saves=about(0.32),
@@ -612,11 +633,29 @@ CASES: list[Case] = [
     ),
     fires(
         "slow_part",
-        "a layer half above its roofs",
-        _layer_above(0.5),
+        "a layer a little above its roofs",
+        _layer_above(0.5, 0.1),
         Severity.HIGH,
         location="model.py:5",
         saves=about(0.2),
+        never=("than the processor needs",),
+    ),
+    fires(
+        "slow_part",
+        "an op of TensorFlow far above its roof",
+        _graph_op_above(0.13),
+        Severity.HIGH,
+        location="model.py:5",
+        saves=about(0.13),
+        says=("takes 40% of the step, 14% in Cumsum: 1.30 ms per step more than the processor needs",),
+    ),
+    fires(
+        "slow_part",
+        "an op of TensorFlow a little above its roof",
+        _graph_op_above(0.08),
+        Severity.HIGH,
+        location="model.py:5",
+        saves=about(0.08),
         never=("than the processor needs",),
     ),
     fires("slow_part", "a line of known roofs", _partly_known(0.95), Severity.HIGH, location="model.py:5", saves=about(0.114)),

@@ -8,7 +8,7 @@ import platform
 import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import field
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from outpace._cpus import affinity_cpus, available_cpus, half_precision_flags
 from outpace._dataclass import dataclass
@@ -25,13 +25,16 @@ from outpace.store.record import (
     CaptureRecord,
     Compilation,
     FunctionTrace,
-    LayerSource,
+    GraphShapes,
     OpSources,
     PipelineStage,
     PythonSamples,
     StepDurations,
     write_record,
 )
+
+if TYPE_CHECKING:
+    from outpace.capture.sources import Sources
 
 __all__ = ["WindowSummary", "affinity_cpus", "available_cpus", "build_record", "build_window_summary", "write_capture_record"]
 
@@ -93,7 +96,7 @@ def build_record(
     traces: Sequence[FunctionTrace] = (),
     samples: PythonSamples | None = None,
     compilations: Sequence[Compilation] = (),
-    sources: tuple[OpSources, Mapping[str, LayerSource]] | None = None,
+    sources: Sources | None = None,
     callbacks: Mapping[str, tuple[str, int, str]] | None = None,
     exit_code: int | None = None,
     stopped: bool = False,
@@ -126,8 +129,9 @@ def build_record(
         traces=tuple(traces),
         python_samples=samples,
         compilations=tuple(compilations),
-        op_sources=sources[0] if sources else OpSources(),
-        layers=sources[1] if sources else {},
+        op_sources=sources.ops if sources else OpSources(),
+        graph_shapes=sources.shapes if sources else GraphShapes(),
+        layers=dict(sources.layers) if sources else {},
         callbacks=callbacks or {},
         cpu_count=affinity_cpus(),
         cpu_flags=half_precision_flags(),

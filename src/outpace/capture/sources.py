@@ -19,15 +19,16 @@ import sys
 import sysconfig
 import time
 import weakref
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
-from types import CodeType, FrameType, ModuleType
-from typing import Any
+from types import CodeType, FrameType, MappingProxyType, ModuleType
+from typing import Any, NamedTuple
 
 from outpace.capture.faults import suppress_faults
+from outpace.capture.graph_shapes import ShapeReader
 from outpace.frameworks.keras import ENDS_SCOPE, LAYER_CALL_FILES, NAME_SCOPE, VARIABLES
 from outpace.frameworks.tensorflow import DEFAULT_GRAPH, GRAPH_FUNCTIONS
-from outpace.store.record import LayerSource, OpSources
+from outpace.store.record import GraphShapes, LayerSource, OpSources
 
 _MAX_OPS = 20_000  # maximum number of ops whose stack is read
 _MAX_LAYERS = 20_000
@@ -46,7 +47,19 @@ _KINDS = {"Model": "model", "Layer": "layer", "BaseOptimizer": "optimizer", "Met
 
 FileLine = tuple[str, int]
 SourceText = tuple[str, int, str]  # (file, line, text)
-Sources = tuple[OpSources, dict[str, LayerSource]]
+
+
+class Sources(NamedTuple):
+    """What the graphs of a script tell.
+
+    ops: the user's lines of their ops.
+    layers: owners of their name scopes, by scope.
+    shapes: shapes of their ops.
+    """
+
+    ops: OpSources = OpSources()
+    layers: Mapping[str, LayerSource] = MappingProxyType({})
+    shapes: GraphShapes = GraphShapes()
 
 
 class SourceRecorder:
@@ -144,11 +157,9 @@ class SourceRecorder:
             self._scopes.setdefault(graph, {})[graph.get_name_scope()] = weakref.ref(scope.caller)
 
     def build_sources(self) -> Sources:
-        """Return the record's `op_sources` and `layers`. They are read once; from then on nothing
-        is recorded.
-        """
+        """Return what the graphs tell. They are read once; from then on nothing is recorded."""
         if self._sources is None:
-            self._sources = OpSources(), {}
+            self._sources = Sources()
             with suppress_faults():
                 self._sources = self._read_sources()
             for references in (self._graphs, self._scopes, self._layers):
@@ -164,11 +175,13 @@ class SourceRecorder:
         if self._ops_have_layer_names:
             outer = [layer for ref, _, inner in self._layers.values() if not inner and (layer := ref()) is not None]
             layers |= {layer.name: facts for layer in outer if (facts := self._describe(layer)) and facts.kind == "layer"}
-        reader = _LineReader(layers, self._updates)
+        reader, shapes = _LineReader(layers, self._updates), ShapeReader()
         for name, family in families.items():
             if id(family[0]) not in nested_ids:
                 reader.read(name, family)
-        return OpSources(tuple(reader.lines), reader.functions), layers
+                with suppress_faults():
+                    shapes.read(name, family[0])
+        return Sources(OpSources(tuple(reader.lines), reader.functions), layers, shapes.build_shapes())
 
     def _iter_owners(self, graph: Any) -> Iterator[tuple[str, LayerSource]]:
         """Yield (path, owner) of the name scopes of a graph that hold ops and have an owner."""

@@ -98,6 +98,25 @@ class OpSources:
     by_function: Mapping[str, Mapping[str, int]] = field(default_factory=dict)
 
 
+AFTER = "after"
+"""In the text of an op in `GraphShapes`: the product that the op follows stands behind it."""
+
+
+@dataclass(frozen=True)
+class GraphShapes:
+    """Shapes of the ops of graphs.
+
+    texts: an op's type, its operands and its results, `MatMul f32[b,784] f32[784,10] -> f32[b,10]`.
+        `b` is the batch, `8b` a multiple of it, `?` not known. An op that TensorFlow may compute
+        together with the product before it has that product's text behind the word `AFTER`.
+    by_function: for each function, by its name in the profile, the ops of its graph and of the
+        functions that it calls, with the index of their text; -1 where ops of one name differ.
+    """
+
+    texts: tuple[str, ...] = ()
+    by_function: Mapping[str, Mapping[str, int]] = field(default_factory=dict)
+
+
 @dataclass(frozen=True)
 class LayerSource:
     """What Keras calls in a name scope.
@@ -275,6 +294,7 @@ class CaptureRecord:
         sampled.
     compilations: parts of compilations that JAX reported.
     op_sources: the user's lines that created the ops.
+    graph_shapes: the shapes of these ops.
     layers: what Keras calls, by name scope in the graph.
     callbacks: (file, line, text) of the line that created the first callback of each class of
         Keras' own callbacks.
@@ -308,6 +328,7 @@ class CaptureRecord:
     python_samples: PythonSamples | None = None
     compilations: tuple[Compilation, ...] = ()
     op_sources: OpSources = field(default_factory=OpSources)
+    graph_shapes: GraphShapes = field(default_factory=GraphShapes)
     layers: Mapping[str, LayerSource] = field(default_factory=dict)
     callbacks: Mapping[str, tuple[str, int, str]] = field(default_factory=dict)
     cpu_flags: tuple[str, ...] = ()
@@ -368,6 +389,9 @@ class CaptureRecord:
                 for line in ops.values()
             ):
                 raise ValueError("an op names a line that is not there")
+            texts = range(-1, len(record.graph_shapes.texts))
+            if any(text not in texts for ops in record.graph_shapes.by_function.values() for text in ops.values()):
+                raise ValueError("an op names a text that is not there")
         except (TypeError, ValueError) as error:
             raise ValueError(f"a field is missing or of the wrong kind ({error})") from None
         return record

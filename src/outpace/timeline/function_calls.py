@@ -9,7 +9,7 @@ from outpace.model.arrays import Indices
 from outpace.timeline.event_names import EventFlag, event_names
 from outpace.timeline.gradients import training_mask
 from outpace.trace import Trace, dialect
-from outpace.trace.algorithms import distinct, find_positions, union_rows
+from outpace.trace.algorithms import distinct, find_positions, intersect_indices, union_rows
 
 
 def exclude_rows(rows: Indices, hidden: Indices) -> Indices:
@@ -58,3 +58,11 @@ def find_most_repeated(trace: Trace, rows: Indices) -> Indices:
     total = np.bincount(group, weights=trace.duration[rows].astype(np.float64), minlength=len(groups))
     longest: Indices = rows[group == int(np.lexsort((total, count > 1))[-1])]
     return longest
+
+
+def called_functions(trace: Trace) -> set[str]:
+    """Return the names of the functions that a program called."""
+    is_func = trace.stat(dialect.IS_FUNC)
+    at, _ = intersect_indices(trace.stat(dialect.EAGER_OP).rows, is_func.rows[is_func.ints != 0])
+    texts = trace.stat(dialect.EAGER_OP).texts()
+    return {texts[i] for i in at.tolist()}

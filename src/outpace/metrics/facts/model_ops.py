@@ -17,6 +17,7 @@ loop.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -34,12 +35,15 @@ from outpace.model.arrays import Codes, Indices, Mask, Numbers, Picoseconds, Val
 from outpace.timeline import OpKind, Run, Timeline
 from outpace.timeline.event_names import GET_NEXT_THREADS, INPUT_THREADS, WAITING_OP_TYPES, EventFlag
 from outpace.timeline.hlo.modules import load_hlo_ops
-from outpace.timeline.hlo.ops import HloOp
+from outpace.timeline.hlo.ops import NO_OP, HloOp
 from outpace.timeline.op_names import Op
 from outpace.timeline.work_kinds import classify_work
 from outpace.timeline.xla_threads import NO_CONTINUATIONS, Continuations, find_continuations, find_hlo_events, host_mask
 from outpace.trace import EventColumn, dialect, store_column
 from outpace.trace.algorithms import distinct, find_positions, find_slice, intersect_indices, isin, union_rows
+
+if TYPE_CHECKING:
+    from outpace.metrics.facts.graph_costs import GraphCosts
 
 _EXECUTOR = "ExecutorState::Process"
 _EAGER = "EagerLocalExecute: "
@@ -66,7 +70,8 @@ class ModelOps:
     host: name of the host
     side: `HOST` or `DEVICE`
     ops: (name, type, source line where a compiled program has one) of each op
-    flops: operations of one execution per op, of its matrix products by its program; -1 without any
+    flops: operations of one execution per op, of its matrix products by its program or graph; -1
+        without any
     op_index: index into `ops`
     step: index of the event's step among all steps
     attributed_ps: the op's share of wall-clock time, ps
@@ -78,7 +83,7 @@ class ModelOps:
     execution_count: number of executions of the op that begin with the event
     is_compute: whether the event computes; False for a device's copies and collectives
     least_ps: least time of these executions by the roofs (`facts/roofs.py`), ps; NaN where unknown.
-        None where no roofs, or no compiled ops, are known
+        None where no roofs, or no costs of ops, are known
     step_count: number of training steps that count, times the number of devices
     step_ps: mean length of a step, ps
     busy_ps: time per step in which any thread computed, ps
@@ -131,14 +136,6 @@ def is_waiting_op(op_type: str) -> bool:
     return op_type == COMPILED or op_type.startswith(WAITING_OP_TYPES) or bool(_WAITING.fullmatch(op_type))
 
 
-def called_functions(timeline: Timeline) -> set[str]:
-    """Return the names of the functions that the host's program called."""
-    is_func = timeline.trace.stat(dialect.IS_FUNC)
-    at, _ = intersect_indices(timeline.trace.stat(dialect.EAGER_OP).rows, is_func.rows[is_func.ints != 0])
-    texts = timeline.trace.stat(dialect.EAGER_OP).texts()
-    return {texts[i] for i in at.tolist()}
-
-
 def _sides(run: Run, timeline: Timeline) -> Iterator[ModelOps]:
     breakdown = step_breakdown(run).select_hosts(timeline.host)
     whole = breakdown.steady_steps
@@ -148,12 +145,22 @@ def _sides(run: Run, timeline: Timeline) -> Iterator[ModelOps]:
         return
     length = float(timeline.steps.duration[counted].sum()) / steps
     compute = float(breakdown.category_ps(Category.HOST_COMPUTE, whole).sum())
-    host = _host(timeline, counted, host_roofs(run.record(timeline.host)))
+    costs = _graph_costs(run, timeline.host)
+    host = _host(timeline, counted, host_roofs(run.record(timeline.host)), costs)
     if host is not None:
         yield _measure(timeline, HOST, host, counted, steps, length, None if timeline.device_planes else compute)
-    device = _device(timeline, counted)
+    device = _device(timeline, counted, costs)
     if device is not None:
         yield _measure(timeline, DEVICE, device, counted, steps * len(distinct(device.lane)), length, None)
+
+
+def _graph_costs(run: Run, host: str) -> GraphCosts | None:
+    """Return the costs of TensorFlow's ops by its graphs; None where the capture saw none."""
+    if not (run.record(host).get("graph_shapes") or {}).get("texts"):
+        return None
+    from outpace.metrics.facts.graph_costs import graph_costs  # most reports have none
+
+    return graph_costs(run).get(host)
 
 
 @dataclass(frozen=True, eq=False)
@@ -202,7 +209,7 @@ def _step_mask(timeline: Timeline, rows: Indices, counted: Mask) -> Mask:
     return np.asarray((step >= 0) & counted[np.maximum(step, 0)] & (timeline.trace.duration[rows] > 0))
 
 
-def _host(timeline: Timeline, counted: Mask, roofs: DeviceRoofs | None) -> _Rows | None:
+def _host(timeline: Timeline, counted: Mask, roofs: DeviceRoofs | None, costs: GraphCosts | None) -> _Rows | None:
     """Return the ops and executor runs on the host's threads; None without any."""
     trace = timeline.trace
     of_name = name_roles(timeline)
@@ -219,7 +226,8 @@ def _host(timeline: Timeline, counted: Mask, roofs: DeviceRoofs | None) -> _Rows
     rows, what, name = _drop_inner_eager(timeline, rows, what, name)
     ops = (*(_op_name(text, op) for text, op in zip(trace.names, timeline.ops, strict=True)), *hlo.ops)
     pooled = _contains(timeline, rows, EventFlag.INTRA_OP_TASK)
-    flops = np.concatenate((np.full(len(trace.names), -1.0), hlo.flops))
+    graph_ops = [costs.find(op) if costs and role == WORK else NO_OP for op, role in zip(timeline.ops, of_name, strict=True)]
+    flops = np.concatenate((_product_flops(graph_ops), hlo.flops))
     step, every = timeline.step_index[rows], np.ones(len(rows), bool)
     start = np.maximum(trace.start[rows], timeline.steps.start[step])
     end = np.maximum(np.minimum(trace.end[rows], timeline.steps.end[step]), start)
@@ -235,7 +243,7 @@ def _host(timeline: Timeline, counted: Mask, roofs: DeviceRoofs | None) -> _Rows
         pooled=pooled,
         begun=np.ones(len(rows), np.int64),
         computes=every,
-        least=_spread(hlo.least, hlo.row, rows),
+        least=_event_least(trace.name[rows], _least_times(graph_ops, roofs), rows, hlo),
         later=_continuations(timeline, hlo.row[hlo.has_end], rows, step),
         ops=ops,
         flops=flops,
@@ -253,14 +261,16 @@ def _continuations(timeline: Timeline, counted: Indices, rows: Indices, step: Co
     return Continuations(places, later.start, end).select(end > later.start)
 
 
-def _spread(values: Values | None, at: Indices, rows: Indices) -> Values | None:
-    """Return values of some rows as values of others, NaN for those without one."""
-    if values is None:
+def _event_least(names: Codes, by_name: Values | None, rows: Indices, hlo: _HloEvents) -> Values | None:
+    """Return the least time of the execution of each event, ps: by its name, or for an event of a
+    compiled op by that; None where neither is known.
+    """
+    if by_name is None and hlo.least is None:
         return None
-    spread = np.full(len(rows), np.nan)
-    of, place = intersect_indices(rows, at)
-    spread[of] = values[place]
-    return spread
+    least: Values = np.full(len(rows), np.nan) if by_name is None else by_name[names]
+    at, place = intersect_indices(rows, hlo.row)
+    least[at] = np.nan if hlo.least is None else hlo.least[place]
+    return least
 
 
 def _least_times(ops: Sequence[HloOp], roofs: DeviceRoofs | None) -> Values | None:
@@ -269,6 +279,11 @@ def _least_times(ops: Sequence[HloOp], roofs: DeviceRoofs | None) -> Values | No
     """
     known = roofs is not None and any(op.opcode for op in ops)
     return np.array([least_time(op, roofs) for op in ops]) if roofs is not None and known else None
+
+
+def _product_flops(ops: Sequence[HloOp]) -> Values:
+    """Return the operations of the matrix products of one execution of each op; -1 without any."""
+    return np.array([op.cost.product_flops or -1.0 for op in ops], np.float64)
 
 
 def _op_name(text: str, op: Op) -> tuple[str, str, str]:
@@ -350,7 +365,7 @@ def _hlo_ops(timeline: Timeline, roofs: DeviceRoofs | None) -> _HloEvents:
         rows,
         np.searchsorted(keys, key),
         tuple(described),
-        np.array([op.cost.product_flops or -1.0 for op, _ in ops], np.float64),
+        _product_flops([op for op, _ in ops]),
         least[index] if least is not None else None,
         np.array([op.has_known_end for op in hlo_ops], bool)[index],
     )
@@ -385,7 +400,7 @@ def _contains(timeline: Timeline, rows: Indices, what: EventFlag) -> Mask:
     return np.asarray(np.searchsorted(inner, trace.compute_subtree_ends(rows)) > np.searchsorted(inner, rows, side="right"))
 
 
-def _device(timeline: Timeline, counted: Mask) -> _Rows | None:
+def _device(timeline: Timeline, counted: Mask, costs: GraphCosts | None) -> _Rows | None:
     """Return what the devices did that work in the steps; None without any."""
     trace, work = timeline.trace, device_work(timeline)
     at = np.flatnonzero(counted[work.step] & (work.end > work.start))
@@ -393,7 +408,7 @@ def _device(timeline: Timeline, counted: Mask) -> _Rows | None:
         return None
     row, rows = work.row[at], distinct(work.row[at])
     of = np.searchsorted(rows, row)
-    name, ops, least = _device_ops(timeline, rows)
+    name, ops, least = _device_ops(timeline, rows, costs)
     begun = count_executions(timeline, rows, name, launching_ops(timeline))
     computes = kind_mask(Category.DEVICE_COMPUTE_16, Category.DEVICE_COMPUTE_32)[event_kinds(timeline)[row]]
     return _Rows(
@@ -416,7 +431,7 @@ def _device(timeline: Timeline, counted: Mask) -> _Rows | None:
     )
 
 
-def _device_ops(timeline: Timeline, rows: Indices) -> tuple[Codes, tuple[OpName, ...], Values | None]:
+def _device_ops(timeline: Timeline, rows: Indices, costs: GraphCosts | None) -> tuple[Codes, tuple[OpName, ...], Values | None]:
     """Return (index of each device event's op, ops, least time of one execution of each event's op;
     None where none is known).
 
@@ -426,18 +441,23 @@ def _device_ops(timeline: Timeline, rows: Indices) -> tuple[Codes, tuple[OpName,
     trace = timeline.trace
     code, texts = device_op_names(timeline, rows)
     called = np.where(code == 0, len(texts) + trace.name[rows].astype(np.int64), code)
-    number, instructions_ = load_hlo_ops(timeline, rows)
-    origins = sorted({(op.product, op.source) for op in instructions_})
-    origin = np.array([origins.index((op.product, op.source)) for op in instructions_])[number]
+    number, instructions = load_hlo_ops(timeline, rows)
+    origins = sorted({(op.product, op.source) for op in instructions})
+    origin = np.array([origins.index((op.product, op.source)) for op in instructions])[number]
     pair = called * len(origins) + origin
     pairs = distinct(pair)
-    ops = []
+    ops, graph_ops = [], []
     for key in pairs.tolist():
         text, (multiplies, source) = key // len(origins), origins[key % len(origins)]
         kind, name = parse_device_op(texts[text] if text < len(texts) else trace.names[text - len(texts)])
         ops.append((name, multiplies if multiplies and classify_work(kind) is not classify_work(multiplies) else kind, source))
-    least = _least_times(instructions_, device_roofs(timeline.device_planes[0]))
-    return np.searchsorted(pairs, pair), tuple(ops), least[number] if least is not None else None
+        graph_ops.append(costs.find(Op(OpKind.TENSORFLOW, name, kind)) if costs else NO_OP)
+    index, roofs = np.searchsorted(pairs, pair), device_roofs(timeline.device_planes[0])
+    least, of_graph = _least_times(instructions, roofs), _least_times(graph_ops, roofs)
+    if of_graph is not None:
+        by_graph = of_graph[index]
+        return index, tuple(ops), by_graph if least is None else np.where(np.isnan(by_graph), least[number], by_graph)
+    return index, tuple(ops), least[number] if least is not None else None
 
 
 def _measure(

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
 from typing import Any
 
@@ -107,9 +107,7 @@ class OpLocator:
 
         Return ("", "") where the owner is unknown.
         """
-        segments = scope.split("/")
-        tails = ("/".join(segments[first:]) for first in range(len(segments)))
-        path = next((tail for tail in tails if tail in self._layers), "")
+        path = next((tail for tail in iter_tails(scope) if tail in self._layers), "")
         if not path:
             return "", ""
         layer = self._layers[path]
@@ -218,8 +216,8 @@ class OpLocator:
         """
         if not self._ops:
             return None
-        for first in range(len(segments)):
-            if (line := self._ops.get("/".join(segments[first:]))) is not None:
+        for own in iter_tails("/".join(segments)):
+            if (line := self._ops.get(own)) is not None:
                 return line
         tail = stem or segments
         for first in range(len(tail)):
@@ -260,16 +258,25 @@ def _split_name(name: str) -> tuple[list[str], int]:
 
 
 def _merge_lines(by_function: Mapping[str, Mapping[str, int]], called: set[str]) -> dict[str, int]:
-    """Return the line of each op, merged over functions.
-
-    The functions are those that were called, else those with the same base name, else all.
-    """
-    bases = {_base(name) for name in called}
-    chosen = [f for f in by_function if f in called] or [f for f in by_function if _base(f) in bases] or list(by_function)
+    """Return the line of each op, merged over functions."""
     merged: dict[str, int] = {}
-    for function in reversed(chosen):
+    for function in reversed(choose_functions(by_function, called)):
         merged.update(by_function[function])
     return merged
+
+
+def choose_functions(recorded: Iterable[str], called: set[str]) -> list[str]:
+    """Return the functions of a record that a host ran: those that were called, else those with the
+    same base name, else all.
+    """
+    names, bases = list(recorded), {_base(name) for name in called}
+    return [f for f in names if f in called] or [f for f in names if _base(f) in bases] or names
+
+
+def iter_tails(name: str) -> Iterator[str]:
+    """Yield an op's name, and what is left of it without its outer scopes one after the other."""
+    segments = name.split("/")
+    yield from ("/".join(segments[first:]) for first in range(len(segments)))
 
 
 def _base(function: str) -> str:

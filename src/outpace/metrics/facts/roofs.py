@@ -27,7 +27,6 @@ from outpace.timeline.hlo.ops import HloOp
 from outpace.timeline.hlo.precision import DOUBLE, HALF
 from outpace.trace import Plane, dialect
 
-_NEAR = 0.30  # share of a roof from which an op counts as bound by it
 _OVER = 1.05  # share of the memory's bandwidth above which arrays must come from a cache
 _IMPOSSIBLE = 50.0  # times the memory's bandwidth that no cache reaches: an op that moved less than its shapes say
 _START_PS = 5e6  # time of a GPU's kernel that does little, with its start
@@ -65,6 +64,8 @@ class Roof:
     above_ps: float
 
 
+NEAR_ROOF = 0.30
+"""Share of a roof from which an op counts as bound by it."""
 NO_ROOF_BOUNDS = (Bound.UNKNOWN.value, Bound.TRANSFER.value)
 """Values of `Bound` of ops that have no roof."""
 
@@ -141,7 +142,7 @@ def _least_times(op: HloOp, roofs: DeviceRoofs) -> tuple[float, float, float] | 
 
 def _find_bound(compute: float, memory: float, start: float) -> Bound:
     """Return the bound of an op, by the shares of its time that each roof takes."""
-    if max(compute, memory) < _NEAR:
+    if max(compute, memory) < NEAR_ROOF:
         return Bound.START if start >= 1 / _SHORT else Bound.NEITHER
     if compute >= memory:
         return Bound.COMPUTE

@@ -13,10 +13,12 @@ import numpy as np
 
 from outpace._caching import memoize
 from outpace._dataclass import dataclass
-from outpace.metrics.facts.model_ops import ModelOps, called_functions, model_ops
+from outpace.metrics.facts.model_ops import ModelOps, model_ops
 from outpace.metrics.facts.op_locations import LINE, OPTIMIZER, OpLocation, OpLocator
+from outpace.metrics.facts.roofs import NEAR_ROOF
 from outpace.model import Row, Table, TableType
 from outpace.timeline import Run
+from outpace.timeline.function_calls import called_functions
 from outpace.timeline.work_kinds import WorkKind, classify_work
 from outpace.trace.algorithms import distinct
 
@@ -39,6 +41,7 @@ MODEL_PARTS = TableType("model_parts", "Parts of the model").columns("""
       top_op_ps   | ps       | time per step of that type of op | Top op time
     + count       | ratio    | op executions per step | Ops per step
       above_ps    | ps       | time per step above the roofs of its ops; empty where they are not known for most of its time | Above roof
+      far_ps      | ps       | the same, of ops below 30% of their roofs alone; empty where it is | Far above roof
 """)
 _MOSTLY_KNOWN = 0.9  # minimum share of the time in ops with known roofs, for a sum to stand for all of them
 
@@ -47,18 +50,28 @@ class TimeAboveRoof:
     """The sum of the time that ops took above their roofs."""
 
     def __init__(self) -> None:
-        self._above = self._known = self._time = 0.0
+        self._above = self._far = self._known = self._time = 0.0
 
     def add(self, op: LocatedOp) -> None:
         """Add the executions of an op."""
         self._time += op.wall_ps
         if op.least_ps == op.least_ps:
+            above = max(0.0, op.wall_ps - op.least_ps)
             self._known += op.wall_ps
-            self._above += max(0.0, op.wall_ps - op.least_ps)
+            self._above += above
+            self._far += above if op.least_ps < NEAR_ROOF * op.wall_ps else 0.0
 
     def per_step(self, ops: ModelOps) -> float:
         """Return the time per step, ps; NaN where the roofs are not known for most of the time."""
-        return self._above / ops.step_count if self._known >= _MOSTLY_KNOWN * self._time > 0 else float("nan")
+        return self._above / ops.step_count if self._is_known else float("nan")
+
+    def far_per_step(self, ops: ModelOps) -> float:
+        """Return the time per step of ops far below their roofs, ps; NaN likewise."""
+        return self._far / ops.step_count if self._is_known else float("nan")
+
+    @property
+    def _is_known(self) -> bool:
+        return self._known >= _MOSTLY_KNOWN * self._time > 0
 
 
 @dataclass
@@ -78,7 +91,7 @@ class _Part:
 @memoize
 def op_locators(run: Run) -> dict[str, OpLocator]:
     """Return the `OpLocator` of each host, by host."""
-    return {t.host: OpLocator(run.record(t.host), called_functions(t)) for t in run.hosts}
+    return {t.host: OpLocator(run.record(t.host), called_functions(t.trace)) for t in run.hosts}
 
 
 @memoize
@@ -179,4 +192,5 @@ def _rows(ops: ModelOps, ran: tuple[LocatedOp, ...]) -> Iterator[Row]:
             top_op_ps=round(part.types[top] / ops.step_count),
             count=part.count / ops.step_count,
             above_ps=part.above.per_step(ops),
+            far_ps=part.above.far_per_step(ops),
         )

@@ -11,10 +11,11 @@ from typing import TYPE_CHECKING
 
 from outpace._dataclass import dataclass
 from outpace.metrics.facts.hlo_instructions import DEVICE_SIDE, InstructionStats, instruction_stats
-from outpace.metrics.facts.roofs import Bound
-from outpace.metrics.views.model_parts import op_locators
+from outpace.metrics.facts.roofs import NEAR_ROOF, Bound
+from outpace.metrics.views.model_parts import located_ops, op_locators
 from outpace.model import Certainty, Effort, Evidence, Finding, Severity, Threshold, Unit, humanize
 from outpace.timeline import Run
+from outpace.timeline.work_kinds import classify_work
 from outpace.tools.model_time.actions import CPU, ActionContext
 from outpace.tools.model_time.work_summary import (
     AT_THE_ROOF,
@@ -44,9 +45,10 @@ def iter_above_roof_findings(run: Run, host: str, parts: list[ModelPart], here: 
     top = max(known, key=lambda part: part.share if part.is_loop else part.above_share, default=None)
     if top is None or top.is_loop or top.above_share < _ABOVE.value:
         return  # of a loop of short ops, what is around them counts as well
-    slow = find_slow_op(run, host, top.source)
+    slow = find_slow_op(run, host, top.source) or _find_slow_graph_op(run, host, top.source)
     if slow is None:
         return
+    top = replace(top, op=slow.op, work=classify_work(slow.op)) if slow.op else top
     device = "processor" if here.hardware == CPU else "device"
     inside = format_source(slow.case.source) if slow.case is not None else ""
     place = f"{inside} (compiled into {top})" if inside and inside != top.source else str(top)
@@ -66,10 +68,12 @@ def iter_above_roof_findings(run: Run, host: str, parts: list[ModelPart], here: 
                 traits=compute_traits(run, host, top.source),
             ),
         )
+    whole, share = f"{top.share:.0%}", f"{slow.share:.0%}"
+    part = f"in {what}" if share == whole else f"{share} in {what}"
     yield Finding(
         id="slow_part",
         severity=Severity.HIGH,
-        sentence=f"{place} takes {top.share:.0%} of the step, in {what}: {humanize(slow.above, Unit.PS)} per step more than "
+        sentence=f"{place} takes {whole} of the step, {part}: {humanize(slow.above, Unit.PS)} per step more than "
         f"the {device} needs for its operations and bytes ({slow.of_roof:.1%} of its roof).",
         action=action,
         evidence=(
@@ -96,6 +100,7 @@ class SlowOp:
         neither is known.
     above: time of the line above the roof per step, ps.
     share: share of the step of the line's ops of that case.
+    op: type of an op of TensorFlow; "" for ops of compiled programs.
     """
 
     description: str
@@ -103,6 +108,7 @@ class SlowOp:
     case: SlowCase | None
     above: float
     share: float
+    op: str = ""
 
 
 def find_slow_op(run: Run, host: str, source: str) -> SlowOp | None:
@@ -136,6 +142,23 @@ def find_slow_op(run: Run, host: str, source: str) -> SlowOp | None:
         whole * float(steps.duration[steps.steady_rows].mean()),
         sum(r.share for r in main),
     )
+
+
+def _find_slow_graph_op(run: Run, host: str, source: str) -> SlowOp | None:
+    """Return the type of TensorFlow's ops of a source line that took most time above its roof; None
+    where none is far above it.
+    """
+    times: dict[str, list[float]] = {}
+    for ops, ran in located_ops(run):
+        for op in ran if ops.host == host else ():
+            if format_source(op.location.source) == source and op.least_ps < NEAR_ROOF * op.wall_ps:
+                sums = times.setdefault(op.type, [0.0, 0.0, 0.0])
+                wall = op.wall_ps / ops.step_count
+                times[op.type] = [sums[0] + wall, sums[1] + op.least_ps / ops.step_count, sums[2] + ops.step_share(op.wall_ps)]
+    kind, (wall, least, share) = max(times.items(), key=lambda item: item[1][0] - item[1][1], default=("", (0.0, 0.0, 0.0)))
+    if not wall or share * (1 - least / wall) < _ABOVE.value:
+        return None
+    return SlowOp(kind, least / wall, None, wall - least, share, kind)
 
 
 def find_moving_case(run: Run, host: str, part: ModelPart) -> SlowCase | None:

@@ -55,7 +55,6 @@ _SHORT = 50e6  # length of a short op, ps: shorter ones cost about as much to st
 _MANY = 150  # minimum executions per step in a loop over a sequence
 _MOSTLY_KNOWN = 0.9  # minimum share of the time of ops with known roofs, for a bound from them
 _JITTED = compile_lazily(r"\bjit\(([A-Za-z_]\w*)\)")
-_FAR = 0.7  # share of a part's time above the roofs, from which neither roof bounds it
 _PRODUCT_WORK = (WorkKind.MATMUL, WorkKind.CONVOLUTION, WorkKind.ATTENTION)
 _NO_PART = (COMPILED, LOGS, TRANSFER_OPS, COLLECTIVES)  # names of parts that are no layer, or whose content is not known
 _MOST_PARTS = 3  # maximum number of parts in a sentence
@@ -204,7 +203,7 @@ def _op_parts(run: Run, host: str) -> list[ModelPart]:
                     WorkKind(row["work"]) if row["work"] else WorkKind.OTHER,
                     row["top_op_name"],
                     op_share=row["top_op_ps"] / max(time, 1),
-                    above_share=bound if (bound := _bound([row]) or 0.0) > _FAR * row["share"] else 0.0,
+                    above_share=row["share"] * (row["far_ps"] or 0.0) / max(time, 1),
                     bound=_bound([row]),
                 )
             )

@@ -76,12 +76,10 @@ class Profiled:
         try:
             self._profiler.stop()
             file = glob.glob(os.path.join(self._folder, "**", "*.xplane.pb"), recursive=True)[0]
-            ops, layers = (
-                self._sources.build_sources() if self._sources is not None else (None, {})
-            )  # while the step's graph is there
+            sources = self._sources.build_sources() if self._sources is not None else None  # while the step's graph is there
             record = {
-                "op_sources": asdict(ops) if ops is not None else None,
-                "layers": {name: asdict(each) for name, each in layers.items()},
+                "op_sources": asdict(sources.ops) if sources is not None else None,
+                "layers": {name: asdict(each) for name, each in sources.layers.items()} if sources is not None else {},
             }
             table = model_parts(Run.from_traces([open_trace(file, _HOST)], self._folder, records={_HOST: record}))
         except Exception:
