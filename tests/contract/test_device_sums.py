@@ -160,6 +160,8 @@ def test_each_event_of_a_device_is_in_one_table(name: str) -> None:
         assert sums == [row["kernel_ps"], row["copy_ps"], row["tuning_ps"]]
         assert sum(sums) == trace.duration[rows].sum()
         assert row["busy_ps"] == (end - begin).sum()
+        idle = [r["idle_ps"] for r in found.get("launch_gaps", ()) if (r["host"], r["device"]) == (row["host"], row["device"])]
+        assert sum(idle) == row["idle_ps"]
 
 
 @pytest.mark.parametrize("name", WITH_DEVICE)

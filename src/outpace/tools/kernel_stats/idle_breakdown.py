@@ -146,8 +146,8 @@ def compute_idle_breakdown(gaps: IdleGaps) -> IdleBreakdown:
         return IdleBreakdown(0, 0, 0, 0, 0, 0, 0, 0, False, "")
     called = edged.launch_start[gap]
     called = np.where(called < 0, start, np.clip(called, start, end))
-    waited, waits = _wait_times(edged, gap, start, called, EventFlag.DEVICE_WAIT)
-    fed = np.where(waited > 0, 0, _wait_times(edged, gap, start, called, EventFlag.INPUT_OP)[0])
+    waited, waits = find_wait_times(edged, gap, start, called, EventFlag.DEVICE_WAIT)
+    fed = np.where(waited > 0, 0, find_wait_times(edged, gap, start, called, EventFlag.INPUT_OP)[0])
     unlaunched = called - start - fed
     late = waited == 0
     late_in = _late_activity(edged, gap[late], unlaunched[late])
@@ -229,7 +229,7 @@ def _extend_gaps(gaps: IdleGaps, begin: int, stop: int) -> IdleGaps:
     )
 
 
-def _wait_times(
+def find_wait_times(
     gaps: IdleGaps, gap: Indices, start: Picoseconds, called: Picoseconds, what: EventFlag
 ) -> tuple[Picoseconds, str]:
     """Return (time in which the host was in events of a kind in each [start, called), ps; name of a

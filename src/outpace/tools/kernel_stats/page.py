@@ -36,6 +36,7 @@ from outpace.tools.kernel_stats.copies import compute_copies
 from outpace.tools.kernel_stats.device import find_devices
 from outpace.tools.kernel_stats.idle_breakdown import compute_devices
 from outpace.tools.kernel_stats.idle_gaps import compute_idle_causes, compute_idle_gaps, find_idle_gaps
+from outpace.tools.kernel_stats.launch_gaps import compute_launch_gaps
 from outpace.tools.kernel_stats.launches import compute_launches
 
 _KERNELS = ("total_ps", "kernel_fraction", "occurrences", "function", "op", "tensor_cores", "occupancy", "mean_ps")
@@ -53,6 +54,7 @@ def analyse(run: Run) -> Page:
     table = compute_kernels(devices)
     gaps = [find_idle_gaps(device) for device in devices if len(device.kernel_rows)]
     by_device, causes, moved = compute_devices(gaps), compute_idle_causes(gaps), compute_copies(devices)
+    launch_gaps = compute_launch_gaps(run, gaps)
     part, tree = compute_kernel_shares(table), compute_kernel_tree(table)
     where = ("device",) if len(by_device) > 1 else ()
     sections = (
@@ -63,6 +65,7 @@ def analyse(run: Run) -> Page:
         TableView(
             by_device, ("device", "kernels", "kernel_ps", "mean_kernel_ps", "idle_ps", "idle_fraction", "waited_ps", "late_ps")
         ),
+        TableView(launch_gaps, ("place", "late", "line", "gaps", "idle_ps", "idle_fraction", "device"), pick=("device",)),
         TableView(causes, ("idle_ps", "idle_fraction", "gaps", "device", "host_activity"), pick=("device",)),
         TableView(
             compute_idle_gaps(gaps), ("start_ps", "length_ps", "step", "device", "next", "host_activity"), pick=("device",)
@@ -76,7 +79,9 @@ def analyse(run: Run) -> Page:
         ),
     )
     bits = category_share(run, Category.DEVICE_COMPUTE_32), category_share(run, Category.DEVICE_COMPUTE_16)
-    findings = rules.iter_findings(table, by_device, moved, find_workload(run), device_specs(run), bits, has_one_module(run))
+    findings = rules.iter_findings(
+        table, by_device, moved, find_workload(run), device_specs(run), bits, has_one_module(run), launch_gaps
+    )
     return TOOL.page(_headline(part, by_device), sections, findings)
 
 

@@ -117,6 +117,19 @@ CAUSES = TableType("idle_causes", "What the host did while the device was idle",
     * host
 """)
 
+LAUNCH_GAPS = TableType("launch_gaps", "Idle time by place, and who was late", shared=_WHERE).columns("""
+    * place         | text     | before a step: before its first work; between programs; inside a program: between two ops of one
+    * late          | text     | what the host did before it launched what ended the gap; none for the time after the launch | Host
+      activity      | text     | host event in the longest of these gaps | Host event
+      line          | text     | your own line on which the training thread was for most of the time, by its samples | Your line
+      line_share    | fraction | of the sampled time, what was on that line | On that line
+    + gaps          | count    | gaps
+    + idle_ps       | ps       | idle time of the device
+    + idle_fraction | fraction | share of the device's idle time | Of idle
+    * device
+    * host
+""")
+
 AUTOTUNING = TableType("tuning", "What the compiler ran", shared=_WHERE).columns("""
     * kernel      | text  | kernel, copy or memory set
     + occurrences | count | executions in the capture | Count
