@@ -81,6 +81,7 @@ def computes(share: float, host: str = HOST) -> tuple[ModelOps, ...]:
             "Host",
             (),
             numbers[0],
+            none.astype(bool),
             none,
             none,
             *numbers,

@@ -10,8 +10,7 @@ from outpace.metrics.facts.workload import Workload
 from outpace.model import Severity
 from outpace.tools.kernel_stats import findings as rules
 from outpace.tools.kernel_stats.idle_gaps import NO_ACTIVITY
-from outpace.tools.kernel_stats.launch_gaps import AWAITED, PYTHON
-from outpace.tools.kernel_stats.schema import COPIES, DEVICES, KERNELS, LAUNCH_GAPS
+from outpace.tools.kernel_stats.schema import COPIES, DEVICES, KERNELS
 from tests.advice_cases.build import MS, table
 from tests.advice_cases.case import JAX, TENSORFLOW, Case, Find, about, fires, silent, worded
 
@@ -29,7 +28,6 @@ def _find(
     program: Workload = TENSORFLOW,
     facts: DeviceSpecs = H100,
     jitted: bool = False,
-    gaps: dict[str, Any] | None = None,
 ) -> Find:
     """A GPU that is in order, but for what is said of it."""
     kernels = table(
@@ -47,23 +45,18 @@ def _find(
     }
     devices = table("devices", DEVICES, {**row, **(device or {})})
     copies = table("copies", COPIES, *([{"device": _GPU, "kind": "HToD", **copy}] if copy else []))
-    late = table("launch_gaps", LAUNCH_GAPS, *([{"device": _GPU, "idle_ps": MS, **gaps}] if gaps else []))
-    return lambda: rules.iter_findings(kernels, devices, copies, program, facts, (0.6, 0.2), jitted, late)
+    return lambda: rules.iter_findings(kernels, devices, copies, program, facts, (0.6, 0.2), jitted)
 
 
 def _eligible(share: float, **more: Any) -> Find:
     return _find({"eligible": True, "kernel_fraction": share, "total_ps": MS, "occupancy": 0.9}, **more)
 
 
-def _late(
-    share: float, part: float = 0.6, did: str = "callback", own: bool = False, gaps: dict[str, Any] | None = None
-) -> Find:
+def _late(share: float, part: float = 0.6, did: str = "callback", own: bool = False, line: str = "") -> Find:
     """The host is late for a share of the steps, for `part` of it in what it did."""
     late = round(share * 100 * MS)
-    return _find(
-        device={"by_launching_ps": late, "late_ps": late, "late_in": did, "late_in_ps": round(part * late), "late_own": own},
-        gaps=gaps,
-    )
+    times = {"by_launching_ps": late, "late_ps": late, "late_in_ps": round(part * late)}
+    return _find(device={**times, "late_in": did, "late_own": own, "late_line": line})
 
 
 def _waits(share: float, program: Workload = TENSORFLOW) -> Find:
@@ -148,21 +141,12 @@ CASES: list[Case] = [
     fires(
         "late_launches",
         "at a line of the program",
-        _late(0.3, gaps={"late": PYTHON, "line": "train.py:12"}),
+        _late(0.3, line="train.py:12"),
         Severity.MODERATE,
         location="train.py:12",
         saves=about(0.3),
         takes_from=_LAUNCH,
-        says=("late, at train.py:12 of your program",),
-    ),
-    fires(
-        "late_launches",
-        "at a line that waits",
-        _late(0.3, gaps={"late": AWAITED, "line": "train.py:12"}),
-        Severity.MODERATE,
-        saves=about(0.3),
-        takes_from=_LAUNCH,
-        never=("train.py",),
+        says=("late, mostly at train.py:12",),
     ),
     fires("late_launches", "half of the time", _late(0.5), Severity.HIGH, saves=about(0.5), takes_from=_LAUNCH),
     silent("late_launches", "15% of the time", _late(0.15)),

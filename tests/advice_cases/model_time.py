@@ -212,7 +212,7 @@ def _graph_op_above(above: float) -> Find:
     sum.
     """
     row = {**_part(0.4, "MatMul"), "above_ps": above * STEP, "far_ps": above * STEP}
-    place = OpLocation("model.py:5", LINE, "/home/me/model.py:5")
+    place = OpLocation("dense", LINE, "/home/me/model.py:5")
     times = {"Cumsum": (above + 0.01, 0.01), "MatMul": (0.4 - above - 0.01, 0.3 - above)}
     ops = (
         model_parts.LocatedOp(place, kind, kind, STEPS, wall * STEP * STEPS, 0.0, 0.0, least * STEP * STEPS)

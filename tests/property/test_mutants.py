@@ -114,7 +114,7 @@ RECORD = CaptureRecord(
         (("/me/train.py", 7, "y = x + 1"),), {"__inference_one_step_on_data_1": {"MatMul": 0, "sequential/dense/MatMul": 0}}
     ),
     graph_shapes=GraphShapes(
-        ("MatMul f32[b,784] f32[784,10] -> f32[b,10]", "Relu f32[b,10] -> f32[b,10]"),
+        ("MatMul f32[s0,784] f32[784,10] -> f32[s0,10]", "Relu f32[s0,10] -> f32[s0,10]"),
         {"__inference_one_step_on_data_1": {"MatMul": 0, "sequential/dense/MatMul": 0, "Relu": 1}},
     ),
     layers={"sequential/dense": LayerSource("dense", "layer", "Dense", "/me/train.py", 5, "Dense(3)")},

@@ -178,9 +178,11 @@ class SourceRecorder:
         reader, shapes = _LineReader(layers, self._updates), ShapeReader()
         for name, family in families.items():
             if id(family[0]) not in nested_ids:
-                reader.read(name, family)
                 with suppress_faults():
-                    shapes.read(name, family[0])
+                    reader.read(name, family)
+        for name, graph in graphs.items():  # a function that another one calls may be called by itself, too
+            with suppress_faults():
+                shapes.read(name, graph)
         return Sources(OpSources(tuple(reader.lines), reader.functions), layers, shapes.build_shapes())
 
     def _iter_owners(self, graph: Any) -> Iterator[tuple[str, LayerSource]]:

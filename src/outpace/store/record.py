@@ -100,15 +100,18 @@ class OpSources:
 
 AFTER = "after"
 """In the text of an op in `GraphShapes`: the product that the op follows stands behind it."""
+MAX_TEXT = 1000
+"""Maximum number of characters of a text in `GraphShapes`."""
 
 
 @dataclass(frozen=True)
 class GraphShapes:
     """Shapes of the ops of graphs.
 
-    texts: an op's type, its operands and its results, `MatMul f32[b,784] f32[784,10] -> f32[b,10]`.
-        `b` is the batch, `8b` a multiple of it, `?` not known. An op that TensorFlow may compute
-        together with the product before it has that product's text behind the word `AFTER`.
+    texts: an op's type, its operands and its results, `MatMul f32[s0,784] f32[784,10] ->
+        f32[s0,10]`. `s0` is an open dimension of an argument of the function, `8s0` a multiple of
+        it, `?` not known. An op that TensorFlow may compute together with the product before it has
+        that product's text behind the word `AFTER`.
     by_function: for each function, by its name in the profile, the ops of its graph and of the
         functions that it calls, with the index of their text; -1 where ops of one name differ.
     """
@@ -392,6 +395,8 @@ class CaptureRecord:
             texts = range(-1, len(record.graph_shapes.texts))
             if any(text not in texts for ops in record.graph_shapes.by_function.values() for text in ops.values()):
                 raise ValueError("an op names a text that is not there")
+            if any(len(text) > MAX_TEXT for text in record.graph_shapes.texts):
+                raise ValueError(f"the text of an op has more than {MAX_TEXT} characters")
         except (TypeError, ValueError) as error:
             raise ValueError(f"a field is missing or of the wrong kind ({error})") from None
         return record

@@ -3,9 +3,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import numpy as np
 
-from outpace.model.arrays import Indices
+from outpace.model.arrays import Indices, Mask
 from outpace.timeline.event_names import EventFlag, event_names
 from outpace.timeline.gradients import training_mask
 from outpace.trace import Trace, dialect
@@ -60,9 +62,12 @@ def find_most_repeated(trace: Trace, rows: Indices) -> Indices:
     return longest
 
 
-def called_functions(trace: Trace) -> set[str]:
-    """Return the names of the functions that a program called."""
-    is_func = trace.stat(dialect.IS_FUNC)
-    at, _ = intersect_indices(trace.stat(dialect.EAGER_OP).rows, is_func.rows[is_func.ints != 0])
-    texts = trace.stat(dialect.EAGER_OP).texts()
-    return {texts[i] for i in at.tolist()}
+def called_functions(trace: Trace, select: Callable[[Indices], Mask] | None = None) -> set[str]:
+    """Return the names of the functions that a program called; of the calls (event rows) that
+    `select` takes.
+    """
+    is_func, eager = trace.stat(dialect.IS_FUNC), trace.stat(dialect.EAGER_OP)
+    at, _ = intersect_indices(eager.rows, is_func.rows[is_func.ints != 0])
+    at = at if select is None else at[select(eager.rows[at])]
+    code, texts = eager.encode_texts(at)
+    return {texts[i] for i in distinct(code).tolist()}

@@ -184,6 +184,8 @@ def test_devices(pages: dict[Dialect, Page], dialect: Dialect) -> None:
             "late_in": "(nothing recorded)",
             "late_in_ps": 225 * US,
             "late_own": False,
+            "wait_line": "",
+            "late_line": "",
             "device": "GPU:0",
         }
     ]

@@ -1,22 +1,26 @@
 # SPDX-License-Identifier: Apache-2.0
 """Operations and bytes of TensorFlow's ops, by the shapes in the graphs that a capture saw.
 
-A graph leaves the batch open where it takes batches of any size. The profile tells it: TensorFlow
-records the shape of what an op allocates, else the input pipeline has the size of its batches. An
-op of which a dimension stays unknown has no cost, and so has one whose arithmetic this module does
-not know.
+A graph leaves dimensions open, such as the batch: symbols in the texts of its ops. The profile
+tells their sizes, for TensorFlow records the shape of what ops allocate. A symbol counts as known
+where all of these agree, at each execution, so that a training whose last batch is smaller has no
+rates rather than wrong ones. Nothing is known of a host that calls a function of which there are no
+shapes: its ops may have the names of others.
 """
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections import Counter, defaultdict
+from collections.abc import Iterator, Mapping, Set
+from functools import partial
 from typing import Any
 
+import numpy as np
+
 from outpace._caching import memoize
-from outpace.metrics.facts.batch_size import examples_per_step
-from outpace.metrics.facts.graph_ops import find_graph_op, solve_batch
-from outpace.metrics.facts.op_locations import choose_functions, count_replicas, iter_tails
+from outpace._lazy import compile_lazily
+from outpace.metrics.facts.graph_ops import find_graph_op, solve_symbols
+from outpace.model.arrays import Indices, Mask
 from outpace.timeline import Run, Timeline
 from outpace.timeline.allocators import find_allocator_events
 from outpace.timeline.function_calls import called_functions
@@ -25,83 +29,115 @@ from outpace.timeline.op_names import Op
 from outpace.trace import dialect
 from outpace.trace.algorithms import intersect_indices
 
-_MOST = 0.9  # minimum share of the allocations that agree in the size of a batch
+# what TensorFlow puts before the name of an op where it writes a function's ops out in the caller
+_INLINED = compile_lazily(r"^(?:(?:Stateful)?PartitionedCall(?:_\d+)?|_\d+|(?:body|cond|then|else)(?:_\d+)?)$")
+_BROADCAST = 1  # size at which an operand may take that of another
 
 
 class GraphCosts:
     """Costs of the ops of one host, by their names and types in the profile.
 
-    shapes: `graph_shapes` of the host's record.
-    functions: names of the functions that the host's steps call.
-    batch: size of a batch; 0 where not known.
+    by_function: text of each op of each function that the host calls; None where ops of one name
+        differ.
     """
 
-    def __init__(self, shapes: Mapping[str, Any], functions: Iterable[str], batch: int) -> None:
-        self._texts = shapes.get("texts") or ()
-        self._ops = _merge(shapes.get("by_function") or {}, set(functions))
-        self._batch = batch
+    def __init__(self, by_function: Mapping[str, Mapping[str, str | None]]) -> None:
+        self._places: dict[str, tuple[str, str]] = {}
+        for function, ops in by_function.items():
+            for name, text in ops.items():
+                place = (function, text or "")
+                if self._places.setdefault(name, place) != place:
+                    self._places[name] = ("", "")
+        self._sizes: dict[str, dict[int, int]] = {}
         self._known: dict[Op, HloOp] = {}
+
+    def learn_sizes(self, allocated: Set[tuple[str, str]]) -> None:
+        """Learn the sizes of the functions' symbols from the shapes that ops allocated: (op, shape)
+        of each.
+        """
+        found: dict[str, dict[int, set[int]]] = defaultdict(lambda: defaultdict(set))
+        for name, shape in allocated:
+            function, text = self._find(name)
+            for number, size in solve_symbols(text, shape).items() if text else ():
+                found[function][number].add(size)
+        self._sizes = {
+            function: {number: sizes.pop() for number, sizes in symbols.items() if len(sizes) == 1 and _BROADCAST not in sizes}
+            for function, symbols in found.items()
+        }
 
     def find(self, op: Op) -> HloOp:
         """Return an op with its cost, in the form of an op of a program; `NO_OP` where it is not
         known.
         """
         if op not in self._known:
-            text = self.find_text(op.name)
-            self._known[op] = find_graph_op(text, op.type, self._batch) if text else NO_OP
+            function, text = self._find(op.name)
+            self._known[op] = find_graph_op(text, op.type, self._sizes.get(function, {})) if text else NO_OP
         return self._known[op]
 
-    def find_text(self, name: str) -> str:
-        """Return the text of the op of a name; "" where it is not known."""
-        for tail in iter_tails(name) if self._ops else ():
-            if (number := self._ops.get(tail)) is not None:
-                return str(self._texts[number]) if number >= 0 else ""
-        return ""
+    def _find(self, name: str) -> tuple[str, str]:
+        """Return (function, text) of the op of a name; ("", "") where it is not known."""
+        return next((self._places[own] for own in _iter_names(name) if own in self._places), ("", ""))
 
 
 @memoize
 def graph_costs(run: Run) -> dict[str, GraphCosts]:
-    """Return the costs of TensorFlow's ops, by host; of the hosts whose capture saw their
-    graphs.
+    """Return the costs of TensorFlow's ops, by host; of the hosts whose capture saw the graphs that
+    they call in steps. A validation between steps has ops of the same names and other sizes.
     """
-    sizes = examples_per_step(run)
     found = {}
     for timeline in run.hosts:
         shapes = run.record(timeline.host).get("graph_shapes") or {}
-        if shapes.get("texts"):
-            functions = called_functions(timeline.trace)
-            unsized = GraphCosts(shapes, functions, 0)
-            batch = _allocated_batch(timeline, unsized)
-            if not batch and count_replicas(timeline.trace.names) == 1:
-                batch = sizes.get(timeline.host, 0)
-            found[timeline.host] = GraphCosts(shapes, functions, batch)
+        by_function = shapes.get("by_function") or {}
+        called = called_functions(timeline.trace, partial(_in_steps, timeline))
+        if called and called <= by_function.keys():
+            costs = GraphCosts({function: _texts(by_function[function], shapes["texts"]) for function in called})
+            costs.learn_sizes(_allocated_shapes(timeline))
+            found[timeline.host] = costs
     return found
 
 
-def _merge(by_function: Mapping[str, Mapping[str, int]], called: set[str]) -> dict[str, int]:
-    """Return the number of the text of each op, merged over the functions; -1 where they differ."""
-    merged: dict[str, int] = {}
-    for function in choose_functions(by_function, called):
-        for name, number in by_function[function].items():
-            if merged.setdefault(name, number) != number:
-                merged[name] = -1
-    return merged
+def _texts(ops: Mapping[str, int], texts: Any) -> dict[str, str | None]:
+    return {name: str(texts[number]) if number >= 0 else None for name, number in ops.items()}
 
 
-def _allocated_batch(timeline: Timeline, costs: GraphCosts) -> int:
-    """Return the size of a batch by the shapes of what the ops allocated; 0 where they do not
-    agree, or none are recorded.
+def _iter_names(name: str) -> Iterator[str]:
+    """Yield the name of an op, and what it is without what stands before a function's own names."""
+    segments = name.split("/")
+    yield name
+    last = max((at for at, segment in enumerate(segments[:-1]) if _INLINED.match(segment)), default=-1)
+    if last >= 0:
+        yield "/".join(segments[last + 1 :])
+
+
+def _in_steps(timeline: Timeline, rows: Indices) -> Mask:
+    """Return whether events are in steps."""
+    return np.asarray(timeline.step_index[rows] >= 0)
+
+
+def _allocated_shapes(timeline: Timeline) -> set[tuple[str, str]]:
+    """Return (op, shape) of the ops that allocated an array of one shape each time that they ran in
+    a step. Of small arrays TensorFlow records nothing, so that of an op whose sizes vary there may
+    be one shape, and fewer records of it than executions.
     """
     trace = timeline.trace
-    rows = find_allocator_events(timeline)
     names, shapes = trace.stat(dialect.TF_OP), trace.stat(dialect.SHAPE)
     at, place = intersect_indices(names.rows, shapes.rows)
-    chosen, _ = intersect_indices(names.rows[at], rows)
+    rows = find_allocator_events(timeline)
+    chosen, _ = intersect_indices(names.rows[at], rows[_in_steps(timeline, rows)])
     name_code, name_texts = names.encode_texts(at[chosen])
     shape_code, shape_texts = shapes.encode_texts(place[chosen])
-    sizes: Counter[int] = Counter()
-    for (name, shape), count in Counter(zip(name_code.tolist(), shape_code.tolist(), strict=True)).items():
-        if size := solve_batch(costs.find_text(name_texts[name]), shape_texts[shape]):
-            sizes[size] += count
-    size, count = max(sizes.items(), key=lambda item: item[1], default=(0, 0))
-    return size if count >= _MOST * sum(sizes.values()) else 0
+    counts = Counter(zip(name_code.tolist(), shape_code.tolist(), strict=True))
+    executions = _executions(timeline, {name_texts[name] for name, _ in counts})
+    pairs = ((name_texts[name], shape_texts[shape], count) for (name, shape), count in counts.items())
+    return {(name, shape) for name, shape, count in pairs if count == executions[name]}
+
+
+def _executions(timeline: Timeline, ops: set[str]) -> Counter[str]:
+    """Return how often each of several ops ran in steps."""
+    trace = timeline.trace
+    rows = trace.find_rows_by_mask(np.array([op.name in ops for op in timeline.ops], bool))
+    counts = np.bincount(trace.name[rows[_in_steps(timeline, rows)]], minlength=len(trace.names))
+    found: Counter[str] = Counter()
+    for op, count in zip(timeline.ops, counts.tolist(), strict=True):
+        found[op.name] += count
+    return found

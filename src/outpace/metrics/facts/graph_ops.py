@@ -3,13 +3,13 @@
 
 A product's operations follow from the sizes of its operands and its result alone: of the product of
 (m, k) and (k, n), k squared is the product of the operands' sizes over the result's. An op whose
-arithmetic is not known here has an unknown cost, as has one of which a dimension is not known.
+arithmetic or bytes are not known here, or of which a dimension is not known, has an unknown cost.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 from outpace._lazy import compile_lazily
@@ -17,19 +17,27 @@ from outpace.store.record import AFTER
 from outpace.timeline.hlo.cost import Cost, product_cost
 from outpace.timeline.hlo.ops import NO_OP, HloOp
 
-_SHAPE = compile_lazily(r"([a-z]+)(\d{0,4})\[([^\]]*)\]")
-_DIMENSION = compile_lazily(r"(\d{0,12})(b?)")
-_FUSED = compile_lazily(r"_(Fused|Mkl)")  # ops that TensorFlow's optimizer puts in place of others
+_SHAPE = compile_lazily(r"(?<![a-z0-9])([a-z]{1,5})(\d{0,3})\[([^\]\[]*)\]")
+_DIMENSION = compile_lazily(r"(\d{0,12})(?:s(\d{1,6}))?")
+_REPLACEMENT = compile_lazily(r"_(?:MklNative|Mkl)?(?:Fused)?(?=[A-Z])")  # ops that the optimizer puts in place of others
 _MATMUL = compile_lazily(r"(Batch)?MatMul(V\d)?$")
 _CONVOLUTION = compile_lazily(r"(?:DepthwiseConv2dNative|Conv[23]D)(?:Backprop(Input|Filter))?(?:V\d)?$")
-# ops that read each operand once, and write each result once
-_DENSE = compile_lazily(
-    r"Bias|Softmax|LogSoftmax|Cross|SparseSoftmax|Transpose$|Cast$|Add|Sub$|Mul$|RealDiv$|Div|Neg$|Abs$|Sign$|Exp|Log|Pow$|R?[Ss]q|"
-    r"Reciprocal|Maximum$|Minimum$|Tanh|Sigmoid|Relu|LeakyRelu|Elu|Selu|Softplus|Softsign|Erf|Sin$|Cos$|Select|Greater|Less|Equal$|"
-    r"NotEqual$|Clip|Floor|Ceil|Round|IsFinite|Sum$|Mean$|Max$|Min$|Prod$|All$|Any$|Cum|FusedBatchNorm|(Max|Avg)Pool|Pack$|ConcatV2$"
+# ops with an operation or less for each element that they read or write, each of them once
+_COUNTED = compile_lazily(
+    r"(Bias)?Add(V2|N|Grad)?$|BiasAddGrad$|Sub$|Mul$|RealDiv$|Neg$|Abs$|Sign$|Square(dDifference)?$|Maximum$|Minimum$|Relu6?(Grad)?$|"
+    r"LeakyRelu(Grad)?$|Select(V2)?$|(Greater|Less)(Equal)?$|(Not)?Equal$|Logical(And|Or|Not)$|Cast$|ClipByValue$|IsFinite$|"
+    r"Sum$|Mean$|Max$|Min$|Prod$|All$|Any$|Cum(sum|prod)$|Transpose$|Pack$|ConcatV2$"
+)
+# ops that read and write as these do, and take functions, or more operations than are counted here
+_UNCOUNTED = compile_lazily(
+    r"(Log)?Softmax|SparseSoftmax|Exp(m1)?$|Log(1p)?$|Pow$|R?[Ss]qrt(Grad)?$|Reciprocal|(Tanh|Sigmoid|Elu|Selu|Softplus|Softsign)(Grad)?$|"
+    r"Erf|Sin$|Cos$|Floor|Ceil$|Round$|FusedBatchNorm|(Max|Avg)Pool"
 )
 _ARROW = " -> "
-_MOST_BITS, _MOST = 1024, 1e15  # maximum bits of an element, and elements; more is damage
+_MOST_ELEMENTS = 1e15  # maximum elements of an array; more is damage
+_COMPLEX = "c"
+_FLOATS = ("f", "bf", _COMPLEX)
+Sizes = Mapping[int, int]  # by number of a symbol
 
 
 class _Shape(NamedTuple):
@@ -50,72 +58,96 @@ class _Shape(NamedTuple):
         return self.size * self.bits / 8
 
 
-def find_graph_op(text: str, op_type: str, batch: int) -> HloOp:
+def find_graph_op(text: str, op_type: str, sizes: Sizes) -> HloOp:
     """Return the op of a text, with the cost of an execution; `NO_OP` where that is not known.
 
-    op_type: type of the op in the profile. Where TensorFlow computes several ops as one, that is
-        the product among them.
-    batch: size of a batch; 0 where not known.
+    op_type: type of the op in the profile. Where TensorFlow computes several ops as one, it may be
+        that of the product among them.
+    sizes: sizes of the symbols that are known.
     """
-    own, _, product = text.partition(f" {AFTER} ")
-    chosen = (product or own) if _FUSED.match(op_type) else own
-    kind, operands, results = _parse(chosen, batch)
-    if not results or not (chosen is not own or kind == op_type or _FUSED.match(op_type)):
+    chosen = _choose_text(text, op_type)
+    kind, operands, results = _parse(chosen, sizes)
+    if not results:
         return NO_OP
     moved = sum(shape.bytes for shape in (*operands, *results))
-    found = _product_flops(chosen, kind, operands, results[0])
-    if found:
+    of_floats = [shape for shape in operands if shape.kind in _FLOATS]
+    is_complex = any(shape.kind == _COMPLEX for shape in of_floats)
+    bits = min((shape.bits // (1 + is_complex) for shape in of_floats), default=0)
+    if flops := _product_flops(chosen, kind, operands, results[0]):
         name = "convolution" if "Conv" in kind else "dot"
-        return HloOp(
-            kind, precision_bits=_precision(operands), cost=product_cost(found, moved), product=name, description=chosen
-        )
-    if _DENSE.match(kind) and not _FUSED.match(op_type):
-        return HloOp(kind, precision_bits=_precision(operands), cost=Cost(0.0, 0.0, moved), description=chosen)
-    return NO_OP
+        cost = product_cost(flops, moved)
+        return HloOp(kind, precision_bits=bits, cost=cost, product=name, is_complex=is_complex) if of_floats else NO_OP
+    return HloOp(kind, precision_bits=bits, cost=Cost(bytes=moved)) if _COUNTED.match(kind) or _UNCOUNTED.match(kind) else NO_OP
 
 
-def solve_batch(text: str, shape: str) -> int:
-    """Return the size of a batch for which the result of an op has a shape (`[64,10]`); 0 where
-    there is none, or the result has no open dimension.
+def counts_arithmetic(op: HloOp) -> bool:
+    """Whether the least time of an op of TensorFlow tells of its arithmetic, not of its bytes
+    alone.
     """
-    results = text.partition(f" {AFTER} ")[0].rpartition(_ARROW)[2]
-    match = _SHAPE.match(results)
+    return op.has_product or bool(_COUNTED.match(op.opcode))
+
+
+def solve_symbols(text: str, shape: str) -> dict[int, int]:
+    """Return the sizes of the symbols for which the result of an op has a shape (`[64,10]`), by
+    number; none where no sizes give that shape.
+    """
+    match = _SHAPE.match(text.partition(f" {AFTER} ")[0].rpartition(_ARROW)[2])
     dimensions, sizes = match[3].split(",") if match else [], shape.strip("[]").split(",")
-    found = set()
+    found: dict[int, int] = {}
     for dimension, size in zip(dimensions, sizes, strict=False) if len(dimensions) == len(sizes) else ():
-        if (parts := _DIMENSION.fullmatch(dimension)) and parts[2] and size.isdigit():
-            batch, rest = divmod(int(size), int(parts[1] or 1))
-            found.add(0 if rest else batch)
-        elif dimension != size:
-            return 0
-    return found.pop() if len(found) == 1 else 0
+        parts = _DIMENSION.fullmatch(dimension)
+        if parts and parts[2] and size.isdigit():
+            value, rest = divmod(int(size), max(int(parts[1] or 1), 1))
+            if rest or found.setdefault(int(parts[2]), value) != value:
+                return {}
+        elif dimension not in (size, "?"):
+            return {}
+    return found
 
 
-def _parse(text: str, batch: int) -> tuple[str, list[_Shape], list[_Shape]]:
+def _choose_text(text: str, op_type: str) -> str:
+    """Return the text, of an op and of a product before it, that is of a type; "" for none."""
+    own, _, product = text.partition(f" {AFTER} ")
+    if own.partition(" ")[0] == op_type:
+        return own
+    match = _REPLACEMENT.match(op_type)
+    replaced = op_type[match.end() :] if match else ""
+    names = [name for name in (replaced, f"Fused{replaced}") if replaced]
+    return next((one for one in (own, product) if one and any(_is_of(one.partition(" ")[0], name) for name in names)), "")
+
+
+def _is_of(kind: str, name: str) -> bool:
+    """Whether a replacement is of a type: their names agree but for a version, or what it does
+    besides (`Conv2DBackpropFilterWithBias`).
+    """
+    return kind in (name, f"{name}V2", f"{name}V3") or name in (f"{kind}WithBias", f"{kind}V2")
+
+
+def _parse(text: str, sizes: Sizes) -> tuple[str, list[_Shape], list[_Shape]]:
     """Return (type, operands, results) of an op; no results where a dimension is not known."""
     before, _, after = text.partition(_ARROW)
     operands, results = (
         [
-            _Shape(kind, int(bits or 8), sizes)
+            _Shape(kind, int(bits or 8), dimensions)
             for kind, bits, inner in _SHAPE.findall(part)
-            if (sizes := _sizes(inner, batch)) is not None
+            if (dimensions := _dimensions(inner, sizes)) is not None
         ]
         for part in (before, after)
     )
     is_known = len(operands) == before.count("[") and len(results) == after.count("[")
-    is_sane = all(shape.bits <= _MOST_BITS and shape.size <= _MOST for shape in (*operands, *results))
+    is_sane = all(shape.size <= _MOST_ELEMENTS for shape in (*operands, *results))
     return before.partition(" ")[0], operands, results if is_known and is_sane else []
 
 
-def _sizes(text: str, batch: int) -> tuple[int, ...] | None:
+def _dimensions(text: str, sizes: Sizes) -> tuple[int, ...] | None:
     """Return the sizes of a shape; None where one is not known."""
-    sizes = []
+    found = []
     for dimension in text.split(",") if text else ():
         match = _DIMENSION.fullmatch(dimension)
-        if match is None or not dimension or (match[2] and not batch):
+        if match is None or not dimension or (match[2] and int(match[2]) not in sizes):
             return None
-        sizes.append(int(match[1] or 1) * (batch if match[2] else 1))
-    return tuple(sizes)
+        found.append(int(match[1] or 1) * (sizes[int(match[2])] if match[2] else 1))
+    return tuple(found)
 
 
 def _product_flops(text: str, kind: str, operands: Sequence[_Shape], result: _Shape) -> float:
@@ -129,9 +161,7 @@ def _product_flops(text: str, kind: str, operands: Sequence[_Shape], result: _Sh
         images = operands[2] if match[1] and len(operands) > 2 else result
         taps = math.prod(kernel[:-2]) if kind.startswith("Depthwise") else math.prod(kernel[:-1])
         return 2.0 * images.size * taps
-    if kind == "Einsum":
-        return _einsum_flops(text.split(" ")[1], [*shapes, result.dimensions])
-    return 0.0
+    return _einsum_flops(text.split(" ")[1], [*shapes, result.dimensions]) if kind == "Einsum" else 0.0
 
 
 def _einsum_flops(equation: str, shapes: Sequence[tuple[int, ...]]) -> float:
@@ -144,8 +174,3 @@ def _einsum_flops(equation: str, shapes: Sequence[tuple[int, ...]]) -> float:
         letter: size for names, shape in zip(letters, shapes, strict=True) for letter, size in zip(names, shape, strict=True)
     }
     return 2.0 * math.prod(sizes.values())
-
-
-def _precision(operands: Sequence[_Shape]) -> int:
-    """Return the bits of the numbers that an op computes with; 0 for integers."""
-    return min((shape.bits for shape in operands if shape.kind in ("f", "bf")), default=0)

@@ -72,6 +72,7 @@ class ModelOps:
     ops: (name, type, source line where a compiled program has one) of each op
     flops: operations of one execution per op, of its matrix products by its program or graph; -1
         without any
+    is_counted: whether the least time of each op tells of its arithmetic, not of its bytes alone
     op_index: index into `ops`
     step: index of the event's step among all steps
     attributed_ps: the op's share of wall-clock time, ps
@@ -96,6 +97,7 @@ class ModelOps:
     side: str
     ops: tuple[OpName, ...]
     flops: Values
+    is_counted: Mask
     op_index: Codes
     step: Codes
     attributed_ps: Values
@@ -182,6 +184,7 @@ class _Rows:
     later: what ops did after their events, in their steps; its rows are indices into these arrays
     ops: (name, type, source line) of each op
     flops: floating-point operations of one execution per op
+    counted: whether the least time of each op tells of its arithmetic
     lane: device that ran it; time is divided only among events of one device
     """
 
@@ -200,6 +203,7 @@ class _Rows:
     later: Continuations
     ops: tuple[OpName, ...]
     flops: Values
+    counted: Mask
     lane: Codes
 
 
@@ -247,6 +251,7 @@ def _host(timeline: Timeline, counted: Mask, roofs: DeviceRoofs | None, costs: G
         later=_continuations(timeline, hlo.row[hlo.has_end], rows, step),
         ops=ops,
         flops=flops,
+        counted=np.concatenate((_counted_mask(graph_ops), np.ones(len(hlo.ops), bool))),
         lane=np.zeros(len(rows), np.int64),
     )
 
@@ -284,6 +289,17 @@ def _least_times(ops: Sequence[HloOp], roofs: DeviceRoofs | None) -> Values | No
 def _product_flops(ops: Sequence[HloOp]) -> Values:
     """Return the operations of the matrix products of one execution of each op; -1 without any."""
     return np.array([op.cost.product_flops or -1.0 for op in ops], np.float64)
+
+
+def _counted_mask(graph_ops: Sequence[HloOp]) -> Mask:
+    """Return whether the least time of each op tells of its arithmetic; that of a compiled op,
+    which is none of a graph, does.
+    """
+    if all(op is NO_OP for op in graph_ops):
+        return np.ones(len(graph_ops), bool)
+    from outpace.metrics.facts.graph_ops import counts_arithmetic  # most reports have none
+
+    return np.array([op is NO_OP or counts_arithmetic(op) for op in graph_ops], bool)
 
 
 def _op_name(text: str, op: Op) -> tuple[str, str, str]:
@@ -408,7 +424,7 @@ def _device(timeline: Timeline, counted: Mask, costs: GraphCosts | None) -> _Row
         return None
     row, rows = work.row[at], distinct(work.row[at])
     of = np.searchsorted(rows, row)
-    name, ops, least = _device_ops(timeline, rows, costs)
+    name, ops, least, counted = _device_ops(timeline, rows, costs)
     begun = count_executions(timeline, rows, name, launching_ops(timeline))
     computes = kind_mask(Category.DEVICE_COMPUTE_16, Category.DEVICE_COMPUTE_32)[event_kinds(timeline)[row]]
     return _Rows(
@@ -427,13 +443,16 @@ def _device(timeline: Timeline, counted: Mask, costs: GraphCosts | None) -> _Row
         later=NO_CONTINUATIONS,
         ops=ops,
         flops=np.full(len(ops), -1.0),
+        counted=counted,
         lane=trace.lines.plane[trace.line[row]].astype(np.int64),
     )
 
 
-def _device_ops(timeline: Timeline, rows: Indices, costs: GraphCosts | None) -> tuple[Codes, tuple[OpName, ...], Values | None]:
+def _device_ops(
+    timeline: Timeline, rows: Indices, costs: GraphCosts | None
+) -> tuple[Codes, tuple[OpName, ...], Values | None, Mask]:
     """Return (index of each device event's op, ops, least time of one execution of each event's op;
-    None where none is known).
+    None where none is known, whether the least time of each op tells of its arithmetic).
 
     An event that names no op is named after itself. The type is the product that the op computes,
     according to its program, rather than the one in its name (`transpose`).
@@ -456,8 +475,9 @@ def _device_ops(timeline: Timeline, rows: Indices, costs: GraphCosts | None) -> 
     least, of_graph = _least_times(instructions, roofs), _least_times(graph_ops, roofs)
     if of_graph is not None:
         by_graph = of_graph[index]
-        return index, tuple(ops), by_graph if least is None else np.where(np.isnan(by_graph), least[number], by_graph)
-    return index, tuple(ops), least[number] if least is not None else None
+        known = by_graph if least is None else np.where(np.isnan(by_graph), least[number], by_graph)
+        return index, tuple(ops), known, _counted_mask(graph_ops)
+    return index, tuple(ops), least[number] if least is not None else None, np.ones(len(ops), bool)
 
 
 def _measure(
@@ -484,6 +504,7 @@ def _measure(
         side,
         events.ops,
         events.flops,
+        events.counted,
         events.name[is_op].astype(np.int32),
         step[is_op],
         self_ps[is_op],

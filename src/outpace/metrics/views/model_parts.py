@@ -59,7 +59,7 @@ class TimeAboveRoof:
             above = max(0.0, op.wall_ps - op.least_ps)
             self._known += op.wall_ps
             self._above += above
-            self._far += above if op.least_ps < NEAR_ROOF * op.wall_ps else 0.0
+            self._far += above if op.is_far_above else 0.0
 
     def per_step(self, ops: ModelOps) -> float:
         """Return the time per step, ps; NaN where the roofs are not known for most of the time."""
@@ -109,6 +109,7 @@ class LocatedOp:
     count: executions.
     wall_ps, overhead_ps, alone_ps: attributed, executor and exclusive time of `ModelOps`, ps.
     least_ps: least time of the executions by the roofs, ps; NaN where unknown.
+    is_counted: whether that tells of the op's arithmetic, not of its bytes alone.
     """
 
     location: OpLocation
@@ -119,6 +120,12 @@ class LocatedOp:
     overhead_ps: float
     alone_ps: float
     least_ps: float
+    is_counted: bool = True
+
+    @property
+    def is_far_above(self) -> bool:
+        """Whether it comes to little of its roof."""
+        return self.is_counted and self.least_ps < NEAR_ROOF * self.wall_ps
 
 
 @memoize
@@ -141,8 +148,18 @@ def iter_located_ops(ops: ModelOps, locator: OpLocator) -> Iterator[LocatedOp]:
     ran = distinct(ops.op_index[computes]).tolist()
     for index in sorted(ran, key=lambda i: ops.ops[i]):  # sorted, so that the result does not depend on the order in the file
         name, op_type, source = ops.ops[index]
-        count, *times = sums[:, index].tolist()
-        yield LocatedOp(locator.locate(name, op_type, source), name, op_type, int(count), *times)
+        count, wall, overhead, alone, least_ps = sums[:, index].tolist()
+        yield LocatedOp(
+            locator.locate(name, op_type, source),
+            name,
+            op_type,
+            int(count),
+            wall,
+            overhead,
+            alone,
+            least_ps,
+            bool(ops.is_counted[index]),
+        )
 
 
 def work_kind(location: OpLocation, op_type: str, name: str) -> WorkKind:

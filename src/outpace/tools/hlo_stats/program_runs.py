@@ -10,11 +10,11 @@ from collections.abc import Iterator
 import numpy as np
 
 from outpace._dataclass import dataclass
+from outpace.metrics.facts.program_runs import find_programs, find_run_starts
 from outpace.metrics.spans import merge_sorted_spans
 from outpace.model import Row, Table
-from outpace.model.arrays import Codes, Indices, Mask, Picoseconds
+from outpace.model.arrays import Indices, Picoseconds
 from outpace.timeline import Run, Timeline
-from outpace.timeline.command_buffers import compute_hlo_op_stat
 from outpace.timeline.event_names import EventFlag
 from outpace.timeline.hlo.module import HloModule
 from outpace.timeline.xla_threads import derived_line_mask, find_hlo_events
@@ -58,21 +58,11 @@ def _plane_idle(timeline: Timeline, plane: Plane) -> Iterator[tuple[int, Program
     rows = rows[np.argsort(trace.start[rows], kind="stable")]
     if not len(rows):
         return
-    program, gap = _programs(timeline, rows), _gaps_before(trace, plane, trace.start[rows])
-    begins = _find_run_starts(timeline, rows, program)
+    program, gap = find_programs(timeline, rows), _gaps_before(trace, plane, trace.start[rows])
+    begins = find_run_starts(timeline, rows, program)
     for number in distinct(program).tolist():
         own = program == number
         yield number, ProgramIdle(int(gap[own & ~begins].sum()), int(gap[own & begins].sum()))
-
-
-def _programs(timeline: Timeline, rows: Indices) -> Codes:
-    """Return the id of each event's program; 0 where it is not known."""
-    stat = timeline.trace.stat(dialect.PROGRAM_ID)
-    program = np.zeros(len(rows), np.int64)
-    order = np.argsort(rows)
-    at, place = intersect_indices(rows[order], stat.rows)
-    program[order[at]] = stat.ints[place]
-    return program
 
 
 def _gaps_before(trace: Trace, plane: Plane, starts: Picoseconds) -> Picoseconds:
@@ -88,37 +78,6 @@ def _gaps_before(trace: Trace, plane: Plane, starts: Picoseconds) -> Picoseconds
     inside = of < len(starts)
     np.add.at(gaps, of[inside], (begin[1:] - end[:-1])[inside])
     return gaps
-
-
-def _find_run_starts(timeline: Timeline, rows: Indices, program: Codes) -> Mask:
-    """Return whether a run of a program begins with each event, of events sorted by start.
-
-    It does where another program's op ran before, and with each execution of the op that comes
-    first in the program's schedule, of those that ran. A program with one op begins with each of
-    its kernels.
-    """
-    begins = np.diff(program, prepend=program[0] - 1) != 0
-    stat = compute_hlo_op_stat(timeline)
-    order = np.argsort(rows)
-    at, place = intersect_indices(rows[order], stat.rows)
-    code, texts = stat.encode_texts(place)
-    op = np.full(len(rows), -1, np.int64)
-    op[order[at]] = code
-    for number in distinct(program).tolist():
-        own = np.flatnonzero(program == number)
-        first = _find_first(timeline.hlo_modules[number], {texts[i]: i for i in distinct(op[own]).tolist()})
-        ran = distinct(op[own])
-        begins[own] |= (op[own] == first) & ((np.concatenate(([-1], op[own][:-1])) != first) | (len(ran) == 1))
-    return np.asarray(begins)
-
-
-def _find_first(module: HloModule, codes: dict[str, int]) -> int:
-    """Return the code of the op that comes first in a program's schedule, of those that ran; -2
-    where the program is not known. `codes`: by name of the op.
-    """
-    entry = module.entry_instructions
-    names = (name for schedule in module.schedules for name in schedule if name in entry and name in codes)
-    return codes[name] if (name := next(names, "")) else -2
 
 
 def build_graphs(run: Run) -> Table:

@@ -16,7 +16,6 @@ from outpace.metrics.savings.budget import build_saving
 from outpace.model import Category, Certainty, Evidence, Finding, Severity, Table, Threshold, Unit
 from outpace.model.text import format_largest_part
 from outpace.tools.kernel_stats.idle_gaps import NO_ACTIVITY
-from outpace.tools.kernel_stats.launch_gaps import AWAITED, LATE_CAUSES
 
 _OURS = "our choice"
 _NO_TENSOR_CORES = Threshold("eligible without tensor cores", 0.10, Unit.FRACTION, _OURS)
@@ -41,21 +40,18 @@ def iter_findings(
     device_facts: DeviceSpecs,
     precision_shares: tuple[float, float] = (0.0, 0.0),
     single_program: bool = False,
-    launch_gaps: Table | None = None,
 ) -> Iterator[Finding]:
     """Yield all findings of the page; of a host's devices, each finding is about the worst one.
 
     device_facts: properties of the device, such as its support for bfloat16
     precision_shares: shares of the step in which devices compute in 32 bits and in 16 bits
     single_program: whether one JAX program does all of a step's work on the devices
-    launch_gaps: idle time by place and by who was late
     """
-    gaps = list(launch_gaps.records()) if launch_gaps is not None else []
     yield from _tensor_cores(kernels, program, device_facts, precision_shares)
     for host in dict.fromkeys(devices["host"]):
         here = [r for r in devices.filter_by("host", host).records() if r["span_ps"]]
-        yield from _waiting(here, program, gaps)
-        yield from _late_launches(here, gaps)
+        yield from _waiting(here, program)
+        yield from _late_launches(here)
         yield from _tiny(here, program, single_program)
         yield from _pageable(here, list(copies.filter_by("host", host).records()), program)
     yield from _occupancy(kernels, program)
@@ -126,24 +122,14 @@ def _tensor_cores(kernels: Table, program: Workload, facts: DeviceSpecs, bits: t
     )
 
 
-def _find_line(gaps: list[dict[str, Any]], device: dict[str, Any], *causes: str) -> str:
-    """Return the user's line of the longest idle time of a device with one of these causes, by rows
-    of `LAUNCH_GAPS`, the longest first; "" where it is not known.
-    """
-    place = device["device"], device["host"]
-    own = (row["line"] for row in gaps if (row["device"], row["host"]) == place and row["late"] in causes)
-    return str(next(own, ""))
-
-
-def _waiting(devices: list[dict[str, Any]], program: Workload, gaps: list[dict[str, Any]]) -> Iterator[Finding]:
+def _waiting(devices: list[dict[str, Any]], program: Workload) -> Iterator[Finding]:
     """Yield a finding about a device that was idle because the host waited for its results."""
     worst = _worst(devices, lambda r: _share(r, "by_waiting_ps"))
     if worst is None or (share := _share(worst[0], "by_waiting_ps")) < _WAITING.value:
         return
     device, who = worst
     waited, after = _share(device, "waited_ps"), _share(device, "after_ps")
-    line = _find_line(gaps, device, AWAITED)
-    at = f" at {line}," * bool(line)
+    at = f" at {device['wait_line']}," * bool(device["wait_line"])
     yield Finding(
         id="waits_for_device",
         severity=Severity.HIGH if share >= 3 * _WAITING.value else Severity.MODERATE,
@@ -162,12 +148,12 @@ def _waiting(devices: list[dict[str, Any]], program: Workload, gaps: list[dict[s
         threshold=_WAITING,
         saving=build_saving(share, *_LAUNCHING, assumes="if the host never waited, and its work ran while the device is busy"),
         explains=("python_overhead", "high_kernel_launch"),
-        location=line,
+        location=device["wait_line"],
         host=device["host"],
     )
 
 
-def _late_launches(devices: list[dict[str, Any]], gaps: list[dict[str, Any]]) -> Iterator[Finding]:
+def _late_launches(devices: list[dict[str, Any]]) -> Iterator[Finding]:
     """Yield a finding about a device that was idle because the host launched too late."""
     worst = _worst(devices, lambda r: _share(r, "by_launching_ps"))
     if worst is None or (share := _share(worst[0], "by_launching_ps")) < _LATE_LAUNCHES.value:
@@ -175,8 +161,7 @@ def _late_launches(devices: list[dict[str, Any]], gaps: list[dict[str, Any]]) ->
     device, who = worst
     did, part = device["late_in"][:100], device["late_in_ps"] / device["late_ps"] if device["late_ps"] else 0.0
     meanwhile = "in Python, or in untraced work" if did == NO_ACTIVITY else f"in {did}"
-    line = _find_line(gaps, device, *LATE_CAUSES)
-    at = f", at {line} of your program" * bool(line)
+    at = f", mostly at {device['late_line']}" * bool(device["late_line"])
     why = f"the host launched work too late{at}" + f": it was {meanwhile} for {part:.0%} of that time" * (part >= _MOST_OF_LATE)
     what = (
         "Shorten the host work between launches, or move it off the launching thread (the table of idle gaps says when it ran)."
@@ -196,7 +181,7 @@ def _late_launches(devices: list[dict[str, Any]], gaps: list[dict[str, Any]]) ->
         threshold=_LATE_LAUNCHES,
         saving=build_saving(share, *_LAUNCHING, assumes="if the device never waited for a launch"),
         explains=("python_overhead", "high_kernel_launch"),
-        location=line,
+        location=device["late_line"],
         host=device["host"],
     )
 

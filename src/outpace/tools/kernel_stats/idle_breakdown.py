@@ -16,10 +16,13 @@ from typing import cast
 import numpy as np
 
 from outpace._dataclass import dataclass
+from outpace.metrics.facts.python_samples import lines_in_windows
+from outpace.metrics.source_line import format_source_line
 from outpace.metrics.spans import BusyTime, intersect_spans, merge_spans
 from outpace.model import Table, median
 from outpace.model.arrays import Indices, Mask, Picoseconds
-from outpace.timeline import Timeline
+from outpace.model.text import is_majority
+from outpace.timeline import Run, Timeline
 from outpace.timeline.event_names import EventFlag
 from outpace.tools.kernel_stats.copies import copy_time
 from outpace.tools.kernel_stats.idle_gaps import (
@@ -57,6 +60,9 @@ class IdleBreakdown:
     late_activity: what the host did for most of `late_launch_ps`
     late_activity_ps: time of that activity, ps
     is_late_annotated: whether that activity is an annotation of the program's own
+    wait_line: the user's line on which the training thread was for most of the time in and after
+        waits, by its samples; "" where there is none
+    late_line: the same for `late_launch_ps`
     """
 
     steady_ps: int
@@ -72,6 +78,8 @@ class IdleBreakdown:
     late_activity: str = NO_ACTIVITY
     late_activity_ps: int = 0
     is_late_annotated: bool = False
+    wait_line: str = ""
+    late_line: str = ""
 
     @property
     def wait_cost_ps(self) -> int:
@@ -88,13 +96,13 @@ class IdleBreakdown:
         return 0 if self.async_dispatch else self.late_launch_ps + max(self.after_wait_ps - self.busy_ps, 0)
 
 
-def compute_devices(gaps_by_device: list[IdleGaps]) -> Table:
+def compute_devices(run: Run, gaps_by_device: list[IdleGaps]) -> Table:
     """Return `DEVICES`: kernel, copy, busy and idle time of every device that ran kernels, and the
     parts of the idle time in steps.
     """
     rows = []
     for gaps in gaps_by_device:
-        device, (first, last), parts = gaps.device, gaps.span, compute_idle_breakdown(gaps)
+        device, (first, last), parts = gaps.device, gaps.span, compute_idle_breakdown(run, gaps)
         times = device.trace.duration[device.kernel_rows]
         missing, span = int(gaps.duration.sum()), last - first
         row = DEVICES.row(
@@ -121,12 +129,14 @@ def compute_devices(gaps_by_device: list[IdleGaps]) -> Table:
             late_in=parts.late_activity,
             late_in_ps=parts.late_activity_ps,
             late_own=parts.is_late_annotated,
+            wait_line=parts.wait_line,
+            late_line=parts.late_line,
         )
         rows.append(row)
     return DEVICES.build(rows)
 
 
-def compute_idle_breakdown(gaps: IdleGaps) -> IdleBreakdown:
+def compute_idle_breakdown(run: Run, gaps: IdleGaps) -> IdleBreakdown:
     """Return the parts of one device's idle time; all are 0 where the device has no event in the
     steps.
     """
@@ -165,7 +175,18 @@ def compute_idle_breakdown(gaps: IdleGaps) -> IdleBreakdown:
         late_activity=late_in[0],
         late_activity_ps=late_in[1],
         is_late_annotated=late_in[2],
+        wait_line=_find_line(run, timeline, start[~late], called[~late]),
+        late_line=_find_line(run, timeline, start[late], called[late]),
     )
+
+
+def _find_line(run: Run, timeline: Timeline, start: Picoseconds, end: Picoseconds) -> str:
+    """Return the user's line on which the training thread was for most of some spans; "" where
+    there is none, or no samples.
+    """
+    lines = lines_in_windows(run, timeline, start, end)
+    file, line, _, time = lines[0] if lines else ("", 0, "", 0.0)
+    return format_source_line(file, line) if line and is_majority(time, sum(time for *_, time in lines)) else ""
 
 
 def _late_activity(gaps: IdleGaps, gap: Indices, late: Picoseconds) -> tuple[str, int, bool]:

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Idle time of a device by where it lies (inside a program, between programs, before a step) and
-by who was late: the host, with the user's line, or the device itself.
+"""Idle time of a device by where it lies (before a step, between programs, inside of one) and by
+who was late: the host, with the user's line, or the device itself.
 """
 
 from __future__ import annotations
@@ -11,31 +11,39 @@ import numpy as np
 
 from outpace._lazy import compile_lazily
 from outpace.metrics.facts.idle_gaps import device_waits
+from outpace.metrics.facts.program_runs import find_programs, find_run_starts
 from outpace.metrics.facts.python_samples import lines_in_windows
 from outpace.metrics.source_line import format_source_line
+from outpace.metrics.spans import BusyTime
 from outpace.model import Row, Table
 from outpace.model.arrays import Codes, Indices, Mask, Picoseconds
 from outpace.timeline import Run
 from outpace.timeline.event_names import EventFlag
+from outpace.timeline.xla_threads import find_hlo_events
 from outpace.tools.kernel_stats.idle_breakdown import find_wait_times
-from outpace.tools.kernel_stats.idle_gaps import IdleGaps, activity_namer, step_mark_rows
+from outpace.tools.kernel_stats.idle_gaps import IdleGaps, activity_namer, find_activities, is_user_annotation, step_mark_rows
 from outpace.tools.kernel_stats.schema import LAUNCH_GAPS
-from outpace.trace import dialect
-from outpace.trace.algorithms import find_positions, isin
+from outpace.trace.algorithms import find_slice, isin
 
-PLACES = ("before a step", "between programs", "inside a program")
-LAUNCHED, CALLING, PYTHON = "none: launched before", "a call of the framework", "Python, or a library without events"
+INSIDE, BETWEEN, BESIDE, BEFORE_STEP, OUTSIDE = (
+    "inside a program",
+    "between programs",
+    "beside programs",
+    "before a step",
+    "outside of steps",
+)
+_PLACES = (INSIDE, BETWEEN, BESIDE, BEFORE_STEP, OUTSIDE)
+LAUNCHED, UNKNOWN = "none: launched before", "launch not recorded"
+AWAITED, FED = "waiting for the device", "waiting for input"
 ALLOCATING, GRAPH, BUILDING = "allocating memory", "updating a CUDA graph", "building a program"
-AWAITED, FED = "waiting for the device, and what followed", "waiting for input"
-LATE_CAUSES = (PYTHON, CALLING, ALLOCATING, GRAPH, BUILDING)
-"""What a host does that is late and did not wait."""
-_CAUSES = (*LATE_CAUSES, AWAITED, FED)
-_BY_FLAG = {
+CALLING, PYTHON = "a call of the framework", "Python, or a library without events"
+_ALLOCATES = compile_lazily(r"[Aa]lloc")
+_CAUSES = (PYTHON, CALLING, ALLOCATING, GRAPH, BUILDING, FED)
+_FLAGS = {
     GRAPH: EventFlag.GRAPH_UPDATE | EventFlag.GRAPH_COMMAND | EventFlag.GRAPH_LAUNCH,
     BUILDING: EventFlag.BUILD,
     FED: EventFlag.INPUT_OP,
 }
-_ALLOCATES = compile_lazily(r"[Aa]lloc")
 
 
 def compute_launch_gaps(run: Run, gaps_by_device: list[IdleGaps]) -> Table:
@@ -44,98 +52,126 @@ def compute_launch_gaps(run: Run, gaps_by_device: list[IdleGaps]) -> Table:
 
 
 def _rows(run: Run, gaps: IdleGaps) -> Iterator[Row]:
-    trace, whole = gaps.device.trace, int(gaps.duration.sum())
-    called = np.where(gaps.launch_start < 0, gaps.start, np.clip(gaps.launch_start, gaps.start, gaps.end))
-    place, cause = _places(gaps), _causes(gaps, called)
-    name_activity = activity_namer(gaps.device)
-    for number, where in enumerate(PLACES):
+    """Yield the rows of one device. Each gap is divided: the host waited for the device, then did
+    something else, then launched, and then the work began.
+    """
+    is_known = gaps.launch_start >= 0
+    called = np.where(is_known, np.clip(gaps.launch_start, gaps.start, gaps.end), gaps.end)
+    waited = _wait_times(gaps, called)
+    place, (cause, activity) = _places(gaps), _causes(gaps, gaps.start + waited, called)
+    for number, where in enumerate(_PLACES):
         here = place == number
-        rest = gaps.end[here] - called[here]
-        if rest.any():
-            yield _row(gaps, where, LAUNCHED, rest, whole)
+        yield from _row(run, gaps, where, LAUNCHED, here & is_known, gaps.end - called)
+        yield from _row(run, gaps, where, UNKNOWN, here & ~is_known, called - gaps.start)
+        yield from _row(run, gaps, where, AWAITED, here & is_known, waited, called)
         for code, doing in enumerate(_CAUSES):
-            chosen = np.flatnonzero(here & (cause == code) & (called > gaps.start))
-            if len(chosen):
-                late = called[chosen] - gaps.start[chosen]
-                longest = int(gaps.activity_rows[chosen[np.argmax(late)]])
-                activity = name_activity(int(trace.name[longest])) if longest >= 0 else ""
-                line = _find_line(run, gaps, gaps.start[chosen], called[chosen])
-                yield _row(gaps, where, doing, late, whole, activity, *line)
+            chosen = here & is_known & (cause == code)
+            yield from _row(run, gaps, where, doing, chosen, called - gaps.start - waited, called, activity)
 
 
 def _row(
+    run: Run,
     gaps: IdleGaps,
     where: str,
     doing: str,
+    chosen: Mask,
     times: Picoseconds,
-    whole: int,
-    activity: str = "",
-    line: str = "",
-    share: float = np.nan,
-) -> Row:
-    return LAUNCH_GAPS.row(
+    called: Picoseconds | None = None,
+    activity: Indices | None = None,
+) -> Iterator[Row]:
+    """Yield the row of one place and cause, where it takes time; `called`: launches, up to which
+    the user's line counts; `activity`: event row of what the host did.
+    """
+    at = np.flatnonzero(chosen & (times > 0))
+    if not len(at):
+        return
+    longest = int(activity[at[np.argmax(times[at])]]) if activity is not None else -1
+    trace = gaps.device.trace
+    line, share = _find_line(run, gaps, gaps.start[at], called[at]) if called is not None else ("", float("nan"))
+    yield LAUNCH_GAPS.row(
         gaps.device.place,
         place=where,
         late=doing,
-        activity=activity,
+        activity=activity_namer(gaps.device)(int(trace.name[longest])) if longest >= 0 else "",
         line=line,
         line_share=share,
-        gaps=int((times > 0).sum()),
-        idle_ps=int(times.sum()),
-        idle_fraction=int(times.sum()) / whole,
+        gaps=len(at),
+        idle_ps=int(times[at].sum()),
+        idle_fraction=int(times[at].sum()) / int(gaps.duration.sum()),
     )
 
 
 def _places(gaps: IdleGaps) -> Codes:
-    """Return the place of each gap, as an index into `PLACES`."""
-    timeline, rows = gaps.device.timeline, gaps.device.busy_rows
-    after = gaps.next_rows
-    by_end = rows[np.argsort(gaps.device.trace.end[rows], kind="stable")]
-    before = by_end[np.searchsorted(gaps.device.trace.end[by_end], gaps.start, side="left")]
-    program = _programs(gaps, np.concatenate((before, after)))
-    same = (program[: len(before)] == program[len(before) :]) & (program[: len(before)] != 0)
-    next_step = timeline.step_index[before] != timeline.step_index[after]
-    return np.where(next_step, 0, np.where(same, 2, 1))
+    """Return the place of each gap, as an index into `_PLACES`, by the events around it."""
+    timeline, trace, rows = gaps.device.timeline, gaps.device.trace, gaps.device.busy_rows
+    by_end = rows[np.argsort(trace.end[rows], kind="stable")]
+    before, after = by_end[np.searchsorted(trace.end[by_end], gaps.start, side="left")], gaps.next_rows
+    known, begins = _run_starts(gaps)
+    places = [np.searchsorted(known, some) for some in (before, after)]
+    is_known = [isin(some, known) for some in (before, after)]
+    program = find_programs(timeline, np.concatenate((before, after)))
+    same = program[: len(before)] == program[len(before) :]
+    starts = begins[np.minimum(places[1], max(len(begins) - 1, 0))] if len(begins) else np.zeros(len(after), bool)
+    steps = timeline.step_index[before], timeline.step_index[after]
+    is_outside = (np.minimum(*steps) < 0) & (len(timeline.steps) > 0)
+    inside = np.where(same & ~starts, _PLACES.index(INSIDE), _PLACES.index(BETWEEN))
+    place = np.where(is_known[0] & is_known[1], inside, _PLACES.index(BESIDE))
+    place = np.where(steps[0] != steps[1], _PLACES.index(BEFORE_STEP), place)
+    return np.where(is_outside, _PLACES.index(OUTSIDE), place)
 
 
-def _programs(gaps: IdleGaps, rows: Indices) -> Codes:
-    """Return the id of the program of each device event; 0 for none."""
-    stat = gaps.device.trace.stat(dialect.PROGRAM_ID)
-    at = find_positions(stat.rows, rows)
-    return np.where(at >= 0, stat.ints[np.maximum(at, 0)], 0) if len(stat.rows) else np.zeros(len(rows), np.int64)
+def _run_starts(gaps: IdleGaps) -> tuple[Indices, Mask]:
+    """Return (sorted rows of the device's events that belong to programs, whether a run begins with
+    each).
+    """
+    timeline, trace = gaps.device.timeline, gaps.device.trace
+    rows = find_hlo_events(trace)
+    rows = rows[find_slice(rows, trace.rows_of(gaps.device.plane))]
+    rows = rows[np.argsort(trace.start[rows], kind="stable")]
+    if not len(rows):
+        return rows, np.zeros(0, bool)
+    begins, order = find_run_starts(timeline, rows, find_programs(timeline, rows)), np.argsort(rows)
+    return rows[order], begins[order]
 
 
-def _causes(gaps: IdleGaps, called: Picoseconds) -> Codes:
-    """Return what the host did in each gap up to its launch, as an index into `_CAUSES`."""
-    trace, rows = gaps.device.trace, gaps.activity_rows
-    rows = np.where(isin(rows, step_mark_rows(gaps.device.timeline)), -1, rows)
+def _causes(gaps: IdleGaps, begin: Picoseconds, called: Picoseconds) -> tuple[Codes, Indices]:
+    """Return (what the host did in each gap before it launched, as an index into `_CAUSES`; event
+    row of that, -1 for none). `begin`: end of its wait for the device, which comes first.
+    """
+    trace, timeline = gaps.device.trace, gaps.device.timeline
+    rows, late = np.full(len(called), -1, np.int64), np.flatnonzero(called > begin)
+    rows[late] = find_activities(timeline, begin[late], called[late], gaps.launch_line[late])
+    rows = np.where(isin(rows, step_mark_rows(timeline)), -1, rows)
     name = np.where(rows >= 0, trace.name[np.maximum(rows, 0)], 0)
+    names = timeline.event_names
     cause = np.where(rows >= 0, _CAUSES.index(CALLING), _CAUSES.index(PYTHON))
 
-    def set_cause(names: Mask, doing: str) -> None:
-        cause[(rows >= 0) & names[name]] = _CAUSES.index(doing)
+    def set_cause(those: Mask, doing: str) -> None:
+        cause[(rows >= 0) & those[name]] = _CAUSES.index(doing)
 
-    set_cause(gaps.device.timeline.event_names.mask(EventFlag.PYTHON_FRAME), PYTHON)
-    set_cause(np.array([bool(_ALLOCATES.search(text)) for text in trace.names]), ALLOCATING)
-    cause[_waited_mask(gaps, called)] = _CAUSES.index(AWAITED)
-    for doing, flags in _BY_FLAG.items():
-        set_cause(gaps.device.timeline.event_names.mask(flags), doing)
-    return cause
+    own = {code: is_user_annotation(timeline, int(rows[name == code][-1])) for code in set(name[rows >= 0].tolist())}
+    set_cause(np.array([own.get(code, False) for code in range(len(trace.names))]), PYTHON)
+    set_cause(names.mask(EventFlag.PYTHON_FRAME), PYTHON)
+    allocates = np.array([bool(_ALLOCATES.search(text)) for text in trace.names])
+    set_cause(allocates & names.mask(EventFlag.RUNTIME | EventFlag.ALLOCATION), ALLOCATING)
+    for doing, flags in _FLAGS.items():
+        set_cause(names.mask(flags), doing)
+    return cause, rows
 
 
-def _waited_mask(gaps: IdleGaps, called: Picoseconds) -> Mask:
-    """Return whether the host waited for the device in each gap up to its launch, in an event or
-    without one.
+def _wait_times(gaps: IdleGaps, called: Picoseconds) -> Picoseconds:
+    """Return how long the host waited for the device in each gap before it launched, ps: in events,
+    or without one.
     """
     waited, _ = find_wait_times(gaps, np.arange(len(gaps.start)), gaps.start, called, EventFlag.DEVICE_WAIT)
     silent = device_waits(gaps.device.timeline)
-    at = np.searchsorted(silent.start, gaps.start, side="right") - 1
-    inside = (at >= 0) & (gaps.start < silent.end[np.maximum(at, 0)]) if len(silent.start) else np.zeros(len(at), bool)
-    return np.asarray((waited > 0) | inside)
+    spans = BusyTime.from_sorted_spans(silent.start, silent.end)
+    without = spans.busy_until(called) - spans.busy_until(gaps.start) if len(silent.start) else np.zeros(len(called), np.int64)
+    return np.asarray(np.minimum(np.maximum(waited, without), called - gaps.start))
 
 
 def _find_line(run: Run, gaps: IdleGaps, start: Picoseconds, end: Picoseconds) -> tuple[str, float]:
-    """Return (the user's line on which the training thread was for most of some spans, share of the
+    """Return (the user's line on which the training thread was most in some spans, share of the
     sampled time in it); ("", NaN) without samples.
     """
     lines = lines_in_windows(run, gaps.device.timeline, start, end)

@@ -53,7 +53,7 @@ def analyse(run: Run) -> Page:
     devices = [device for timeline in run.hosts for device in find_devices(timeline)]
     table = compute_kernels(devices)
     gaps = [find_idle_gaps(device) for device in devices if len(device.kernel_rows)]
-    by_device, causes, moved = compute_devices(gaps), compute_idle_causes(gaps), compute_copies(devices)
+    by_device, causes, moved = compute_devices(run, gaps), compute_idle_causes(gaps), compute_copies(devices)
     launch_gaps = compute_launch_gaps(run, gaps)
     part, tree = compute_kernel_shares(table), compute_kernel_tree(table)
     where = ("device",) if len(by_device) > 1 else ()
@@ -79,9 +79,7 @@ def analyse(run: Run) -> Page:
         ),
     )
     bits = category_share(run, Category.DEVICE_COMPUTE_32), category_share(run, Category.DEVICE_COMPUTE_16)
-    findings = rules.iter_findings(
-        table, by_device, moved, find_workload(run), device_specs(run), bits, has_one_module(run), launch_gaps
-    )
+    findings = rules.iter_findings(table, by_device, moved, find_workload(run), device_specs(run), bits, has_one_module(run))
     return TOOL.page(_headline(part, by_device), sections, findings)
 
 

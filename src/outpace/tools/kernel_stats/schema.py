@@ -91,6 +91,8 @@ DEVICES = TableType("devices", "Devices", shared=_WHERE).columns("""
       late_in        | text     | what the host did for most of the time in which it was late; (nothing recorded) in Python
       late_in_ps     | ps       | the gaps in which it did, as far as it was late in them
       late_own       | bool     | whether that is an annotation of the program's own
+      wait_line      | text     | your own line on which the training thread was for most of the time in and after waits
+      late_line      | text     | the same for the time in which the host was late
     * device
     * host
 """)
@@ -118,12 +120,13 @@ CAUSES = TableType("idle_causes", "What the host did while the device was idle",
 """)
 
 LAUNCH_GAPS = TableType("launch_gaps", "Idle time by place, and who was late", shared=_WHERE).columns("""
-    * place         | text     | before a step: before its first work; between programs; inside a program: between two ops of one
+    * place         | text     | inside a program: between two ops of one run; between programs: before a run; beside programs: \
+                                 around copies, or ops of no known program; before a step: before its first work
     * late          | text     | what the host did before it launched what ended the gap; none for the time after the launch | Host
       activity      | text     | host event in the longest of these gaps | Host event
-      line          | text     | your own line on which the training thread was for most of the time, by its samples | Your line
+      line          | text     | your own line on which the training thread was most meanwhile, by its samples | Your line
       line_share    | fraction | of the sampled time, what was on that line | On that line
-    + gaps          | count    | gaps
+    + gaps          | count    | gaps with such time
     + idle_ps       | ps       | idle time of the device
     + idle_fraction | fraction | share of the device's idle time | Of idle
     * device

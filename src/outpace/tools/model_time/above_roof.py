@@ -5,13 +5,14 @@ allow.
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Iterator
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from outpace._dataclass import dataclass
 from outpace.metrics.facts.hlo_instructions import DEVICE_SIDE, InstructionStats, instruction_stats
-from outpace.metrics.facts.roofs import NEAR_ROOF, Bound
+from outpace.metrics.facts.roofs import Bound
 from outpace.metrics.views.model_parts import located_ops, op_locators
 from outpace.model import Certainty, Effort, Evidence, Finding, Severity, Threshold, Unit, humanize
 from outpace.timeline import Run
@@ -45,7 +46,7 @@ def iter_above_roof_findings(run: Run, host: str, parts: list[ModelPart], here: 
     top = max(known, key=lambda part: part.share if part.is_loop else part.above_share, default=None)
     if top is None or top.is_loop or top.above_share < _ABOVE.value:
         return  # of a loop of short ops, what is around them counts as well
-    slow = find_slow_op(run, host, top.source) or _find_slow_graph_op(run, host, top.source)
+    slow = find_slow_op(run, host, top.source) or _find_slow_graph_op(run, host, top)
     if slow is None:
         return
     top = replace(top, op=slow.op, work=classify_work(slow.op)) if slow.op else top
@@ -144,19 +145,21 @@ def find_slow_op(run: Run, host: str, source: str) -> SlowOp | None:
     )
 
 
-def _find_slow_graph_op(run: Run, host: str, source: str) -> SlowOp | None:
-    """Return the type of TensorFlow's ops of a source line that took most time above its roof; None
-    where none is far above it.
+def _find_slow_graph_op(run: Run, host: str, part: ModelPart) -> SlowOp | None:
+    """Return the type of TensorFlow's ops of a part that took most time above its roof; None where
+    none is far above it.
     """
-    times: dict[str, list[float]] = {}
+    times: dict[str, list[float]] = defaultdict(lambda: [0.0, 0.0, 0.0])
+    far: dict[str, float] = defaultdict(float)
     for ops, ran in located_ops(run):
         for op in ran if ops.host == host else ():
-            if format_source(op.location.source) == source and op.least_ps < NEAR_ROOF * op.wall_ps:
-                sums = times.setdefault(op.type, [0.0, 0.0, 0.0])
-                wall = op.wall_ps / ops.step_count
-                times[op.type] = [sums[0] + wall, sums[1] + op.least_ps / ops.step_count, sums[2] + ops.step_share(op.wall_ps)]
-    kind, (wall, least, share) = max(times.items(), key=lambda item: item[1][0] - item[1][1], default=("", (0.0, 0.0, 0.0)))
-    if not wall or share * (1 - least / wall) < _ABOVE.value:
+            if format_source(op.location.part) == part.name and op.least_ps == op.least_ps:
+                step = op.wall_ps / ops.step_count, op.least_ps / ops.step_count, ops.step_share(op.wall_ps)
+                times[op.type] = [a + b for a, b in zip(times[op.type], step, strict=True)]
+                far[op.type] += step[0] - step[1] if op.is_far_above else 0.0
+    kind = max(far, key=far.__getitem__, default="")
+    wall, least, share = times[kind]
+    if not far[kind] or share * (1 - least / wall) < _ABOVE.value:
         return None
     return SlowOp(kind, least / wall, None, wall - least, share, kind)
 

@@ -1,0 +1,42 @@
+"""Costs of TensorFlow's ops by their names, over the functions that a host calls."""
+
+from __future__ import annotations
+
+from outpace.metrics.facts.graph_costs import GraphCosts
+from outpace.timeline.hlo.ops import NO_OP
+from outpace.timeline.op_names import Op, parse_op
+
+PRODUCT = "MatMul f32[s0,784] f32[784,10] -> f32[s0,10]"
+CLOSED = "MatMul f32[8,784] f32[784,10] -> f32[8,10]"
+TRAIN, TEST = "__inference_train_1", "__inference_test_2"
+
+
+def flops(costs: GraphCosts, name: str) -> float:
+    found = costs.find(parse_op(f"{name}:MatMul"))
+    return found.cost.product_flops if found is not NO_OP else 0.0
+
+
+def test_a_symbol_has_the_size_that_all_allocations_agree_in() -> None:
+    for shapes, rows in (({"[64,10]"}, 64), ({"[64,10]", "[1,10]"}, 0), ({"[1,10]"}, 0), ({"[64,11]"}, 0)):
+        costs = GraphCosts({TRAIN: {"dense/MatMul": PRODUCT}})
+        costs.learn_sizes({("StatefulPartitionedCall/dense/MatMul", shape) for shape in shapes})
+        assert flops(costs, "dense/MatMul") == 2 * rows * 784 * 10
+
+
+def test_two_functions_have_symbols_of_their_own() -> None:
+    costs = GraphCosts({TRAIN: {"a/MatMul": PRODUCT}, TEST: {"b/MatMul": PRODUCT}})
+    costs.learn_sizes({("a/MatMul", "[64,10]"), ("b/MatMul", "[256,10]")})
+    assert flops(costs, "b/MatMul") == 4 * flops(costs, "a/MatMul") > 0
+
+
+def test_a_name_of_two_ops_has_no_cost() -> None:
+    assert flops(GraphCosts({TRAIN: {"MatMul": CLOSED}, TEST: {"MatMul": CLOSED}}), "MatMul") == 0
+    assert flops(GraphCosts({TRAIN: {"MatMul": None}}), "MatMul") == 0
+
+
+def test_only_what_inlining_adds_is_taken_off_a_name() -> None:
+    costs = GraphCosts({TRAIN: {"MatMul": CLOSED, "gru/while/MatMul": CLOSED}})
+    assert flops(costs, "StatefulPartitionedCall/MatMul") > 0
+    assert flops(costs, "PartitionedCall_1/gru/while/body/_12/gru/while/MatMul") > 0
+    assert flops(costs, "model/MatMul") == 0
+    assert costs.find(Op(parse_op("MatMul:MatMul").kind, "MatMul", "Conv2D")) is NO_OP
