@@ -77,7 +77,8 @@ class Threshold:
 
 @dataclass(frozen=True)
 class Saving:
-    """What a step saves: a bound ("saves at most", `low` is 0), or a prediction (`low` to `high`).
+    """What a step saves: a bound ("saves at most", `low` is 0), a prediction (`low` to `high`), or
+    what the same work takes above the device's limits.
 
     low, high: shares of the steady step, 0..1.
     takes_from: keys of the categories that lose the time (`Category.value`), or `OUTSIDE_STEPS` for
@@ -87,6 +88,8 @@ class Saving:
         report's ledger sets both, equal for all its findings.
     whole_line: whether the saving is all the time of its source line on the training thread, so
         that further findings about that line add nothing.
+    at_roof: whether it is what the same work saves at the limits of the device; less work can save
+        more.
 
     Raises ValueError unless 0 <= low <= high <= 1.
     """
@@ -98,6 +101,7 @@ class Saving:
     step: float = 0.0
     base: str = ""
     whole_line: bool = False
+    at_roof: bool = False
 
     def __post_init__(self) -> None:
         if not 0 <= self.low <= self.high <= 1:

@@ -15,6 +15,8 @@ from outpace.model import OUTSIDE_STEPS, Chart, Command, Figure, Finding, Interv
 from outpace.model.text import clean, clean_prose, format_cell
 from outpace.report.chart_data import compute_parts
 
+_AT_ROOF = " at the device's limits"
+
 
 @dataclass(frozen=True)
 class FirstScreen:
@@ -72,18 +74,20 @@ def format_saving(finding: Finding, known_step_ps: float = 0.0) -> str:
     if saving.takes_from == (OUTSIDE_STEPS,) or not saving.step:
         return f"{share} of the {base or 'step time'}"
     low, high = (Interval(saving.low, saving.high, Unit.FRACTION, "").scale(saving.step, Unit.PS), saving.high * saving.step)
-    time = _range(low) if saving.is_predicted else f"at most {format_cell(high, Unit.PS)}"
-    share = share.removeprefix("at most ")
+    at_most = "" if saving.at_roof else "at most "
+    time = _range(low) if saving.is_predicted else f"{at_most}{format_cell(high, Unit.PS)}"
+    share, roof = share.removeprefix("at most ").removesuffix(_AT_ROOF), _AT_ROOF * saving.at_roof
     if math.isclose(saving.step, known_step_ps, rel_tol=1e-6):
-        return f"{time} per step ({share})"
+        return f"{time} per step ({share}){roof}"
     base = base.removeprefix("recorded ") if known_step_ps else base
-    return f"{time} per step ({share} of the {format_cell(saving.step, Unit.PS)} {base})"
+    return f"{time} per step ({share} of the {format_cell(saving.step, Unit.PS)} {base}){roof}"
 
 
 def _share(saving: Saving) -> str:
     if saving.is_predicted:
         return _range(Interval(saving.low, saving.high, Unit.FRACTION, ""))
-    return f"at most {format_cell(saving.high, Unit.FRACTION)}"
+    share = format_cell(saving.high, Unit.FRACTION)
+    return f"{share}{_AT_ROOF}" if saving.at_roof else f"at most {share}"
 
 
 def format_assumption(finding: Finding) -> str:

@@ -96,7 +96,7 @@ def _value(value: Any) -> Any:
 def _saving(saving: Saving) -> dict[str, Any]:
     """Return a saving with its kind as a word, and both in time and as shares of the step."""
     return {
-        "kind": "prediction" if saving.is_predicted else "bound",
+        "kind": "roof" if saving.at_roof else "prediction" if saving.is_predicted else "bound",
         "low": encode_cell(saving.low),
         "high": encode_cell(saving.high),
         "low_ps": encode_cell(saving.low * saving.step) if saving.step else None,

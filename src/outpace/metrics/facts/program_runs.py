@@ -12,17 +12,14 @@ from outpace.timeline import Timeline
 from outpace.timeline.command_buffers import compute_hlo_op_stat
 from outpace.timeline.hlo.module import HloModule
 from outpace.trace import dialect
-from outpace.trace.algorithms import distinct, intersect_indices
+from outpace.trace.algorithms import distinct, find_positions
 
 
 def find_programs(timeline: Timeline, rows: Indices) -> Codes:
     """Return the id of each event's program; 0 where it is not known."""
     stat = timeline.trace.stat(dialect.PROGRAM_ID)
-    program = np.zeros(len(rows), np.int64)
-    order = np.argsort(rows)
-    at, place = intersect_indices(rows[order], stat.rows)
-    program[order[at]] = stat.ints[place]
-    return program
+    at = find_positions(stat.rows, rows)
+    return np.where(at >= 0, stat.ints[np.maximum(at, 0)], 0) if len(stat.rows) else np.zeros(len(rows), np.int64)
 
 
 def find_run_starts(timeline: Timeline, rows: Indices, program: Codes) -> Mask:
@@ -34,11 +31,10 @@ def find_run_starts(timeline: Timeline, rows: Indices, program: Codes) -> Mask:
     """
     begins = np.diff(program, prepend=program[0] - 1) != 0
     stat = compute_hlo_op_stat(timeline)
-    order = np.argsort(rows)
-    at, place = intersect_indices(rows[order], stat.rows)
-    code, texts = stat.encode_texts(place)
+    at = find_positions(stat.rows, rows).astype(np.int64)
+    code, texts = stat.encode_texts(at[at >= 0])
     op = np.full(len(rows), -1, np.int64)
-    op[order[at]] = code
+    op[at >= 0] = code
     for number in distinct(program).tolist():
         own = np.flatnonzero(program == number)
         first = _find_first(timeline.hlo_modules[number], {texts[i]: i for i in distinct(op[own]).tolist()})

@@ -9,6 +9,7 @@ from collections.abc import Iterator
 
 import numpy as np
 
+from outpace._caching import memoize
 from outpace._lazy import compile_lazily
 from outpace.metrics.facts.idle_gaps import device_waits
 from outpace.metrics.facts.program_runs import find_programs, find_run_starts
@@ -17,13 +18,13 @@ from outpace.metrics.source_line import format_source_line
 from outpace.metrics.spans import BusyTime
 from outpace.model import Row, Table
 from outpace.model.arrays import Codes, Indices, Mask, Picoseconds
-from outpace.timeline import Run
+from outpace.timeline import Run, Timeline
 from outpace.timeline.event_names import EventFlag
-from outpace.timeline.xla_threads import find_hlo_events
 from outpace.tools.kernel_stats.idle_breakdown import find_wait_times
 from outpace.tools.kernel_stats.idle_gaps import IdleGaps, activity_namer, find_activities, is_user_annotation, step_mark_rows
 from outpace.tools.kernel_stats.schema import LAUNCH_GAPS
-from outpace.trace.algorithms import find_slice, isin
+from outpace.trace import dialect
+from outpace.trace.algorithms import distinct, find_slice, isin
 
 INSIDE, BETWEEN, BESIDE, BEFORE_STEP, OUTSIDE = (
     "inside a program",
@@ -125,8 +126,9 @@ def _run_starts(gaps: IdleGaps) -> tuple[Indices, Mask]:
     each).
     """
     timeline, trace = gaps.device.timeline, gaps.device.trace
-    rows = find_hlo_events(trace)
-    rows = rows[find_slice(rows, trace.rows_of(gaps.device.plane))]
+    every = trace.stat(dialect.HLO_OP).rows
+    rows = every[find_slice(every, trace.rows_of(gaps.device.plane))].astype(np.int64)
+    rows = rows[isin(rows, gaps.device.program_rows)]
     rows = rows[np.argsort(trace.start[rows], kind="stable")]
     if not len(rows):
         return rows, np.zeros(0, bool)
@@ -143,20 +145,25 @@ def _causes(gaps: IdleGaps, begin: Picoseconds, called: Picoseconds) -> tuple[Co
     rows[late] = find_activities(timeline, begin[late], called[late], gaps.launch_line[late])
     rows = np.where(isin(rows, step_mark_rows(timeline)), -1, rows)
     name = np.where(rows >= 0, trace.name[np.maximum(rows, 0)], 0)
-    names = timeline.event_names
-    cause = np.where(rows >= 0, _CAUSES.index(CALLING), _CAUSES.index(PYTHON))
-
-    def set_cause(those: Mask, doing: str) -> None:
-        cause[(rows >= 0) & those[name]] = _CAUSES.index(doing)
-
-    own = {code: is_user_annotation(timeline, int(rows[name == code][-1])) for code in set(name[rows >= 0].tolist())}
-    set_cause(np.array([own.get(code, False) for code in range(len(trace.names))]), PYTHON)
-    set_cause(names.mask(EventFlag.PYTHON_FRAME), PYTHON)
-    allocates = np.array([bool(_ALLOCATES.search(text)) for text in trace.names])
-    set_cause(allocates & names.mask(EventFlag.RUNTIME | EventFlag.ALLOCATION), ALLOCATING)
-    for doing, flags in _FLAGS.items():
-        set_cause(names.mask(flags), doing)
+    cause = np.where(rows >= 0, _causes_of_names(timeline)[name], _CAUSES.index(PYTHON))
+    calls = (rows >= 0) & (cause == _CAUSES.index(CALLING))
+    for code in distinct(name[calls]).tolist():
+        if is_user_annotation(timeline, int(rows[calls & (name == code)][-1])):
+            cause[calls & (name == code)] = _CAUSES.index(PYTHON)
     return cause, rows
+
+
+@memoize
+def _causes_of_names(timeline: Timeline) -> Codes:
+    """Return what an event of each name tells that the host does, as an index into `_CAUSES`."""
+    names = timeline.event_names
+    allocates = np.array([bool(_ALLOCATES.search(text)) for text in timeline.trace.names], bool)
+    cause = np.full(len(allocates), _CAUSES.index(CALLING))
+    cause[names.mask(EventFlag.PYTHON_FRAME)] = _CAUSES.index(PYTHON)
+    cause[allocates & names.mask(EventFlag.RUNTIME | EventFlag.ALLOCATION)] = _CAUSES.index(ALLOCATING)
+    for doing, flags in _FLAGS.items():
+        cause[names.mask(flags)] = _CAUSES.index(doing)
+    return cause
 
 
 def _wait_times(gaps: IdleGaps, called: Picoseconds) -> Picoseconds:

@@ -19,8 +19,8 @@ from outpace.timeline import Run
 from outpace.timeline.work_kinds import classify_work
 from outpace.tools.model_time.actions import CPU, ActionContext
 from outpace.tools.model_time.work_summary import (
-    AT_THE_ROOF,
     ModelPart,
+    compute_roof_saving,
     compute_saving,
     compute_traits,
     format_source,
@@ -55,9 +55,9 @@ def iter_above_roof_findings(run: Run, host: str, parts: list[ModelPart], here: 
     place = f"{inside} (compiled into {top})" if inside and inside != top.source else str(top)
     case = slow.case
     what = slow.description or top.op if case is None else case.reason
-    saving = compute_saving(max(top.bound or 0.0, top.above_share), AT_THE_ROOF)
+    saving = compute_roof_saving(max(top.bound or 0.0, top.above_share))
     if case is not None and case.does_less:
-        saving = compute_saving(max(slow.share, top.bound or 0.0), "if it cost nothing")
+        saving = compute_saving(top.share, "if it cost nothing")
     if case is not None:
         action = case.advice
     else:

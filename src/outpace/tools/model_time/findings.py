@@ -36,11 +36,11 @@ from outpace.tools.model_time.avoidable_work import (
     iter_remat_findings,
 )
 from outpace.tools.model_time.work_summary import (
-    AT_THE_ROOF,
     COMPUTE_CATEGORIES,
     ModelPart,
     WorkTotals,
     compute_op_speed,
+    compute_roof_saving,
     compute_saving,
     compute_short_ops,
     compute_traits,
@@ -394,7 +394,7 @@ def _part_saving(run: Run, host: str, top: ModelPart, here: ActionContext) -> Sa
         return compute_saving(top.share, "if it cost nothing") if top.is_slow else _narrower(run, host, top, here)
     if top.is_loop:
         return compute_saving(top.share, "if it cost nothing")
-    above = None if here.traits.limit_text else compute_saving(top.bound, AT_THE_ROOF)
+    above = None if here.traits.limit_text else compute_roof_saving(top.bound)
     savings = (saving for saving in (above, _narrower(run, host, top, here)) if saving is not None)
     return max(savings, key=lambda saving: saving.high, default=None)
 
@@ -470,7 +470,7 @@ def _slow_kind(run: Run, host: str, work: list[WorkTotals], here: ActionContext)
             fusion_bound(run, host), "if fusing made all but the longer products and libraries' calls a part of others"
         )
         if here.program_count > 1 and top.work in FUSIBLE_WORK
-        else compute_saving(top.bound or 0.0, AT_THE_ROOF),
+        else compute_roof_saving(top.bound or 0.0),
         counter_evidence=("A profile cannot say what another implementation would take: measure it.",),
         location=line if moved or share >= top.share / 2 else "",
         host=host,

@@ -69,7 +69,7 @@ COMPUTE_CATEGORIES = (Category.HOST_COMPUTE, Category.DEVICE_COMPUTE_16, Categor
 """Step categories that contain the time of the model's ops."""
 
 
-AT_THE_ROOF = "if it ran as fast as the units and the memory allow"
+_AT_THE_ROOF = "if the same work ran as fast as the units and the memory allow"
 """Assumption of a saving of the time above the roofs."""
 
 
@@ -78,6 +78,12 @@ def compute_saving(share: float, assumes: str) -> Saving | None:
     `assumes` is the assumption in words.
     """
     return build_saving(share, *COMPUTE_CATEGORIES, assumes=assumes)
+
+
+def compute_roof_saving(share: float) -> Saving | None:
+    """Return what a step saves where `share` of it is above the roofs, and comes down to them."""
+    saving = compute_saving(share, _AT_THE_ROOF)
+    return replace(saving, at_roof=True) if saving is not None else None
 
 
 @dataclass(frozen=True)
