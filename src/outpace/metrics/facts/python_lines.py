@@ -189,16 +189,30 @@ def find_framework_line(run: Run, host: str) -> str:
 
     Return "" without samples.
     """
-    return find_framework_line_share(run, host)[0]
+    return find_framework_share(run, host).source
 
 
-def find_framework_line_share(run: Run, host: str) -> tuple[str, float]:
-    """Return (the line of `find_framework_line`, its share of the framework's time below all user
-    lines).
+@dataclass(frozen=True)
+class FrameworkShare:
+    """The user's line with most of a framework's time below it.
+
+    source: `train.py:41`; "" without samples.
+    share: its share of the framework's time below all of the user's lines.
+    function: name of the function that holds the line.
     """
+
+    source: str = ""
+    share: float = 0.0
+    function: str = ""
+
+
+def find_framework_share(run: Run, host: str) -> FrameworkShare:
+    """Return the line of `find_framework_line`, with its share."""
     rows = [r for r in python_lines(run).records() if r["host"] == host and r["who"] == YOURS and r["library"] in FRAMEWORKS]
     top, whole = max(rows, key=lambda row: row["self_ps"], default=None), sum(row["self_ps"] for row in rows)
-    return (format_source_line(top["file"], top["line"]), top["self_ps"] / max(whole, 1)) if top else ("", 0.0)
+    if top is None:
+        return FrameworkShare()
+    return FrameworkShare(format_source_line(top["file"], top["line"]), top["self_ps"] / max(whole, 1), top["function"])
 
 
 def find_step_line(run: Run, host: str) -> str:

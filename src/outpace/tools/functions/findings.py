@@ -9,7 +9,7 @@ from collections import Counter
 from collections.abc import Iterator
 from typing import Any
 
-from outpace.metrics.facts.python_lines import find_framework_line_share, find_step_line, framework_python_share
+from outpace.metrics.facts.python_lines import FrameworkShare, find_framework_share, find_step_line, framework_python_share
 from outpace.metrics.facts.workload import Workload
 from outpace.metrics.savings.bounds import call_overhead_bound, fusion_bound, rebuild_bound
 from outpace.metrics.savings.budget import budgets, build_saving
@@ -231,7 +231,8 @@ def _op_by_op(run: Run, program: Workload) -> Iterator[Finding]:
         # The program cannot change what Keras calls outside its compiled step.
         if program.is_keras and row["host"] in compiled_training_hosts(run):
             continue
-        line, part = find_framework_line_share(run, row["host"])
+        made_by = find_framework_share(run, row["host"])
+        line, part = made_by.source, made_by.share
         if row["picks"] >= _PICK_SHARE * row["calls"]:
             fetched = min(1.0, share + row["fetch_share"])
             yield _read_one_by_one(row, fetched, (line, part), _launches(run, row["host"]) if run.has_device else None)
@@ -242,7 +243,7 @@ def _op_by_op(run: Run, program: Workload) -> Iterator[Finding]:
             sentence=f"Much of the step runs op by op, outside one jax.jit{', ' * bool(line)}"
             f"{line and format_largest_part(f'from {line}', part, 1.0)}: "
             f"{row['calls']:.0f} calls of {row['kinds']} compiled functions per step.",
-            action=_KERAS_JIT if program.is_keras else _ONE_JIT,
+            action=_advise_one_program(made_by, program),
             evidence=(
                 Evidence("calls of jitted functions per step", row["calls"], Unit.COUNT, "jit_calls"),
                 Evidence("dispatching them, of the step at most", row["dispatch_share"], Unit.FRACTION, "jit_calls"),
@@ -254,6 +255,20 @@ def _op_by_op(run: Run, program: Workload) -> Iterator[Finding]:
             effort=Effort.SMALL,
             explains=("python_overhead", "small_steps", "per_call_cost", "late_launches"),
         )
+
+
+def _advise_one_program(made_by: FrameworkShare, program: Workload) -> str:
+    """Return the action on calls that run op by op: below a data set's methods they make the input,
+    and belong to no program of the step.
+    """
+    # most reports have no such finding
+    from outpace.metrics.actions.python_lines import PYTHON_ACTIONS, CallKind, Need, is_in_data_set
+    from outpace.metrics.actions.table import choose_action
+
+    if is_in_data_set(made_by.function):
+        holds = frozenset((Need.CALLS_NO_STEP, Need.KEEPS_ARRAYS, Need.IN_DATA_SET))
+        return choose_action(PYTHON_ACTIONS, CallKind.CONVERTING, holds).render(made_by.source, program)
+    return _KERAS_JIT if program.is_keras else _ONE_JIT
 
 
 def _array_copies(run: Run) -> Iterator[Finding]:
@@ -327,7 +342,7 @@ def _transfer_saving(run: Run, host: str, what: str, category: Category) -> Savi
 def _read_one_by_one(row: dict[str, Any], share: float, place: tuple[str, float], launches: Saving | None) -> Finding:
     """Return the finding for JAX steps that read arrays element by element.
 
-    place: (source line, its share), as `find_framework_line_share` returns them
+    place: (source line, its share), as `find_framework_share` tells them
     """
     line, part = place
     return Finding(

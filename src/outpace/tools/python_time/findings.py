@@ -5,7 +5,6 @@ else of the step runs.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator
 
 from outpace._dataclass import dataclass
@@ -59,21 +58,9 @@ _WAITS = frozenset(
     ]
 )
 _WORKS = 0.1  # minimum cores of a thread: one that computes with less delays nobody
-_INTERPRETED = ("", "python")  # owner of the time below a line: nobody, or the standard library
 _HALF = 0.5  # share of the step from which a function cannot be hidden behind the rest of the step
 _FEW_SAMPLES = 20  # minimum number of samples of a function: with fewer, chance may have picked the line
-# Words of functions that convert nothing, in spite of their names: array_equal, array_split, ...
-_COMPARES = frozenset(("equal", "sort", "split", "repr", "str"))
-_COMPILED = {
-    "keras": "with keras.ops, in the model or its input pipeline",
-    "tensorflow": "with TensorFlow's ops, in the tf.function or the input pipeline",
-    "jax": "with jax.numpy, in the jitted step",
-}
-_HIDES = "A thread beside the step hides no more of it than the rest of the step takes."
 _SELDOM = 0.7  # minimum share of a line's time in the slow steps, for it to recur in few steps
-_CONVERTING = frozenset(("asarray", "array", "device", "convert", "constant", "copy"))
-_SAVING = frozenset(("save", "savez", "dump", "checkpoint", "pickle", "write"))
-_LOGGING = frozenset(("log", "print", "emit", "flush", "dumps", "format", "iterencode"))
 
 
 @dataclass(frozen=True)
@@ -320,55 +307,23 @@ def _step(run: Run, host: str) -> float:
     return float(steps.duration[steps.steady_rows].mean()) / steps.steps_per_execution if len(steps) else 0.0
 
 
-def _words(name: str) -> frozenset[str]:
-    """Return the words of a name: `_ZipWriteFile.write_all` has zip, write, file, write, all. In a
-    name such as `array_equal`, which converts nothing, `array` and `device` do not count.
-    """
-    words = frozenset(word.lower() for word in re.findall(r"[A-Z]?[a-z]+|[A-Z]+(?![a-z])", name))
-    return words - {"array", "device"} if words & _COMPARES else words
-
-
 def _action(function: _Function, program: Workload) -> str:
-    """Return the action on a function, by what it calls."""
+    """Return the action on a function, by what it calls and what holds for it."""
+    # most reports have no such finding
+    from outpace.metrics.actions.python_lines import PYTHON_ACTIONS, Need, classify_call, is_in_data_set
+    from outpace.metrics.actions.table import choose_action
+
     top = function.top
-    below, name = _words(top.below.rpartition(": ")[2]), _words(top.function)
     called = f"the call of {top.below.rpartition(': ')[2]}" if top.below else "what the loop does"
     where = function.places if top.line else " in ".join(filter(None, (called, function.places)))  # a tracer records no line
-    if _SAVING & (below | name):
-        return f"Save less often than {where} does, or hand the data to a background thread and write it there."
-    if _LOGGING & below:
-        return f"Log and format less often than {where} does: every hundredth step, or once per epoch."
-    if function.top.seldom >= _SELDOM:
-        return f"Do what {where} does less often, or in its own thread on a copy: it runs in few steps, but delays the whole training."
-    if _CONVERTING & below:
-        return f"Convert and copy once, before the loop, what stays the same at {where}, and what changes for a whole batch in one call."
-    if "_batch_" in top.function and program.is_keras:
-        return f"Move the work of {where} from the batch hook to on_epoch_end, or do it every N batches only."
-    if function.reads_weights:
-        return program.select_text(
-            keras=f"Do what {where} does with the weights less often, for fewer of them, or with keras.ops in the model's train_step.",
-            tensorflow=f"Do what {where} does with the weights less often, for fewer of them, or with TensorFlow's ops in the tf.function: "
-            "then only its result is copied to NumPy.",
-            jax=f"Do what {where} does with the weights less often, for fewer of them, or with jax.numpy under jax.jit.",
-        )
-    if function.waits:
-        return (
-            f"{where[:1].upper()}{where[1:]} waits for another thread: what that does takes the time, prepare more of it ahead."
-        )
-    if function.share > _HALF:
-        return f"Make {where} itself cheaper: do it less often, for the whole batch at once, or {program.select_text(**_COMPILED)}. {_HIDES}"
-    if top.library in _INTERPRETED:
-        return program.select_text(
-            keras=f"Vectorise {where} in NumPy, or do it every N batches only. It is Python: a thread would compete for the GIL.",
-            tensorflow=f"Vectorise {where} in NumPy or in the tf.function, or do it every N steps only. It is Python: a thread "
-            "would compete for the GIL.",
-            jax=f"Vectorise {where} in NumPy, or put it under jax.jit, or do it every N steps only. It is Python: a thread would compete "
-            "for the GIL.",
-        )
-    return program.select_text(
-        keras=f"Take {where} out of the training loop: do it every N batches, in the input pipeline (map, prefetch), or in NumPy at once.",
-        tensorflow=f"Take {where} off the training thread: prepare it in the input pipeline (map with prefetch) or in its own thread, do it "
-        "every N steps only, or vectorise it.",
-        jax=f"Take {where} off the training thread: prepare the next batch in a thread while the step runs, do it every N steps only, or put "
-        "it under jax.jit.",
-    )
+    holds = {
+        Need.CALLS_STEP if top.calls_step else Need.CALLS_NO_STEP: True,
+        Need.SELDOM: top.seldom >= _SELDOM,
+        Need.READS_WEIGHTS if function.reads_weights else Need.KEEPS_ARRAYS: True,
+        Need.IN_DATA_SET: is_in_data_set(top.function),
+        Need.IN_BATCH_HOOK: "_batch_" in top.function and program.is_keras,
+        Need.WAITS: function.waits,
+        Need.MOST_OF_STEP: function.share > _HALF,
+    }
+    kind = classify_call(top.library, top.below, top.function)
+    return choose_action(PYTHON_ACTIONS, kind, {need for need, held in holds.items() if held}).render(where, program)

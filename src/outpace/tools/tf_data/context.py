@@ -7,13 +7,13 @@ from dataclasses import replace
 
 from outpace._caching import once
 from outpace.metrics.facts import cpu_saturation
-from outpace.metrics.facts.input_pipelines import Pipeline, StageWork
+from outpace.metrics.facts.input_pipelines import StageWork
 from outpace.metrics.facts.step_gaps import step_gaps
 from outpace.metrics.savings.bounds import background_bound
 from outpace.metrics.savings.budget import build_saving
 from outpace.metrics.stage_labels import format_stage, stage_source
 from outpace.model import OUTSIDE_STEPS, Category, Saving, Severity, Threshold, Unit
-from outpace.tools.tf_data.cache_saving import InputWait, compute_busy_without, compute_cache_saving
+from outpace.tools.tf_data.cache_saving import InputWait, compute_busy_without, compute_cache_saving, find_upstream_stages
 
 XPROF = "XProf's input pipeline page"
 HIGHLY_BOUND = Threshold("highly input-bound", 0.20, Unit.FRACTION, XPROF)
@@ -108,6 +108,18 @@ class PipelineContext(InputWait):
         share = background_bound(self.run, self.host, self.explained_share, work, other_work)
         return Saving(0.0, share if share >= MODERATELY_BOUND.value else 0.0, (Category.INPUT.value,), _PARALLEL)
 
+    def has_cached_results(self, stage: StageWork) -> bool:
+        """Whether a stage that the results of this one reach caches them."""
+        while (at := stage.parent) >= 0:
+            stage = self.pipeline.stages[at]
+            if stage.type.startswith(CACHE_TYPES):
+                return True
+        return False
+
+    def find_cache_before(self, stage: StageWork) -> StageWork | None:
+        """Return the cache nearest to a stage of those whose elements reach it; None for none."""
+        return next((other for other in find_upstream_stages(self.pipeline, stage) if other.type.startswith(CACHE_TYPES)), None)
+
     def format_stage(self, stage: StageWork) -> str:
         """Return a stage in words, as the user's source has it."""
         return format_stage(stage.type, stage_source(stage.label, self.record))
@@ -129,8 +141,3 @@ class PipelineContext(InputWait):
         if not stage.type.startswith("MapAndBatch"):
             return self.format_stage(stage)
         return format_stage("Map", stage_source(stage.label, self.record).partition(" + ")[0])
-
-
-def has_cache(pipeline: Pipeline) -> bool:
-    """Whether the pipeline caches the results of any stage."""
-    return any(stage.type.startswith(CACHE_TYPES) for stage in pipeline.stages)

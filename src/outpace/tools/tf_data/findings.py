@@ -21,7 +21,7 @@ from outpace.model import Category, Effort, Evidence, Finding, Severity, Thresho
 from outpace.timeline import Run
 from outpace.tools.tf_data.cache_saving import has_python_op, has_stable_input, repeatable_share
 from outpace.tools.tf_data.compute import PipelineTables
-from outpace.tools.tf_data.context import MIN_SHARE, MODERATELY_BOUND, PipelineContext, has_cache
+from outpace.tools.tf_data.context import MIN_SHARE, MODERATELY_BOUND, PipelineContext
 from outpace.tools.tf_data.slow_stage import iter_slow_stage_findings, render_cache_advice
 from outpace.trace import dialect
 from outpace.trace.algorithms import distinct, isin
@@ -97,14 +97,14 @@ def _no_cache(context: PipelineContext) -> Iterator[Finding]:
     """Yield a finding for each expensive stage whose results could be cached: deterministic as far
     as the capture shows, and not cached.
     """
-    if has_cache(context.pipeline) or not context.record.get("pipeline"):
+    if not context.record.get("pipeline"):
         return
     slowest = context.pipeline.segments[0]
     for stage in context.pipeline.stages:
         noted = find_stage_record(stage.label, context.record)
         if noted.get("op") != "map" or context.is_from_arrays or repeatable_share(stage, context.record) < 1:
             continue
-        if has_python_op(stage, context.record) or not has_stable_input(context, stage):
+        if has_python_op(stage, context.record) or not has_stable_input(context, stage) or context.has_cached_results(stage):
             continue
         share = stage.work_ps / max(slowest.work_ps, 1)
         if share < MIN_SHARE.value:
@@ -112,7 +112,7 @@ def _no_cache(context: PipelineContext) -> Iterator[Finding]:
         yield Finding(
             id="no_cache",
             severity=Severity.MODERATE,
-            sentence=f"{context.format_stage(stage)} computes the same result in every epoch, and nothing caches it.",
+            sentence=f"{context.format_stage(stage)} computes the same result in every epoch, and nothing behind it caches that.",
             action=f"{render_cache_advice(context, stage)} Use .cache(filename) if memory is too small.",
             evidence=(Evidence("its share of the slowest segment's work", min(share, 1.0), Unit.FRACTION, "stages"),),
             threshold=MIN_SHARE,

@@ -21,7 +21,7 @@ from outpace.tools.tf_data.cache_saving import (
     is_shuffled,
     repeatable_share,
 )
-from outpace.tools.tf_data.context import HIGHLY_BOUND, MIN_SHARE, MODERATELY_BOUND, PipelineContext, has_cache
+from outpace.tools.tf_data.context import HIGHLY_BOUND, MIN_SHARE, MODERATELY_BOUND, PipelineContext
 
 _MOSTLY_WAITS = 0.5  # minimum share of a saving that is measured waiting, for the saving to be as likely as the wait is certain
 _WORKS = 0.05  # minimum cores of a sampled line: fewer may be chance
@@ -138,7 +138,7 @@ def _format_top_op(stage: StageWork) -> str:
 def _less_work(stage: StageWork, context: PipelineContext) -> str:
     """Return the action that makes the function of a parallel stage take less time."""
     what = context.format_map(stage)
-    images = "smaller images" if has_cache(context.pipeline) else "smaller images, decode once"
+    images = "smaller images" if context.has_cached_results(stage) else "smaller images, decode once"
     smaller = f" ({images})" if _OF_IMAGES.search(stage.top_op) else ""
     return f"Make {stage.top_op or 'the function'} in {what} cheaper{smaller}, or use more cores."
 
@@ -159,6 +159,11 @@ def _sequential(stage: StageWork) -> bool:
     fused with its batch, which then is asynchronous.
     """
     return stage.type in _SEQUENTIAL or (stage.type.startswith("MapAndBatch") and stage.function_threads == 1)
+
+
+def _is_parallel(stage: StageWork) -> bool:
+    """Whether a stage's function of TensorFlow's ops runs for several elements at once."""
+    return stage.is_async and stage.function_ps > 0 and not (stage.runs_python or _sequential(stage))
 
 
 def _not_parallel(stage: StageWork, context: PipelineContext) -> str:
@@ -184,12 +189,12 @@ def _advice(stage: StageWork, context: PipelineContext) -> tuple[str, Saving | N
         return f"{_CHEAPER[:1].upper()}{_CHEAPER[1:]} The cores are busy: more workers wait for them.", less
     action, saving = _change(stage, context)
     share = repeatable_share(stage, context.record)
-    if has_cache(context.pipeline) or not has_stable_input(context, stage) or share < MIN_SHARE.value:
+    if context.has_cached_results(stage) or not has_stable_input(context, stage) or share < MIN_SHARE.value:
         return action, saving
     cache_saving = context.cache_saving(stage)
-    # With busy cores, work that is moved to them takes its time there, so that the cache comes
-    # first.
-    if cache_saving is not None and not (saving and saving.high):
+    # The cache comes first where the cores are busy, since work that is moved to them takes its
+    # time there, and where the stage has them already.
+    if cache_saving is not None and (_is_parallel(stage) or not (saving and saving.high)):
         return f"{_cache(context, stage, share)} Or: {action[:1].lower()}{action[1:]}", cache_saving
     ends = (
         dict.fromkeys(f"{end:.0%}" for end in (cache_saving.low, cache_saving.high))
@@ -230,7 +235,7 @@ def _change(stage: StageWork, context: PipelineContext) -> tuple[str, Saving | N
         return (
             f"Set num_parallel_calls=tf.data.AUTOTUNE on {context.format_map(stage)}; random draws then come in another order."
         ), context.parallel_saving(stage)
-    if stage.is_async and stage.function_ps:
+    if _is_parallel(stage):
         return f"{_less_work(stage, context)} The stage is parallel already.", context.removal_saving(stage)
     return (
         f"Move work out of {called}, or run several copies of the pipeline with interleave over shards."
@@ -257,16 +262,23 @@ def render_cache_advice(context: PipelineContext, stage: StageWork) -> str:
     """Return where to place a cache of a stage's results so that it does not change the training:
     behind a shuffle it would repeat one order for ever.
     """
-    called = context.format_stage(stage)
+    called, other = context.format_stage(stage), context.find_cache_before(stage)
+    earlier = context.format_stage(other) if other is not None else ""
     if not is_shuffled(context.pipeline, stage):
-        return f"Put .cache() right after {called}, before any random stage."
+        move = (
+            f"Move {earlier} behind {called}, whose results it does not keep,"
+            if earlier
+            else f"Put .cache() right after {called},"
+        )
+        return f"{move} before any random stage."
     if library := find_stage_record(stage.label, context.record).get("library"):
         return (
             f"Let {str(library).capitalize()} build it with shuffle=False and batch_size=None, and go on with .cache(), then .shuffle() and "
             ".batch(): behind a shuffle, a cache would give the first epoch's order and batches in all epochs."
         )
     return (
-        f"Move {context.format_map(stage)} before the shuffle, and put .cache() between the two: behind the shuffle, a cache would give "
+        f"Move {context.format_map(stage)} before the shuffle, and {f'{earlier}' if earlier else 'put .cache()'} between the two: behind the "
+        "shuffle, a cache would give "
         "the first epoch's order and batches in all epochs."
     )
 

@@ -1,0 +1,234 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Actions on a function of the user's Python that takes time in the training thread.
+
+What the function calls decides what kind of work it is: the innermost call of a library that was
+sampled below it, else its own name.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping
+from enum import Enum
+
+from outpace.metrics.actions.table import Action
+from outpace.metrics.facts.workload import Workload
+
+
+class CallKind(Enum):
+    """What a function mostly does, by what it calls."""
+
+    SAVING = "saving"
+    LOGGING = "logging"
+    DRAWING = "drawing pictures"
+    READING = "reading"
+    EAGER = "running a framework's ops one by one"
+    CONVERTING = "converting and copying arrays"
+    COMPUTING = "Python itself"
+    CALLING = "calls of another library"
+
+
+class Need(Enum):
+    """What must hold for an action, with the evidence."""
+
+    CALLS_STEP = "the step's own function runs below the line, by the sampled stacks"
+    CALLS_NO_STEP = "it does not: what may be done less often is not the training itself"
+    SELDOM = "its time lies in few, long steps"
+    READS_WEIGHTS = "a variable of the model was met being copied to NumPy"
+    KEEPS_ARRAYS = "none was: the arrays may be the same in every step"
+    IN_DATA_SET = "it is a method by which a data set hands out elements (`__getitem__`, `__next__`, collate)"
+    IN_BATCH_HOOK = "it is a hook of a Keras callback that runs for each batch"
+    WAITS = "it waits for another thread, by the function of the standard library that it is in"
+    MOST_OF_STEP = "it takes more than half of the step: the rest cannot hide it"
+
+
+_VOCABULARY: Mapping[CallKind, frozenset[str]] = {
+    CallKind.SAVING: frozenset(("save", "savez", "dump", "checkpoint", "pickle", "write")),
+    CallKind.LOGGING: frozenset(("log", "print", "emit", "flush", "dumps", "format", "iterencode")),
+    CallKind.DRAWING: frozenset(("draw", "savefig", "plot", "imshow", "render", "figure")),
+    CallKind.READING: frozenset(
+        ("read", "load", "loads", "open", "imread", "unpickle", "fromfile", "genfromtxt", "recv", "fetchone", "fetchall")
+    ),
+    CallKind.EAGER: frozenset(("eager", "execute")),
+    CallKind.CONVERTING: frozenset(("asarray", "array", "device", "convert", "constant", "copy")),
+}
+_OWN_NAMES = (CallKind.SAVING, CallKind.DRAWING)  # kinds that the name of the user's own function tells as well
+# words of functions that convert nothing, in spite of their names: array_equal, array_split, ...
+_COMPARES = frozenset(("equal", "sort", "split", "repr", "str"))
+_EAGER_LIBRARIES = ("tensorflow", "keras", "tf_keras")
+_INTERPRETED = ("", "python")  # owner of the time below a line: nobody, or the standard library
+_DATA_SET = re.compile(r"(?:^|\.)(?:__getitem__|__getitems__|__next__|__iter__|(?:\w+_)?collate(?:_\w+)?)$")
+
+
+def classify_call(library: str, below: str, function: str) -> CallKind:
+    """Return what a function of the user's mostly does.
+
+    library: owner of the time below it (`numpy`, `python`); "" for nobody.
+    below: the innermost call, `numpy: asarray`; "" where the line itself ran.
+    function: name of the user's function.
+    """
+    called, name = _words(below.rpartition(": ")[2]), _words(function)
+    for kind, words in _VOCABULARY.items():
+        if kind is CallKind.EAGER and library not in _EAGER_LIBRARIES:
+            continue
+        if words & (called | name if kind in _OWN_NAMES else called):
+            return kind
+    return CallKind.COMPUTING if library in _INTERPRETED else CallKind.CALLING
+
+
+def is_in_data_set(function: str) -> bool:
+    """Whether a function is a method by which a data set hands out elements."""
+    return _DATA_SET.search(function.partition(".<locals>")[0]) is not None
+
+
+def _words(name: str) -> frozenset[str]:
+    """Return the words of a name: `_ZipWriteFile.write_all` has zip, write, file, write, all. In a
+    name such as `array_equal`, which converts nothing, `array` and `device` do not count.
+    """
+    words = frozenset(word.lower() for word in re.findall(r"[A-Z]?[a-z]+|[A-Z]+(?![a-z])", name))
+    return words - {"array", "device"} if words & _COMPARES else words
+
+
+def _says(text: str) -> Callable[[str, Workload], str]:
+    """Return a renderer of one text for all programs."""
+    return lambda where, program: text.format(where=where, Where=where[:1].upper() + where[1:])
+
+
+def _by_program(*, keras: str, tensorflow: str, jax: str, keras_jax: str = "") -> Callable[[str, Workload], str]:
+    """Return a renderer of a text for each kind of program."""
+    return lambda where, program: program.select_text(keras=keras, tensorflow=tensorflow, jax=jax, keras_jax=keras_jax).format(
+        where=where
+    )
+
+
+_LESS = frozenset((Need.CALLS_NO_STEP,))
+PYTHON_ACTIONS: tuple[Action[CallKind, Need], ...] = (
+    Action(
+        "slim_call",
+        _by_program(
+            keras="Do less around the call at {where}: it is the step itself. Run several batches per call (steps_per_execution=16).",
+            tensorflow="Do less around the call at {where}: it is the step itself. Pass tensors instead of NumPy arrays, and few of them, or "
+            "run several steps per call.",
+            jax="Do less around the call at {where}: it is the step itself. Pass fewer and flatter arguments, or run several steps per call "
+            "with jax.lax.scan.",
+        ),
+        needs=frozenset((Need.CALLS_STEP,)),
+    ),
+    Action(
+        "save_less_often",
+        _says("Save less often than {where} does, or hand the data to a background thread and write it there."),
+        frozenset((CallKind.SAVING,)),
+        _LESS,
+    ),
+    Action(
+        "log_less_often",
+        _says("Log and format less often than {where} does: every hundredth step, or once per epoch."),
+        frozenset((CallKind.LOGGING,)),
+        _LESS,
+    ),
+    Action(
+        "draw_less_often",
+        _says("Draw what {where} draws every few hundred steps, or in another process from a copy of the data."),
+        frozenset((CallKind.DRAWING,)),
+        _LESS,
+    ),
+    Action(
+        "do_it_seldom",
+        _says(
+            "Do what {where} does less often, or in its own thread on a copy: it runs in few steps, but delays the whole training."
+        ),
+        needs=_LESS | {Need.SELDOM},
+    ),
+    Action(
+        "read_ahead",
+        _says(
+            "Read ahead what {where} reads (a thread that fills a queue, worker processes, tf.data with prefetch), or keep in memory what is "
+            "read again."
+        ),
+        frozenset((CallKind.READING,)),
+        _LESS,
+    ),
+    Action(
+        "numpy_in_data_set",
+        _says(
+            "Make the elements at {where} with NumPy, ahead of the step (worker processes or a thread), and hand a whole batch to the "
+            "framework at once."
+        ),
+        frozenset((CallKind.EAGER, CallKind.CONVERTING, CallKind.CALLING)),
+        _LESS | {Need.IN_DATA_SET},
+    ),
+    Action(
+        "weights_in_graph",
+        _by_program(
+            keras="Do what {where} does with the weights less often, for fewer of them, or with keras.ops in the model's train_step.",
+            tensorflow="Do what {where} does with the weights less often, for fewer of them, or with TensorFlow's ops in the tf.function "
+            "(assign there): then nothing, or only its result, is copied to NumPy.",
+            jax="Do what {where} does with the weights less often, for fewer of them, or with jax.numpy under jax.jit.",
+        ),
+        needs=_LESS | {Need.READS_WEIGHTS},
+    ),
+    Action(
+        "one_graph",
+        _by_program(
+            keras="Call what {where} calls as one tf.function (or in the model's train_step), for the whole batch: today each op, and each "
+            "conversion from NumPy, is a call of its own.",
+            tensorflow="Call what {where} calls as one tf.function, for the whole batch: today each op, and each conversion from NumPy, is a "
+            "call of its own.",
+            jax="Put what {where} calls under one jax.jit, for the whole batch.",
+        ),
+        frozenset((CallKind.EAGER,)),
+        _LESS,
+    ),
+    Action(
+        "convert_once",
+        _says(
+            "Convert and copy once, before the loop, what stays the same at {where}, and what changes for a whole batch in one call."
+        ),
+        frozenset((CallKind.CONVERTING,)),
+        _LESS | {Need.KEEPS_ARRAYS},
+    ),
+    Action(
+        "leave_batch_hook",
+        _says("Move the work of {where} from the batch hook to on_epoch_end, or do it every N batches only."),
+        needs=_LESS | {Need.IN_BATCH_HOOK},
+    ),
+    Action(
+        "prepare_ahead",
+        _says("{Where} waits for another thread: what that does takes the time, prepare more of it ahead."),
+        needs=frozenset((Need.WAITS,)),
+    ),
+    Action(
+        "make_cheaper",
+        _by_program(
+            keras="Make {where} itself cheaper: do it less often, for the whole batch at once, or with keras.ops, in the model or its input "
+            "pipeline. A thread beside the step hides no more of it than the rest of the step takes.",
+            tensorflow="Make {where} itself cheaper: do it less often, for the whole batch at once, or with TensorFlow's ops, in the "
+            "tf.function or the input pipeline. A thread beside the step hides no more of it than the rest of the step takes.",
+            jax="Make {where} itself cheaper: do it less often, for the whole batch at once, or with jax.numpy, in the jitted step. A thread "
+            "beside the step hides no more of it than the rest of the step takes.",
+        ),
+        needs=_LESS | {Need.MOST_OF_STEP},
+    ),
+    Action(
+        "vectorise",
+        _by_program(
+            keras="Vectorise {where} in NumPy, or do it every N batches only. It is Python: a thread would compete for the GIL.",
+            tensorflow="Vectorise {where} in NumPy or in the tf.function, or do it every N steps only. It is Python: a thread would compete "
+            "for the GIL.",
+            jax="Vectorise {where} in NumPy, or put it under jax.jit, or do it every N steps only. It is Python: a thread would compete for "
+            "the GIL.",
+        ),
+        frozenset((CallKind.COMPUTING,)),
+    ),
+    Action(
+        "leave_training_thread",
+        _by_program(
+            keras="Take {where} out of the training loop: do it every N batches, in the input pipeline (map, prefetch), or in NumPy at once.",
+            tensorflow="Take {where} off the training thread: prepare it in the input pipeline (map with prefetch) or in its own thread, do "
+            "it every N steps only, or vectorise it.",
+            jax="Take {where} off the training thread: prepare the next batch in a thread while the step runs, do it every N steps only, or "
+            "put it under jax.jit.",
+        ),
+    ),
+)
+"""Actions on a function in order: what names a cause comes before what fits anything."""

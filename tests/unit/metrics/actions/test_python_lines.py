@@ -1,0 +1,92 @@
+"""Actions on functions of the user's Python: what each one needs, and what calls are."""
+
+from __future__ import annotations
+
+import pytest
+
+from outpace.metrics.actions.python_lines import PYTHON_ACTIONS, CallKind, Need, classify_call, is_in_data_set
+from outpace.metrics.actions.table import Action, choose_action
+from outpace.metrics.facts.workload import Framework, Workload
+
+PROGRAMS = [Workload(framework) for framework in Framework]
+ROWS = [pytest.param(row, id=row.name) for row in PYTHON_ACTIONS]
+
+
+def kind_of(row: Action[CallKind, Need]) -> CallKind:
+    """A kind of work that a row is for."""
+    return min(row.kinds, key=lambda kind: kind.value) if row.kinds else CallKind.CALLING
+
+
+@pytest.mark.parametrize("row", ROWS)
+def test_an_action_is_chosen_where_what_it_needs_holds(row: Action[CallKind, Need]) -> None:
+    assert choose_action(PYTHON_ACTIONS, kind_of(row), row.needs) is row
+
+
+@pytest.mark.parametrize(
+    ("row", "need"), [pytest.param(row, need, id=f"{row.name}-{need.name}") for row in PYTHON_ACTIONS for need in row.needs]
+)
+def test_it_is_not_where_one_of_that_does_not_hold(row: Action[CallKind, Need], need: Need) -> None:
+    assert choose_action(PYTHON_ACTIONS, kind_of(row), row.needs - {need}) is not row
+
+
+@pytest.mark.parametrize("kind", CallKind)
+def test_the_step_itself_is_never_to_be_done_less_often(kind: CallKind) -> None:
+    others = frozenset(Need) - {Need.CALLS_NO_STEP}
+    for program in PROGRAMS:
+        text = choose_action(PYTHON_ACTIONS, kind, others).render("train.py:18", program)
+        assert "less often" not in text
+        assert "every" not in text
+
+
+@pytest.mark.parametrize("kind", CallKind)
+def test_arrays_that_change_are_never_to_be_converted_once(kind: CallKind) -> None:
+    assert choose_action(PYTHON_ACTIONS, kind, {Need.CALLS_NO_STEP, Need.READS_WEIGHTS}).name != "convert_once"
+
+
+@pytest.mark.parametrize("row", ROWS)
+def test_texts_name_the_place_and_end_as_sentences(row: Action[CallKind, Need]) -> None:
+    for program in PROGRAMS:
+        text = row.render("train.py:18", program)
+        assert "rain.py:18" in text
+        assert text.endswith(".")
+        assert text[0].isupper()
+
+
+@pytest.mark.parametrize(
+    ("library", "below", "function", "kind"),
+    [
+        ("python", "python: load", "next_chunk", CallKind.READING),
+        ("pandas", "pandas: read_csv", "batches", CallKind.READING),
+        ("python", "python: dump", "keep", CallKind.SAVING),
+        ("numpy", "numpy: mean", "save_statistics", CallKind.SAVING),
+        ("matplotlib", "matplotlib: draw", "show", CallKind.DRAWING),
+        ("tensorflow", "tensorflow: convert_to_eager_tensor", "soft_update", CallKind.EAGER),
+        ("jax", "jax: device_put", "step", CallKind.CONVERTING),
+        ("numpy", "numpy: array_split", "parts", CallKind.CALLING),
+        ("jax", "jax: execute", "run", CallKind.CALLING),
+        ("", "", "augment", CallKind.COMPUTING),
+        ("python", "python: sorted", "rank", CallKind.COMPUTING),
+    ],
+)
+def test_calls_have_kinds(library: str, below: str, function: str, kind: CallKind) -> None:
+    assert classify_call(library, below, function) is kind
+
+
+@pytest.mark.parametrize(
+    ("function", "is_one"),
+    [
+        ("Faces.__getitem__", True),
+        ("__next__", True),
+        ("numpy_collate", True),
+        ("Loader.__iter__", True),
+        ("collected", False),
+        ("train", False),
+    ],
+)
+def test_methods_of_data_sets_are_known(function: str, is_one: bool) -> None:
+    assert is_in_data_set(function) is is_one
+
+
+def test_a_table_that_does_not_end_with_an_action_for_all_says_so() -> None:
+    with pytest.raises(ValueError, match="no action fits"):
+        choose_action(PYTHON_ACTIONS[:1], CallKind.READING, set())
