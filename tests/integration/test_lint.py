@@ -172,7 +172,7 @@ def test_flake8_runs_the_rules(folder: Path) -> None:
         for m in told
         if m["level"] == "warning" and (m["path"], m["line"]) != ("eager.py", 4)  # which has the comment for flake8
     ]
-    assert flake8("--select=DS,KR,LP,PF,TF", "eager.py", "train.py") == warnings and len(warnings) == 2
+    assert flake8("--select=DS,JX,KR,LP,PF,TF", "eager.py", "train.py") == warnings and len(warnings) == 2
     assert set(warnings) < set(flake8("eager.py", "train.py"))  # they are chosen without a word, beside flake8's own
     assert flake8("--select=TF", "eager.py", "train.py") == warnings[1:]
 

@@ -48,6 +48,12 @@ class Pipelines(Plugin):
     code = "DS"
 
 
+class JaxPrograms(Plugin):
+    """Rules on JAX."""
+
+    code = "JX"
+
+
 class KerasVersions(Plugin):
     """Rules on Keras."""
 

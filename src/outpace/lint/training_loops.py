@@ -6,7 +6,7 @@ iteration, and the results of steps.
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterator
+from collections.abc import Container, Iterable, Iterator
 from functools import cached_property
 
 from outpace.lint.functions import PYTHON_CALLS, FunctionResolver
@@ -17,6 +17,7 @@ from outpace.pyscope.nodes import DEFINITIONS, FUNCTIONS, SCOPES, Definition, Fu
 
 LOOP_NODES = (ast.For, ast.AsyncFor, ast.While)
 Loop = ast.For | ast.AsyncFor | ast.While
+_DEEPEST = 6  # maximum depth of calls from a loop to the code that it runs
 _UPDATES = frozenset({"apply_gradients", "minimize", "train_on_batch"})
 _COMPILED_METHODS = frozenset({"train_step", "test_step", "predict_step", "call"})
 _V1 = frozenset({"disable_eager_execution", "disable_v2_behavior", "Session", "InteractiveSession"})
@@ -134,6 +135,21 @@ class TrainingLoops:
             methods = [item for item in candidates if isinstance(self.source.parents.get(item), ast.ClassDef)]
             function = methods[0] if len(methods) == 1 else None
         return function
+
+    def iter_reached(
+        self, body: Iterable[ast.AST], stops: Container[ast.AST], way: tuple[ast.Call, ...] = ()
+    ) -> Iterator[tuple[ast.AST, tuple[ast.Call, ...]]]:
+        """Yield the nodes that run in every iteration, including those of the file's functions that
+        are called, each with the calls that lead to it. `stops`: functions that are not followed.
+        """
+        for node in body:
+            yield node, way
+            function = self.resolve_method(node.func) if isinstance(node, ast.Call) and len(way) < _DEEPEST else None
+            if function is None or isinstance(function, ast.Lambda) or function in stops:
+                continue
+            assert isinstance(node, ast.Call)
+            if all(self.resolve_method(call.func) is not function for call in way):
+                yield from self.iter_reached(iter_unconditional(function), stops, (*way, node))
 
     def enclosing_loop(self, node: ast.AST) -> Loop | None:
         """Return the innermost loop around a node in the same function."""

@@ -8,9 +8,9 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 
 from outpace.lint.context import LintContext, Message, Rule
-from outpace.lint.rules import keras, loops, order, parallel, tracing
+from outpace.lint.rules import jax, keras, loops, order, parallel, tracing
 
-_GROUPS = (parallel, order, loops, keras, tracing)
+_GROUPS = (parallel, order, loops, keras, tracing, jax)
 CHECKS: tuple[Callable[[LintContext], Iterator[Message]], ...] = tuple(group.check for group in _GROUPS)
 RULES: dict[str, Rule] = {
     rule.id: rule for rule in sorted((item for group in _GROUPS for item in group.RULES), key=lambda rule: rule.id)

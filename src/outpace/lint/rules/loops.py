@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""LP101 to LP104, PF401: Python code on the host in a training loop."""
+"""LP101 to LP105, PF401: Python code on the host in a training loop."""
 
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 
 from outpace.lint.context import LintContext, Message, Rule
 from outpace.lint.training_loops import LOOP_NODES, Loop, forces_sync, iter_unconditional, reads_metadata
@@ -60,6 +60,7 @@ def check(context: LintContext) -> Iterator[Message]:
         yield from _eager(context)
     yield from _traces(context)
     yield from _weights(context)
+    yield from _predictions(context)
 
 
 def _wait_messages(program: LintContext, node: ast.AST, names: set[str]) -> Iterator[Message]:
@@ -172,7 +173,6 @@ _WEIGHTS = (
     "non_trainable_weights",
 )
 _HOOKS = ("on_train_batch_begin", "on_train_batch_end", "on_batch_begin", "on_batch_end")
-_DEEPEST = 6  # maximum depth of calls from a loop to the code that it runs
 
 
 def _weights(program: LintContext) -> Iterator[Message]:
@@ -181,7 +181,7 @@ def _weights(program: LintContext) -> Iterator[Message]:
         return
     reported: set[ast.AST] = set()
     for body in (*program.training_loops.loop_bodies.values(), *_hooks(program)):
-        for node, way in _iter_reached(program, body, ()):
+        for node, way in program.training_loops.iter_reached(body, program.training_loops.graph_functions):
             for read in _reads(program, node):
                 if read not in reported:
                     reported.add(read)
@@ -197,27 +197,6 @@ def _hooks(program: LintContext) -> Iterator[list[ast.AST]]:
         ):
             hooks = (item for item in node.body if isinstance(item, ast.FunctionDef) and item.name in _HOOKS)
             yield from (list(iter_unconditional(item)) for item in hooks)
-
-
-def _iter_reached(
-    program: LintContext, body: Iterable[ast.AST], way: tuple[ast.Call, ...]
-) -> Iterator[tuple[ast.AST, tuple[ast.Call, ...]]]:
-    """Yield the nodes that run in every step, including those of the file's functions that are
-    called, each with the calls that lead to it.
-    """
-    for node in body:
-        yield node, way
-        function = (
-            program.training_loops.resolve_method(node.func) if isinstance(node, ast.Call) and len(way) < _DEEPEST else None
-        )
-        if (
-            function is not None
-            and not isinstance(function, ast.Lambda)
-            and function not in program.training_loops.graph_functions
-        ):
-            assert isinstance(node, ast.Call)
-            if all(program.training_loops.resolve_method(call.func) is not function for call in way):
-                yield from _iter_reached(program, iter_unconditional(function), (*way, node))
 
 
 def _reads(program: LintContext, node: ast.AST) -> Iterator[ast.AST]:
@@ -264,4 +243,34 @@ def _conversions(program: LintContext, loop: ast.For | Comprehension) -> Iterato
                 return
 
 
-RULES = (NUMPY, NUMBER, EAGER, TRACE, WEIGHTS)
+PREDICT = Rule(
+    "LP105",
+    "predict() in a loop",
+    "Each call of `predict`, `evaluate` or `fit` makes a data set, an iterator and callbacks: milliseconds before the model computes.",
+    "https://keras.io/api/models/model_training_apis/#predict-method (model(x) for small inputs inside loops)",
+    "Call the model itself for few examples (`model(x, training=False)`, under `tf.function`), or collect the inputs and predict once.",
+    "when each call has many examples",
+)
+_MODELS = ("keras.Sequential", "keras.Model", "keras.models.load_model", "keras.saving.load_model", "keras.models.clone_model")
+
+
+def _predictions(program: LintContext) -> Iterator[Message]:
+    """Yield the messages of the rule on calls of `predict` in loops."""
+    for loop in (node for node in program.source.nodes if isinstance(node, LOOP_NODES)):
+        body = list(iter_unconditional(loop))
+        if any(isinstance(node, LOOP_NODES) for node in body):
+            continue  # a loop over epochs or models
+        for node in body:
+            method = node.func if isinstance(node, ast.Call) else None
+            if isinstance(method, ast.Attribute) and method.attr == "predict" and _is_keras_model(program, method.value):
+                yield program.build_message(
+                    PREDICT, node, "Each call of predict() in this loop makes a data set and callbacks anew."
+                )
+
+
+def _is_keras_model(program: LintContext, node: ast.expr) -> bool:
+    """Whether an expression names a model that Keras made, as far as the file shows."""
+    return program.source.called_name(program.functions.resolve(node)) in _MODELS
+
+
+RULES = (NUMPY, NUMBER, EAGER, TRACE, WEIGHTS, PREDICT)

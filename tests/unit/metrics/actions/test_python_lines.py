@@ -23,7 +23,12 @@ def test_an_action_is_chosen_where_what_it_needs_holds(row: Action[CallKind, Nee
 
 
 @pytest.mark.parametrize(
-    ("row", "need"), [pytest.param(row, need, id=f"{row.name}-{need.name}") for row in PYTHON_ACTIONS for need in row.needs]
+    ("row", "need"),
+    [
+        pytest.param(row, need, id=f"{row.name}-{need.name}")
+        for row in PYTHON_ACTIONS
+        for need in sorted(row.needs, key=lambda need: need.name)
+    ],
 )
 def test_it_is_not_where_one_of_that_does_not_hold(row: Action[CallKind, Need], need: Need) -> None:
     assert choose_action(PYTHON_ACTIONS, kind_of(row), row.needs - {need}) is not row
