@@ -37,6 +37,9 @@ _DECODERS = frozenset(
         "decode_wav",
     }
 )  # fmt: skip
+_READERS_IN_PYTHON = frozenset(
+    {"open", "imread", "load", "loadtxt", "genfromtxt", "fromfile", "read", "read_bytes", "read_csv"}
+)
 _GROWERS = ("tensorflow.image.resize", "tensorflow.image.convert_image_dtype", "tensorflow.one_hot")
 _WRAPPERS = ("functools.partial", "tensorflow.function", "tensorflow.autograph.experimental.do_not_convert")
 _DEPTH = 6
@@ -133,6 +136,8 @@ class FunctionResolver:
         name = self.source.called_name(node)
         if name:
             yield from _name_traits(name)
+            if name in PYTHON_CALLS and self._reads_files(node):
+                yield Trait.DECODES
             return
         if isinstance(node.func, ast.Call):  # keras.layers.RandomFlip()(image)
             yield from _name_traits(self.source.called_name(node.func))
@@ -141,6 +146,16 @@ class FunctionResolver:
             yield from self.traits(target)
         elif isinstance(node.func, ast.Attribute):  # table.lookup(x), generator.uniform(...)
             yield from self._method(node.func)
+
+    def _reads_files(self, call: ast.Call) -> bool:
+        """Whether the function that a Python call of a graph runs reads or decodes files, as far as
+        this file shows.
+        """
+        given = next((word.value for word in call.keywords if word.arg == "func"), call.args[0] if call.args else None)
+        function = self.resolve_function(given)
+        calls = (item.func for item in ast.walk(function) if isinstance(item, ast.Call)) if function is not None else ()
+        names = (func.attr if isinstance(func, ast.Attribute) else getattr(func, "id", "") for func in calls)
+        return any(name in _READERS_IN_PYTHON or name in _DECODERS for name in names)
 
     def _method(self, func: ast.Attribute) -> Iterator[Trait]:
         owner = self.source.called_name(self.resolve(func.value) or func.value)

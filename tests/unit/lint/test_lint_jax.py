@@ -75,6 +75,7 @@ def test_what_is_compiled_in_each_iteration(body: str, expected: set[str]) -> No
         ("for x in xs:\n    w, loss = train_step(w, x)\n    total += (loss * 2).item()", {"JX303"}),
         ("fast = jax.jit(loss_of)\nfor x in xs:\n    hits += int(fast(x))", {"JX303"}),
         (COUNT + "for x in xs:\n    count(t)\n    train_step(w, x)", {"JX303"}),
+        ("import pickle\nfor f in files:\n    x = pickle.load(f)\n    train_step(w, x)", {"LP106"}),
         # every few steps, after the epoch, of the step before, of shapes, and of what is no array
         ("for i, x in enumerate(xs):\n    w, loss = train_step(w, x)\n    if i % 50 == 0:\n        print(float(loss))", set()),
         ("for epoch in range(9):\n    for x in xs:\n        w, loss = train_step(w, x)\n    print(float(loss))", set()),

@@ -32,6 +32,9 @@ def train_step(x):
         ("for x in ds:\n    loss = train_step(x)\n    total += float(loss)", {"LP102"}),
         ("for x in ds:\n    print(train_step(x))", {"LP102"}),
         ("for x in ds:\n    loss = strategy.run(train_step, args=(x,))\n    print(float(loss))", {"LP102"}),
+        ("for f in names:\n    train_step(np.load(f))", {"LP106"}),
+        ("def chunk(f):\n    return np.load(f)\nfor f in names:\n    x = chunk(f)\n    train_step(x)", {"LP106"}),
+        ("for f in names:\n    for x in np.load(f):\n        train_step(x)", set()),
         # only every few steps, or after the epoch
         ("for i, x in enumerate(ds):\n    loss = train_step(x)\n    if i % 100 == 0:\n        print(loss.numpy())", set()),
         ("for epoch in range(9):\n    for x in ds:\n        loss = train_step(x)\n    print(epoch, loss.numpy())", set()),

@@ -148,6 +148,14 @@ def test_cache_after_random_augmentation(body: str, expected: set[str]) -> None:
         ("paths.map(decode, 2).shuffle(9)", [("DS108", "warning")]),
         ("paths.map(lambda x, y: (tf.image.resize(x, [9, 9]), y), 2).shuffle(9)", [("DS108", "note")]),
         ("paths.map(lambda x, y: tf.io.decode_csv(x, columns), 2).shuffle(9)", []),
+        (
+            "def whole(x, y): return tf.py_function(abs, [x], tf.int32), y\npaths.map(whole, 2).shuffle(9)",
+            [("DS107", "warning")],
+        ),
+        (
+            "def read(x): return np.load(x)\ndef load(x, y): return tf.numpy_function(read, [x], tf.int32), y\npaths.map(load, 2).shuffle(9)",
+            [("DS107", "warning"), ("DS108", "warning")],
+        ),
         ("paths.map(scale, 2).shuffle(9)", []),  # nothing gets larger that is known of
         ("paths.map(decode, 2).cache().shuffle(9)", []),  # the order that TFDS recommends
         ("paths.shuffle(9).map(decode, 2).shuffle(9)", []),

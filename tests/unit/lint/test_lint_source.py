@@ -28,8 +28,8 @@ def edited(text: str, edits: list[Edit]) -> str:
     return "\n".join(lines)
 
 
-def test_there_are_30_rules_and_each_says_why_with_a_source() -> None:
-    assert len(RULES) == 30
+def test_there_are_31_rules_and_each_says_why_with_a_source() -> None:
+    assert len(RULES) == 31
     for rule in RULES.values():
         assert re.fullmatch(r"(DS|JX|LP|TF|PF|KR)\d{3}", rule.id)
         assert "https://" in rule.reference

@@ -9,6 +9,7 @@ import ast
 from collections.abc import Iterator
 
 from outpace.lint.context import LintContext, Message, Rule
+from outpace.lint.rules.loops import find_file_reads
 from outpace.lint.training_loops import LOOP_NODES, Loop, forces_sync, iter_unconditional, reads_metadata
 from outpace.pyscope.mutations import assignment_targets
 from outpace.pyscope.names import used_names
@@ -87,8 +88,8 @@ def _below(way: tuple[ast.Call, ...]) -> str:
 
 
 def _reads(program: LintContext, loop: Loop, jitted: set[ast.AST]) -> Iterator[Message]:
-    """Yield the messages on results that each iteration of a loop over steps waits for: in the
-    loop, and in the functions of the file that it calls.
+    """Yield the messages on results that each iteration of a loop over steps waits for, and on
+    files that it reads: in the loop, and in the functions of the file that it calls.
     """
     if not any(_runs_jitted(program, node, jitted) for node in iter_unconditional(loop)):
         return
@@ -99,6 +100,7 @@ def _reads(program: LintContext, loop: Loop, jitted: set[ast.AST]) -> Iterator[M
     for node, way in reached:
         if _reads_number(program, node, jitted):
             yield program.build_message(READ, node, f"Each iteration waits here for a result{_below(way)}.")
+    yield from find_file_reads(program, reached)
 
 
 def _iter_iteration(

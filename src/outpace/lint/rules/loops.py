@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""LP101 to LP105, PF401: Python code on the host in a training loop."""
+"""LP101 to LP106, PF401: Python code on the host in a training loop."""
 
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 from outpace.lint.context import LintContext, Message, Rule
 from outpace.lint.training_loops import LOOP_NODES, Loop, forces_sync, iter_unconditional, reads_metadata
@@ -57,6 +57,8 @@ def check(context: LintContext) -> Iterator[Message]:
         for body in context.training_loops.loop_bodies.values():
             names = context.training_loops.find_step_tensors(body)
             yield from (message for node in body for message in _wait_messages(context, node, names))
+            stops = context.training_loops.graph_functions
+            yield from find_file_reads(context, context.training_loops.iter_reached(body, stops))
         yield from _eager(context)
     yield from _traces(context)
     yield from _weights(context)
@@ -251,7 +253,31 @@ PREDICT = Rule(
     "Call the model itself for few examples (`model(x, training=False)`, under `tf.function`), or collect the inputs and predict once.",
     "when each call has many examples",
 )
+FILES = Rule(
+    "LP106",
+    "files are read in every step",
+    "The step begins only when the file is read and decoded, and the device waits meanwhile.",
+    'https://www.tensorflow.org/guide/profiler ("optimize the input data pipeline")',
+    "Read ahead: `tf.data` with prefetch, worker processes or a thread that fills a queue; or keep in memory what is read again.",
+    "when the files are small, in the page cache, and a step takes much longer",
+)
 _MODELS = ("keras.Sequential", "keras.Model", "keras.models.load_model", "keras.saving.load_model", "keras.models.clone_model")
+
+
+_FILE_READERS = (
+    *("numpy.load", "numpy.loadtxt", "numpy.genfromtxt", "numpy.fromfile", "pickle.load", "json.load", "pandas.read_csv"),
+    *("PIL.Image.open", "cv2.imread", "imageio.imread", "librosa.load", "soundfile.read", "scipy.io.loadmat", "torch.load"),
+)
+
+
+def find_file_reads(program: LintContext, reached: Iterable[tuple[ast.AST, tuple[ast.Call, ...]]]) -> Iterator[Message]:
+    """Yield the messages of the rule on files that each step reads. `reached`: nodes that run in
+    each step, with the calls that lead to them.
+    """
+    for node, way in reached:
+        if isinstance(node, ast.Call) and program.source.called_name(node) in _FILE_READERS:
+            below = f", for the call in line {way[0].lineno}" if way else ""
+            yield program.build_message(FILES, node, f"A file is read in every step{below}.")
 
 
 def _predictions(program: LintContext) -> Iterator[Message]:
@@ -273,4 +299,4 @@ def _is_keras_model(program: LintContext, node: ast.expr) -> bool:
     return program.source.called_name(program.functions.resolve(node)) in _MODELS
 
 
-RULES = (NUMPY, NUMBER, EAGER, TRACE, WEIGHTS, PREDICT)
+RULES = (NUMPY, NUMBER, EAGER, TRACE, WEIGHTS, PREDICT, FILES)

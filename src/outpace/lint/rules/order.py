@@ -97,7 +97,7 @@ def _shuffle(program: LintContext, stage: Stage) -> Iterator[Message]:
     shuffled = any(upstream.op == "shuffle" for upstream in stage.iter_upstream())
     for upstream in before:
         traits = program.functions.traits(upstream.function) if upstream.op == "map" else frozenset()
-        if traits & {Trait.DECODES, Trait.PYTHON} and not shuffled:
+        if Trait.DECODES in traits and not shuffled:
             text = "This shuffle comes after a map that reads or decodes, so its buffer holds decoded elements."
             yield from _stage_message(program, SHUFFLED_LATE, stage, upstream, text)
             break
