@@ -199,6 +199,21 @@ def _above(above: float, case: SlowCase | None = None, beside: SlowCase | None =
     return _find(lines=[line], shares=shares, program=JAX, traces=(_gpu(),), ran=tuple(ops))
 
 
+def _function_above(*above: float) -> Find:
+    """Lines 5, 6, ... of one function on a device, each with so much of the step above its roof,
+    and 0.05 more in all.
+    """
+    lines, ran = [], []
+    for number, part in enumerate(above, 5):
+        source, took = f"/home/me/model.py:{number}", round((part + 0.05) * STEP)
+        row = {"side": "device", "op": f"jit(step)/fft_{number}", "opcode": "fft", "source": source, "share": part + 0.05}
+        lines.append({**row, "time_ps": took, "count": STEPS, "bound": "neither", "above_ps": part / (part + 0.05) * took})
+        op = _slow_op(part, part + 0.05)
+        ran.append(replace(op, op=replace(op.op, source=source, function="Net.loss")))
+    shares = {Category.DEVICE_COMPUTE_32: 0.8, Category.HOST_COMPUTE: 0.2}
+    return _find(lines=lines, shares=shares, program=JAX, traces=(_gpu(),), ran=tuple(ran))
+
+
 def _layer_above(above: float, far: float) -> Find:
     """A layer with 40% of the step, `above` of its time above the roofs of its compiled ops, `far`
     of that in ops far below them.
@@ -610,6 +625,33 @@ CASES: list[Case] = [
         says=("in an FFT of 1,021 numbers, a prime", "Pad it to 1,024."),
     ),
     silent("slow_part", "an op a little above its roof", _above(0.08)),
+    fires(
+        "slow_part",
+        "two lines of a function",
+        _function_above(0.13, 0.05),
+        Severity.HIGH,
+        location="model.py:5",
+        saves=about(0.18),
+        says=("model.py:5 and 6 (in loss()) take 28% of the step", "1.80 ms per step more"),
+    ),
+    fires(
+        "slow_part",
+        "two lines of a function, one of them hardly above its roof",
+        _function_above(0.13, 0.02),
+        Severity.HIGH,
+        location="model.py:5",
+        saves=about(0.13),
+        says=("model.py:5 takes 18% of the step",),
+    ),
+    fires(
+        "slow_part",
+        "five lines of a function",
+        _function_above(0.13, 0.06, 0.05, 0.04, 0.03),
+        Severity.HIGH,
+        location="model.py:5",
+        saves=about(0.31),
+        says=("model.py:5, 6, 7 and 2 more lines (in loss()) take",),
+    ),
     *(
         fires(
             "slow_part",
@@ -727,6 +769,18 @@ CASES: list[Case] = [
     ),
     fires("one_hot_product", "15% of the step", _of_one_kind(0.15, is_one_hot=True), Severity.HIGH, saves=about(0.15), **_AT),
     silent("one_hot_product", "7% of the step", _of_one_kind(0.07, is_one_hot=True)),
+    fires(
+        "loop_repeats",
+        "a third of the step",
+        _of_one_kind(0.3, is_hoistable=True),
+        Severity.HIGH,
+        saves=about(0.3),
+        says=("30% of the step", "at model.py:5 and model.py:6", "before the loop"),
+        **_AT,
+        **_COMPUTE,
+    ),
+    fires("loop_repeats", "15% of the step", _of_one_kind(0.15, is_hoistable=True), Severity.HIGH, saves=about(0.15), **_AT),
+    silent("loop_repeats", "7% of the step", _of_one_kind(0.07, is_hoistable=True)),
     fires(
         "recomputed",
         "a third of the step",

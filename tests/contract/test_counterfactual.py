@@ -91,6 +91,7 @@ BOUNDS: dict[str, Callable[[Run, Finding], float]] = {
     "results_fetched": _without_device,
     "unfused_attention": _device,
     "one_hot_product": _device,
+    "loop_repeats": _device,
     "undonated": _device,
     "recomputed": _device,
     "slow_kind": _device,

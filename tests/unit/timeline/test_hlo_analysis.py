@@ -145,14 +145,18 @@ def test_products_that_want_all_digits(asked: Sequence[int], found: bool) -> Non
     assert (program["dot"].is_highest_precision, program["fused"].is_highest_precision) == (found, found)
 
 
-def looked_up(direction: str, *, masks: bool = False, given_ids: bool = True, filled: bool = False) -> HloModule:
+def looked_up(
+    direction: str, *, masks: bool = False, gated: bool = False, given_ids: bool = True, filled: bool = False
+) -> HloModule:
     """A table times what a fusion makes of ids by comparing them with a count; `masks`: the result
-    of that chooses scores; without ids it compares two counts; `filled`: what is beside its rows is
+    of that chooses scores; `gated`: it is multiplied by another array; without ids it compares two
+    counts; `filled`: what is beside its rows is
     another array's.
     """
     wide = shape(F32, 64, 1000)
     compared = instruction("is", "compare", 12, shape(1, 64, 1000), [11, 10], more=encode_bytes(63, direction))
-    last = instruction("rows", "select" if masks else "convert", 13, wide, [12, 2, 2] if masks else [12])
+    chosen = ("select", [12, 2, 2]) if masks else ("multiply", [12, 9]) if gated else ("convert", [12])
+    last = instruction("rows", chosen[0], 13, wide, chosen[1])
     ids = instruction("taken", "parameter", 9, shape(4, 64)) if given_ids else instruction("rows", "iota", 9, shape(4, 64))
     makes = [ids, instruction("count", "iota", 10, wide), instruction("wide", "broadcast", 11, wide, [9]), compared, last]
     given = [instruction("ids", "parameter", 1, shape(4, 64)), instruction("table", "parameter", 2, shape(F32, 1000, 16))]
@@ -165,12 +169,22 @@ def looked_up(direction: str, *, masks: bool = False, given_ids: bool = True, fi
     "program, found",
     [
         (looked_up("EQ"), {"found", "moved", "fused"}),
+        (looked_up("EQ", gated=True), {"found", "moved", "fused"}),
+        (looked_up("EQ", gated=True, given_ids=False), set()),
         (looked_up("LT"), set()),
         (looked_up("EQ", masks=True), set()),
         (looked_up("EQ", given_ids=False), set()),
         (looked_up("EQ", filled=True), set()),
     ],
-    ids=["one-hot", "a mask of what came before", "a choice", "an identity matrix", "with something else"],
+    ids=[
+        "one-hot",
+        "of experts, times their weights",
+        "a diagonal matrix",
+        "a mask of what came before",
+        "a choice",
+        "an identity matrix",
+        "with something else",
+    ],
 )
 def test_a_product_with_rows_that_are_0_but_for_one_place(program: HloModule, found: set[str]) -> None:
     assert {name for name in program if program[name].is_one_hot} == found
@@ -289,3 +303,60 @@ def test_a_repeat_is_used_by_the_backward_pass_alone(users: list[str], is_repeat
     given = instruction("given", "parameter", 1, shape(F32, 8))
     chain = [instruction(f"op.{n}", "tanh", 2 + n, shape(F32, 8), [1 + n], more=more) for n, more in enumerate(named)]
     assert HloModule(module([given, *chain]))["op.0"].is_repeat is is_repeat
+
+
+def looped(*body: bytes, results: Sequence[int]) -> set[str]:
+    """The products that could be computed once in a loop over (0: a sum, 1: weights, 2: what
+    changes), which returns these results.
+    """
+    carried = [
+        instruction(name, "get-tuple-element", number, shape(F32, 8, 8), [10], more=encode_integer(13, number - 11))
+        for number, name in enumerate(("sum", "weights", "changes"), 11)
+    ]
+    root = instruction("root", "tuple", 99, shape(F32, 8, 8), results)
+    inside = [instruction("carried", "parameter", 10, shape(F32, 8, 8)), *carried, *body, root]
+    goes_on = [instruction("going", "parameter", 50, shape(F32, 8, 8)), instruction("on", "constant", 51, shape(F32))]
+    outside = [
+        instruction("given", "parameter", 1, shape(F32, 8, 8)),
+        instruction("loop", "while", 2, shape(F32, 8, 8), [1], [2, 3]),
+    ]
+    found = HloModule(module(outside, inside, goes_on))
+    return {name for name in found if found[name].is_hoistable}
+
+
+MOVED = op("moved", "tanh", 14, [13])
+PRODUCT = dot("product", 15, (14, 12), 8, 8, batch=())
+ADDED = op("added", "add", 16, [11, 15])
+
+
+def test_a_product_with_what_stays_the_same_is_added_up_before_it_is_multiplied() -> None:
+    assert looped(MOVED, PRODUCT, ADDED, results=(16, 12, 14)) == {"product"}
+
+
+def test_a_product_of_what_stays_the_same_is_computed_once() -> None:
+    assert looped(MOVED, dot("squared", 15, (12, 12), 8, 8, batch=()), ADDED, results=(16, 12, 14)) == {"squared"}
+
+
+@pytest.mark.parametrize(
+    ("body", "results"),
+    [
+        ((MOVED, PRODUCT, ADDED), (16, 14, 14)),
+        ((MOVED, PRODUCT, ADDED), (15, 12, 14)),
+        ((MOVED, PRODUCT, ADDED), (16, 12, 15)),
+        ((MOVED, dot("product", 15, (14, 13), 8, 8, batch=()), ADDED), (16, 12, 14)),
+        ((MOVED, PRODUCT, op("added", "multiply", 16, [11, 15])), (16, 12, 14)),
+        ((MOVED, PRODUCT, op("added", "add", 16, [13, 15])), (16, 12, 14)),
+        ((op("moved", "tanh", 14, [11]), PRODUCT, ADDED), (16, 12, 14)),
+    ],
+    ids=[
+        "weights that change",
+        "no sum",
+        "a product that is used besides",
+        "two factors that change",
+        "no addition",
+        "another sum",
+        "a sum that is read",
+    ],
+)
+def test_other_products_of_loops_are_needed_in_each_iteration(body: Sequence[bytes], results: Sequence[int]) -> None:
+    assert looped(*body, results=results) == set()

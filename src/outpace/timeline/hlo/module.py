@@ -18,7 +18,7 @@ from outpace.timeline.hlo.cost.model import CostModel
 from outpace.timeline.hlo.descriptions import describe_instruction
 from outpace.timeline.hlo.donation import find_undonated_arguments
 from outpace.timeline.hlo.graph import HloGraph, Instruction
-from outpace.timeline.hlo.needless_work import REPEAT, find_one_hot_products, find_repeats
+from outpace.timeline.hlo.needless_work import REPEAT, find_hoistable_products, find_one_hot_products, find_repeats
 from outpace.timeline.hlo.ops import NO_OP, HloOp
 from outpace.timeline.hlo.precision import is_highest_precision, precision_bits
 from outpace.timeline.hlo.products import PRODUCT_OPCODES, is_aligned, is_complex_product, product_flops, product_kind
@@ -68,6 +68,10 @@ class HloModule:
     @once
     def _one_hot_products(self) -> set[Instruction]:
         return find_one_hot_products(self.graph)
+
+    @once
+    def _hoistable_products(self) -> set[Instruction]:
+        return find_hoistable_products(self.graph)
 
     @once
     def _repeats(self) -> set[Instruction]:
@@ -187,13 +191,15 @@ class HloModule:
     def _describe(self, instruction: Instruction) -> HloOp:
         argument, updater = self._undonated.get(instruction, ("", instruction))
         # The compiler adds instructions (a copy, a broadcast) for those that use their results
-        places = map(self._lines.find, chain((updater.origin,), instruction.iter_further_users()))
+        places = map(self._lines.find_place, chain((updater.origin,), instruction.iter_further_users()))
+        source, function = next((place for place in places if place[0]), ("", ""))
         transfer, call = transfer_kind(instruction), find_library_call(instruction)
         is_library_call, cost = instruction.opcode == "custom-call", self._costs.own(instruction)
         return HloOp(
             instruction.opcode,
             framework_op=instruction.origin.framework_op,
-            source=next(filter(None, places), ""),
+            source=source,
+            function=function,
             precision_bits=precision_bits(instruction),
             cost=cost,
             library=call.library if call is not None else "",
@@ -211,6 +217,7 @@ class HloModule:
             is_highest_precision=is_highest_precision(instruction),
             is_one_hot=instruction in self._one_hot_products,
             is_repeat=instruction in self._repeats,
+            is_hoistable=instruction in self._hoistable_products,
             undonated_argument=argument,
             product=product_kind(instruction) if cost.product_flops > 0 or is_library_call else "",
         )

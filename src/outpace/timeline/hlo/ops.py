@@ -31,6 +31,7 @@ class HloOp:
     source: `train.py:12`, the innermost line that is not a library's where the program has stack
         frames; "" where unknown. An op that the compiler added has the line of the op that uses its
         result.
+    function: name of the function that holds that line; "" where unknown.
     precision_bits: 16, 32 or 64, the precision of its computation; 0 where unknown.
     cost: operations and bytes of one execution, by its shapes. Loops and conditionals cost
         nothing themselves: what they run has ops of its own.
@@ -53,6 +54,8 @@ class HloOp:
     is_highest_precision: whether its products are requested at `Precision.HIGHEST`.
     is_one_hot: whether it multiplies by a one-hot matrix, or creates one for a product.
     is_repeat: whether it computes a part of the forward pass once more (`jax.checkpoint`).
+    is_hoistable: whether a loop computes it in each iteration though once would do: what it takes
+        stays the same, or one factor does and the products are only added up.
     undonated_argument: for a copy, the argument of the program (`state[0]`) that is copied because
         the program updates and returns it while the caller did not donate it; `source` is then the
         line of the update.
@@ -62,6 +65,7 @@ class HloOp:
     opcode: str
     framework_op: str = ""
     source: str = ""
+    function: str = ""
     precision_bits: int = 0
     cost: Cost = UNKNOWN_COST
     library: str = ""
@@ -79,6 +83,7 @@ class HloOp:
     is_highest_precision: bool = False
     is_one_hot: bool = False
     is_repeat: bool = False
+    is_hoistable: bool = False
     undonated_argument: str = ""
     product: str = ""
 

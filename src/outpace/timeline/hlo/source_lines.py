@@ -37,16 +37,23 @@ class SourceLines:
         """Return the line of the innermost frame of the program's own code, else of the innermost
         frame, else the line that the instruction itself names.
         """
-        innermost, frame = "", instruction.stack_frame_id
+        return self.find_place(instruction)[0]
+
+    def find_place(self, instruction: Instruction) -> tuple[str, str]:
+        """Return (the line that `find` returns, name of the function that holds it); "" for a name
+        that the program does not tell.
+        """
+        innermost, frame = ("", ""), instruction.stack_frame_id
         for _ in range(_DEEPEST):
             if not 0 < frame <= len(self._stack):
                 break
-            place = self._place(self._stack[frame - 1].integer(_LOCATION))
-            if place and not _LIBRARY.search(place):
-                return place
-            innermost = innermost or place
+            location = self._stack[frame - 1].integer(_LOCATION)
+            if place := self._place(location):
+                if not _LIBRARY.search(place):
+                    return place, self._function(location)
+                innermost = innermost if innermost[0] else (place, self._function(location))
             frame = self._stack[frame - 1].integer(_PARENT)
-        return innermost or self._line(*instruction.source_line)
+        return innermost if innermost[0] else (self._line(*instruction.source_line), "")
 
     def stack(self, instruction: Instruction) -> list[str]:
         """Return the frames that an instruction was traced in, innermost first: `train.py:12
@@ -57,9 +64,8 @@ class SourceLines:
         while 0 < frame <= len(self._stack) and len(frames) < _DEEPEST:
             location = self._stack[frame - 1].integer(_LOCATION)
             if place := self._place(location):
-                name = self._locations[location - 1].integer(_FUNCTION)
-                function = f" ({self._functions[name - 1]})" if 0 < name <= len(self._functions) else ""
-                frames.append(f"{place}{function}")
+                function = self._function(location)
+                frames.append(f"{place} ({function})" if function else place)
             frame = self._stack[frame - 1].integer(_PARENT)
         return frames
 
@@ -77,6 +83,11 @@ class SourceLines:
         location = self._locations[number - 1]
         file = location.integer(_FILE)
         return self._line(self._files[file - 1], location.integer(_LINE)) if 0 < file <= len(self._files) else ""
+
+    def _function(self, number: int) -> str:
+        """Return the name of the function of a location; "" where it has none."""
+        name = self._locations[number - 1].integer(_FUNCTION) if 0 < number <= len(self._locations) else 0
+        return self._functions[name - 1] if 0 < name <= len(self._functions) else ""
 
     def _line(self, file: str, line: int) -> str:
         name = self._cell_names.get(file, file)

@@ -15,6 +15,7 @@ from outpace.metrics.facts.hlo_instructions import DEVICE_SIDE, InstructionStats
 from outpace.metrics.facts.roofs import Bound
 from outpace.metrics.views.model_parts import located_ops, op_locators
 from outpace.model import Certainty, Effort, Evidence, Finding, Severity, Threshold, Unit, humanize
+from outpace.model.units import format_count
 from outpace.timeline import Run
 from outpace.timeline.work_kinds import classify_work
 from outpace.tools.model_time.actions import CPU, ActionContext
@@ -33,6 +34,8 @@ if TYPE_CHECKING:
 
 _MOVING = ("carried_copy", "layout")  # names of cases that only move arrays: a waste however fast they are
 _PART = 0.1  # minimum share of a line's time above the roof in a known slow case, for that to be what the line is
+_BESIDE = 0.25  # minimum time above the roof of a function's other lines, as a multiple of that of its slowest line, to be told with it
+_MOST_LINES = 3  # maximum number of lines in a sentence
 _ABOVE = Threshold(
     "time above the roof", 0.10, Unit.FRACTION, "our choice: a smaller gain is not worth writing an op in another way"
 )
@@ -50,14 +53,19 @@ def iter_above_roof_findings(run: Run, host: str, parts: list[ModelPart], here: 
     if slow is None:
         return
     top = replace(top, op=slow.op, work=classify_work(slow.op)) if slow.op else top
+    lines = _find_slow_lines(run, host, top, parts)
+    share, above_share = sum(part.share for part in lines), sum(part.above_share for part in lines)
+    bound = sum(max(part.bound or 0.0, part.above_share) for part in lines)
+    steps = run.by_host[host].steps
+    above = slow.above + (above_share - top.above_share) * float(steps.duration[steps.steady_rows].mean())
     device = "processor" if here.hardware == CPU else "device"
-    inside = format_source(slow.case.source) if slow.case is not None else ""
-    place = f"{inside} (compiled into {top})" if inside and inside != top.source else str(top)
-    case = slow.case
+    inside, case = format_source(slow.case.source) if slow.case is not None else "", slow.case
+    place = (
+        f"{inside} (compiled into {top})"
+        if inside and inside != top.source and len(lines) == 1
+        else _format_place(run, host, lines)
+    )
     what = slow.description or top.op if case is None else case.reason
-    saving = compute_roof_saving(max(top.bound or 0.0, top.above_share))
-    if case is not None and case.does_less:
-        saving = compute_saving(top.share, "if it cost nothing")
     if case is not None:
         action = case.advice
     else:
@@ -69,26 +77,67 @@ def iter_above_roof_findings(run: Run, host: str, parts: list[ModelPart], here: 
                 traits=compute_traits(run, host, top.source),
             ),
         )
-    whole, share = f"{top.share:.0%}", f"{slow.share:.0%}"
-    part = f"in {what}" if share == whole else f"{share} in {what}"
+    part = f"in {what}" if f"{slow.share:.0%}" == f"{share:.0%}" else f"{slow.share:.0%} in {what}"
     yield Finding(
         id="slow_part",
         severity=Severity.HIGH,
-        sentence=f"{place} takes {whole} of the step, {part}: {humanize(slow.above, Unit.PS)} per step more than "
+        sentence=f"{place} take{'s' * (len(lines) == 1)} {share:.0%} of the step, {part}: {humanize(above, Unit.PS)} per step more than "
         f"the {device} needs for its operations and bytes ({slow.of_roof:.1%} of its roof).",
         action=action,
         evidence=(
-            Evidence("above the roof, of the step", top.above_share, Unit.FRACTION, top.table),
-            Evidence("its share of the step, forward and backward", top.share, Unit.FRACTION, top.table),
+            Evidence("above the roof, of the step", above_share, Unit.FRACTION, top.table),
+            Evidence("its share of the step, forward and backward", share, Unit.FRACTION, top.table),
         ),
         threshold=_ABOVE,
-        saving=saving,
+        saving=compute_saving(share, "if it cost nothing")
+        if case is not None and case.does_less
+        else compute_roof_saving(bound),
         location=inside or top.source,
         host=host,
         certainty=Certainty.LIKELY,
         effort=Effort.LARGE,
         explains=("model_bound", "slow_kind", "low_16_bit_share", "tensor_cores_unused"),
     )
+
+
+def _find_slow_lines(run: Run, host: str, top: ModelPart, parts: list[ModelPart]) -> list[ModelPart]:
+    """Return the lines of the program's function that holds a line whose ops are far above their
+    roofs, as those of this line are, in order; the line alone where the others are little: who
+    writes a function in another way writes all of it.
+    """
+    functions: dict[tuple[str, str], float] = {}
+    for r in instruction_stats(run).get(host, ()):
+        key = (format_source(r.op.source), r.op.function)
+        functions[key] = functions.get(key, 0.0) + r.share
+    of_line = {line: function for (line, function), _ in sorted(functions.items(), key=lambda item: item[1])}
+    file, function = top.source.rpartition(":")[0], of_line.get(top.source, "")
+    lines = [
+        part
+        for part in parts
+        if part is not top
+        and part.above_share
+        and not part.is_loop
+        and (part.source.rpartition(":")[0], of_line.get(part.source)) == (file, function or None)
+    ]
+    if not function or sum(part.above_share for part in lines) < _BESIDE * top.above_share:
+        return [top]
+    return sorted((top, *lines), key=lambda part: int(part.source.rpartition(":")[2] or 0))
+
+
+def _format_place(run: Run, host: str, lines: list[ModelPart]) -> str:
+    """Return lines of one function in words: `train.py:31 and 34 (in loss())`."""
+    if len(lines) == 1:
+        return str(lines[0])
+    longest = sorted(lines, key=lambda part: -part.share)[:_MOST_LINES]
+    numbers = [part.source.rpartition(":")[2] for part in lines if part in longest]
+    further = len(lines) - len(numbers)
+    also = f" and {format_count(further, 'more line')}" if further else ""
+    joined = ", ".join(numbers) if further else f"{', '.join(numbers[:-1])} and {numbers[-1]}"
+    name = max(
+        (r for r in instruction_stats(run).get(host, ()) if format_source(r.op.source) == longest[0].source),
+        key=lambda r: r.share,
+    ).op.function.rpartition(".")[2]
+    return f"{lines[0].source.rpartition(':')[0]}:{joined}{also} (in {name}())"
 
 
 @dataclass(frozen=True)

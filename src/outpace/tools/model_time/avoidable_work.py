@@ -5,10 +5,10 @@ work.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 from outpace.metrics.facts.hlo_instructions import DEVICE_SIDE as ON_DEVICE
-from outpace.metrics.facts.hlo_instructions import instruction_stats
+from outpace.metrics.facts.hlo_instructions import InstructionStats, instruction_stats
 from outpace.metrics.facts.workload import Workload
 from outpace.metrics.views.float64_ops import float64_ops
 from outpace.model import Certainty, Effort, Evidence, Finding, Severity, Threshold, Unit
@@ -24,6 +24,7 @@ _SCORES = Threshold(
     "attention in several kernels", 0.15, Unit.FRACTION, "our choice: fused ones take about half of it, which can be measured"
 )
 _AGAIN = Threshold("computed again", 0.10, Unit.FRACTION, "our choice: a smaller saving is not worth the memory")
+_EACH = Threshold("products repeated by a loop", 0.10, Unit.FRACTION, "our choice: a smaller saving is not worth the memory")
 _HOT = Threshold("products with one-hot matrices", 0.10, Unit.FRACTION, "our choice: labels of a loss take less")
 
 
@@ -90,20 +91,46 @@ def iter_remat_findings(run: Run, host: str) -> Iterator[Finding]:
     )
 
 
+def iter_loop_findings(run: Run, host: str) -> Iterator[Finding]:
+    """Yield the finding on products that a loop computes in each iteration though once would do."""
+    share, sources = _sum_by_line(r for r in instruction_stats(run).get(host, ()) if r.op.is_hoistable)
+    if share < _EACH.value:
+        return
+    yield Finding(
+        id="loop_repeats",
+        severity=Severity.HIGH,
+        sentence=f"{share:.0%} of the step multiplies in each iteration of a loop what could be multiplied once"
+        f"{f', at {format_lines(sources)}' if sources else ''}: the loop only reads one of the factors, and adds the results up at most.",
+        action="Compute before the loop what is the same in each iteration (the product of an array that the loop only reads), and let the "
+        "loop read that: its gradient then is one product as well.",
+        evidence=(Evidence("share of the step in such products", share, Unit.FRACTION, "hlo_lines"),),
+        threshold=_EACH,
+        saving=compute_saving(share, "if they cost nothing"),
+        counter_evidence=("What is computed before the loop takes memory while it runs.",),
+        location=sources[0] if sources else "",
+        host=host,
+        certainty=Certainty.LIKELY,
+        effort=Effort.SMALL,
+        explains=("slow_part", "slow_kind", "model_bound", "low_16_bit_share"),
+    )
+
+
+def _sum_by_line(ran: Iterable[InstructionStats]) -> tuple[float, list[str]]:
+    """Return (share of the step of instructions, their source lines, the longest first)."""
+    by_line: dict[str, float] = {}
+    for instruction in ran:
+        line = format_source(instruction.op.source)
+        by_line[line] = by_line.get(line, 0.0) + instruction.share
+    return min(1.0, sum(by_line.values())), sorted((line for line in by_line if line), key=lambda line: -by_line[line])
+
+
 def iter_one_hot_findings(run: Run, host: str) -> Iterator[Finding]:
     """Yield the finding on products with one-hot matrices, which select rows of a table. Indexing
     selects the same rows without the arithmetic.
     """
-    by_line: dict[str, float] = {}
-    for instruction in instruction_stats(run).get(host, ()):
-        if instruction.op.is_one_hot:
-            by_line[format_source(instruction.op.source)] = (
-                by_line.get(format_source(instruction.op.source), 0.0) + instruction.share
-            )
-    share = min(1.0, sum(by_line.values()))
+    share, sources = _sum_by_line(r for r in instruction_stats(run).get(host, ()) if r.op.is_one_hot)
     if share < _HOT.value:
         return
-    sources = sorted((line for line in by_line if line), key=lambda line: -by_line[line])
     yield Finding(
         id="one_hot_product",
         severity=Severity.HIGH,

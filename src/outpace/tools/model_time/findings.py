@@ -32,6 +32,7 @@ from outpace.tools.model_time.actions import CPU, GPU, TPU, ActionContext, advis
 from outpace.tools.model_time.avoidable_work import (
     iter_attention_findings,
     iter_float64_findings,
+    iter_loop_findings,
     iter_one_hot_findings,
     iter_remat_findings,
 )
@@ -119,6 +120,7 @@ def iter_findings(run: Run, budgets: dict[str, Budget], program: Workload) -> It
         yield from _undonated(run, timeline.host, here, parts, work)
         yield from iter_remat_findings(run, timeline.host)
         yield from iter_one_hot_findings(run, timeline.host)
+        yield from iter_loop_findings(run, timeline.host)
         attends = list(iter_attention_findings(run, timeline.host, here))
         yield from attends
         fusible = _find_fusible(run, timeline.host, budget, here)
