@@ -16,6 +16,7 @@ from typing import Any
 from outpace.lint.calls import READERS
 from outpace.lint.dataset_analysis import DatasetAnalysis
 from outpace.lint.functions import FunctionResolver
+from outpace.lint.jax_code import JaxCode
 from outpace.lint.source import SourceFile
 from outpace.lint.training_loops import TrainingLoops
 from outpace.pyscope.nodes import DEFINITIONS, code_line
@@ -195,6 +196,11 @@ class LintContext:
     def training_loops(self) -> TrainingLoops:
         """`tf.function`s and training loops of the file."""
         return TrainingLoops(self.source, self.functions)
+
+    @cached_property
+    def jax_code(self) -> JaxCode:
+        """Compiled functions and arrays of JAX in the file."""
+        return JaxCode(self.source, self.functions, self.training_loops)
 
     @cached_property
     def tensorflow_alias(self) -> str:

@@ -6,7 +6,7 @@ iteration, and the results of steps.
 from __future__ import annotations
 
 import ast
-from collections.abc import Container, Iterable, Iterator
+from collections.abc import Callable, Container, Iterable, Iterator
 from functools import cached_property
 
 from outpace.lint.functions import PYTHON_CALLS, FunctionResolver
@@ -99,8 +99,8 @@ class TrainingLoops:
         bodies: dict[Loop, list[ast.AST]] = {}
         for node in self.source.nodes:
             if isinstance(node, LOOP_NODES):
-                body = list(iter_unconditional(node))
-                if any(self._updates(item) or self.is_step_call(item) for item in body):
+                body = list(iter_unconditional(node, self.performs_step))
+                if any(map(self.performs_step, body)):
                     bodies[node] = body
         return bodies
 
@@ -112,6 +112,10 @@ class TrainingLoops:
             partly = self.source.called_name(node) == "functools.partial" and bool(node.args)
             return self.is_tf_function(node.args[0] if partly else node.func)
         return self.source.qualified_name(node) == "tensorflow.function"
+
+    def performs_step(self, node: ast.AST) -> bool:
+        """Whether a node updates a model, or calls a function that does."""
+        return self._updates(node) or self.is_step_call(node)
 
     def is_step_call(self, node: ast.AST) -> bool:
         """Whether a node calls a function that performs a step; a function from another file must
@@ -137,19 +141,27 @@ class TrainingLoops:
         return function
 
     def iter_reached(
-        self, body: Iterable[ast.AST], stops: Container[ast.AST], way: tuple[ast.Call, ...] = ()
+        self, body: Iterable[ast.AST], stops: Container[ast.AST], *, inner_loops: bool = False
     ) -> Iterator[tuple[ast.AST, tuple[ast.Call, ...]]]:
         """Yield the nodes that run in every iteration, including those of the file's functions that
-        are called, each with the calls that lead to it. `stops`: functions that are not followed.
+        are called, each with the calls that lead to it; each function once.
+
+        stops: functions that are not followed.
+        inner_loops: also what runs in every iteration of loops inside.
         """
-        for node in body:
+        seen: set[ast.AST] = set()
+        todo: list[tuple[ast.AST, tuple[ast.Call, ...]]] = [(node, ()) for node in body]
+        while todo:
+            node, way = todo.pop(0)
             yield node, way
+            if inner_loops and isinstance(node, LOOP_NODES):
+                todo += ((item, way) for item in iter_unconditional(node))
             function = self.resolve_method(node.func) if isinstance(node, ast.Call) and len(way) < _DEEPEST else None
-            if function is None or isinstance(function, ast.Lambda) or function in stops:
+            if function is None or isinstance(function, ast.Lambda) or function in stops or function in seen:
                 continue
             assert isinstance(node, ast.Call)
-            if all(self.resolve_method(call.func) is not function for call in way):
-                yield from self.iter_reached(iter_unconditional(function), stops, (*way, node))
+            seen.add(function)
+            todo += ((item, (*way, node)) for item in iter_unconditional(function))
 
     def enclosing_loop(self, node: ast.AST) -> Loop | None:
         """Return the innermost loop around a node in the same function."""
@@ -228,17 +240,49 @@ def _argument(call: ast.Call, name: str) -> ast.expr | None:
     return next((word.value for word in call.keywords if word.arg == name), call.args[0] if call.args else None)
 
 
-def iter_unconditional(scope: Loop | Definition) -> Iterator[ast.AST]:
+def is_short(loop: Loop) -> bool:
+    """Whether a loop goes over what is written out there: sizes, stages, files by name."""
+    return not isinstance(loop, ast.While) and isinstance(loop.iter, (ast.Tuple, ast.List, ast.Set, ast.Dict))
+
+
+def iter_unconditional(scope: Loop | Definition, is_step: Callable[[ast.AST], bool] = lambda node: True) -> Iterator[ast.AST]:
     """Yield the nodes that run in every iteration of a loop, or call of a function: without
     branches, inner loops, and bodies of nested functions.
+
+    is_step: whether a node is the step of a loop. Iterations that a `continue` before it ends have
+    no step, and do not count; what stands behind a `continue` that comes after it is left out.
     """
-    todo: list[ast.AST] = list(reversed(scope.body))
-    while todo:
-        node = todo.pop()
-        yield node
-        if isinstance(node, (ast.If, ast.While)):
-            todo.append(node.test)
-        elif isinstance(node, (ast.For, ast.AsyncFor)):
-            todo.append(node.iter)
-        elif not isinstance(node, (*SCOPES, ast.ExceptHandler, ast.IfExp)):
-            todo += reversed(list(ast.iter_child_nodes(node)))
+    has_step = False
+    for statement in scope.body:
+        for node in _iter_evaluated(statement):
+            has_step = has_step or is_step(node)
+            yield node
+        if has_step and _may_skip(statement, isinstance(scope, LOOP_NODES)):
+            return
+
+
+def _may_skip(node: ast.AST, in_loop: bool) -> bool:
+    """Whether a statement may skip the rest of an iteration or call, and leave a loop running."""
+    if isinstance(node, SCOPES):
+        return False
+    if isinstance(node, ast.Continue if in_loop else ast.Return):
+        return True
+    inner = () if in_loop and isinstance(node, LOOP_NODES) else ast.iter_child_nodes(node)
+    return any(_may_skip(part, in_loop) for part in inner)
+
+
+def _iter_evaluated(node: ast.AST) -> Iterator[ast.AST]:
+    """Yield a node and the parts of it that run whenever it does."""
+    yield node
+    if isinstance(node, SCOPES):
+        return
+    tests = {ast.If: "test", ast.While: "test", ast.IfExp: "test", ast.For: "iter", ast.AsyncFor: "iter", ast.Match: "subject"}
+    parts: list[ast.AST]
+    if isinstance(node, ast.BoolOp):
+        parts = [node.values[0]]
+    elif name := tests.get(type(node)):
+        parts = [getattr(node, name)]
+    else:
+        parts = [part for part in ast.iter_child_nodes(node) if not isinstance(part, ast.ExceptHandler)]
+    for part in parts:
+        yield from _iter_evaluated(part)

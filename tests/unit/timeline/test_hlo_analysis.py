@@ -145,18 +145,14 @@ def test_products_that_want_all_digits(asked: Sequence[int], found: bool) -> Non
     assert (program["dot"].is_highest_precision, program["fused"].is_highest_precision) == (found, found)
 
 
-def looked_up(
-    direction: str, *, masks: bool = False, gated: bool = False, given_ids: bool = True, filled: bool = False
-) -> HloModule:
+def looked_up(direction: str, *, masks: bool = False, given_ids: bool = True, filled: bool = False) -> HloModule:
     """A table times what a fusion makes of ids by comparing them with a count; `masks`: the result
-    of that chooses scores; `gated`: it is multiplied by another array; without ids it compares two
-    counts; `filled`: what is beside its rows is
+    of that chooses scores; without ids it compares two counts; `filled`: what is beside its rows is
     another array's.
     """
     wide = shape(F32, 64, 1000)
     compared = instruction("is", "compare", 12, shape(1, 64, 1000), [11, 10], more=encode_bytes(63, direction))
-    chosen = ("select", [12, 2, 2]) if masks else ("multiply", [12, 9]) if gated else ("convert", [12])
-    last = instruction("rows", chosen[0], 13, wide, chosen[1])
+    last = instruction("rows", "select" if masks else "convert", 13, wide, [12, 2, 2] if masks else [12])
     ids = instruction("taken", "parameter", 9, shape(4, 64)) if given_ids else instruction("rows", "iota", 9, shape(4, 64))
     makes = [ids, instruction("count", "iota", 10, wide), instruction("wide", "broadcast", 11, wide, [9]), compared, last]
     given = [instruction("ids", "parameter", 1, shape(4, 64)), instruction("table", "parameter", 2, shape(F32, 1000, 16))]
@@ -169,8 +165,6 @@ def looked_up(
     "program, found",
     [
         (looked_up("EQ"), {"found", "moved", "fused"}),
-        (looked_up("EQ", gated=True), {"found", "moved", "fused"}),
-        (looked_up("EQ", gated=True, given_ids=False), set()),
         (looked_up("LT"), set()),
         (looked_up("EQ", masks=True), set()),
         (looked_up("EQ", given_ids=False), set()),
@@ -178,8 +172,6 @@ def looked_up(
     ],
     ids=[
         "one-hot",
-        "of experts, times their weights",
-        "a diagonal matrix",
         "a mask of what came before",
         "a choice",
         "an identity matrix",
@@ -305,9 +297,9 @@ def test_a_repeat_is_used_by_the_backward_pass_alone(users: list[str], is_repeat
     assert HloModule(module([given, *chain]))["op.0"].is_repeat is is_repeat
 
 
-def looped(*body: bytes, results: Sequence[int]) -> set[str]:
+def looped(*body: bytes, results: Sequence[int], tested: int = 2) -> set[str]:
     """The products that could be computed once in a loop over (0: a sum, 1: weights, 2: what
-    changes), which returns these results.
+    changes), which returns these results, and whose condition reads one of the three.
     """
     carried = [
         instruction(name, "get-tuple-element", number, shape(F32, 8, 8), [10], more=encode_integer(13, number - 11))
@@ -315,7 +307,8 @@ def looped(*body: bytes, results: Sequence[int]) -> set[str]:
     ]
     root = instruction("root", "tuple", 99, shape(F32, 8, 8), results)
     inside = [instruction("carried", "parameter", 10, shape(F32, 8, 8)), *carried, *body, root]
-    goes_on = [instruction("going", "parameter", 50, shape(F32, 8, 8)), instruction("on", "constant", 51, shape(F32))]
+    read = instruction("on", "get-tuple-element", 51, shape(F32, 8, 8), [50], more=encode_integer(13, tested))
+    goes_on = [instruction("going", "parameter", 50, shape(F32, 8, 8)), read]
     outside = [
         instruction("given", "parameter", 1, shape(F32, 8, 8)),
         instruction("loop", "while", 2, shape(F32, 8, 8), [1], [2, 3]),
@@ -347,6 +340,13 @@ def test_a_product_of_what_stays_the_same_is_computed_once() -> None:
         ((MOVED, PRODUCT, op("added", "multiply", 16, [11, 15])), (16, 12, 14)),
         ((MOVED, PRODUCT, op("added", "add", 16, [13, 15])), (16, 12, 14)),
         ((op("moved", "tanh", 14, [11]), PRODUCT, ADDED), (16, 12, 14)),
+        ((MOVED, PRODUCT, ADDED, op("next", "tanh", 17, [16])), (16, 12, 17)),
+        ((MOVED, PRODUCT, ADDED), (16, 12, 16)),
+        (
+            (op("turned", "bitcast", 18, [11]), op("moved", "tanh", 14, [18]), PRODUCT, op("added", "add", 16, [18, 15])),
+            (16, 12, 14),
+        ),
+        ((MOVED, PRODUCT, op("bent", "tanh", 17, [15]), op("added", "add", 16, [11, 17])), (16, 12, 14)),
     ],
     ids=[
         "weights that change",
@@ -356,7 +356,15 @@ def test_a_product_of_what_stays_the_same_is_computed_once() -> None:
         "no addition",
         "another sum",
         "a sum that is read",
+        "a new sum that another state reads",
+        "a sum that is returned twice",
+        "a sum that is read behind a change of its layout",
+        "a function of the product",
     ],
 )
 def test_other_products_of_loops_are_needed_in_each_iteration(body: Sequence[bytes], results: Sequence[int]) -> None:
     assert looped(*body, results=results) == set()
+
+
+def test_a_sum_that_the_condition_reads_is_needed_in_each_iteration() -> None:
+    assert looped(MOVED, PRODUCT, ADDED, results=(16, 12, 14), tested=0) == set()

@@ -7,7 +7,7 @@ import ast
 from collections.abc import Iterable, Iterator
 
 from outpace.lint.context import LintContext, Message, Rule
-from outpace.lint.training_loops import LOOP_NODES, Loop, forces_sync, iter_unconditional, reads_metadata
+from outpace.lint.training_loops import LOOP_NODES, Loop, forces_sync, is_short, iter_unconditional, reads_metadata
 from outpace.pyscope.names import used_names
 from outpace.pyscope.nodes import COMPREHENSIONS, FUNCTIONS, Comprehension
 
@@ -248,7 +248,7 @@ def _conversions(program: LintContext, loop: ast.For | Comprehension) -> Iterato
 PREDICT = Rule(
     "LP105",
     "predict() in a loop",
-    "Each call of `predict`, `evaluate` or `fit` makes a data set, an iterator and callbacks: milliseconds before the model computes.",
+    "Each call of `predict` makes a data set, an iterator and callbacks: milliseconds before the model computes.",
     "https://keras.io/api/models/model_training_apis/#predict-method (model(x) for small inputs inside loops)",
     "Call the model itself for few examples (`model(x, training=False)`, under `tf.function`), or collect the inputs and predict once.",
     "when each call has many examples",
@@ -284,14 +284,21 @@ def _predictions(program: LintContext) -> Iterator[Message]:
     """Yield the messages of the rule on calls of `predict` in loops."""
     for loop in (node for node in program.source.nodes if isinstance(node, LOOP_NODES)):
         body = list(iter_unconditional(loop))
-        if any(isinstance(node, LOOP_NODES) for node in body):
-            continue  # a loop over epochs or models
+        if any(isinstance(node, LOOP_NODES) or _trains(program, node) for node in body) or is_short(loop):
+            continue  # a loop over epochs, models or data sets
         for node in body:
             method = node.func if isinstance(node, ast.Call) else None
             if isinstance(method, ast.Attribute) and method.attr == "predict" and _is_keras_model(program, method.value):
                 yield program.build_message(
                     PREDICT, node, "Each call of predict() in this loop makes a data set and callbacks anew."
                 )
+
+
+def _trains(program: LintContext, node: ast.AST) -> bool:
+    """Whether a node trains a model for many steps, or makes one."""
+    return isinstance(node, ast.Call) and (
+        getattr(node.func, "attr", "") in ("fit", "fit_generator") or program.source.called_name(node) in _MODELS
+    )
 
 
 def _is_keras_model(program: LintContext, node: ast.expr) -> bool:

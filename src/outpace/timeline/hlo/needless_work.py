@@ -20,7 +20,9 @@ REPEAT = "/rematted_computation/"
 """Part of JAX's names of ops of a forward pass that is computed once more."""
 _FORWARD, _BACKWARD = "jvp(", "transpose("  # parts of JAX's names of ops
 _PASSING = ("tuple", "get-tuple-element", "bitcast", "copy")
-_ADDING = frozenset(("parameter", "add", "bitcast", "copy", "reshape", "transpose", "convert"))
+_LAYOUT_CHANGES = ("bitcast", "copy", "reshape", "convert")
+_ADDING = frozenset(("parameter", "add", *_LAYOUT_CHANGES))
+_PRODUCT_OPCODES = ("dot", "convolution")
 _UNREPEATED = (
     "parameter",
     "custom-call",
@@ -67,41 +69,58 @@ def find_hoistable_products(graph: HloGraph) -> set[Instruction]:
 
     All operands of such a product stay the same in all iterations; or one does, and the results are
     only added up, as in the gradient of an array that each iteration multiplies anew: then the
-    other operand can be added up, and multiplied once.
+    other operand can be added up, and multiplied once. No iteration, and no condition, may read the
+    sum.
     """
-    bodies = (i.called[0] for i in graph.instructions if i.opcode == "while" and i.called)
-    return {product for body in bodies for product in _hoistable_in(body)}
+    loops = (i for i in graph.instructions if i.opcode == "while" and len(i.called) > 1)
+    return {product for loop in loops for product in _hoistable_in(loop.called[0], loop.called[1])}
 
 
-def _hoistable_in(body: Computation) -> Iterator[Instruction]:
+def _hoistable_in(body: Computation, condition: Computation) -> Iterator[Instruction]:
     """Yield the products of one loop's body that could be computed once."""
     parameters = [i for i in body.instructions if i.opcode == "parameter"]
     if len(parameters) != 1 or body.root is None or body.root.opcode != "tuple":
         return
     elements = {i: i.tuple_index for i in parameters[0].users if i.opcode == "get-tuple-element"}
-    results = list(map(_same_element, body.root.operands))
-    same = {i for i, number in elements.items() if number < len(results) and results[number] is i}
+    results = body.root.operands
+    same = {i for i, number in elements.items() if number < len(results) and _same_element(results[number]) is i}
     for i in body.instructions:
         if i.opcode == "constant" or (i.operands and i.opcode not in _UNREPEATED and same.issuperset(i.operands)):
             same.add(i)
     yield from (i for i in same if has_product(i))
+    tested = {i.tuple_index for i in condition.instructions if i.opcode == "get-tuple-element"}
     for number, result in enumerate(results):
-        terms = list(_iter_terms(result))
+        terms = list(_iter_terms(result)) if number not in tested else []
         uses = [user for element, at in elements.items() if at == number for user in element.users]
-        if len(uses) == 1 and any(elements.get(term) == number for term in terms):  # no iteration reads the sum so far
-            yield from (t for t in terms if has_product(t) and len(t.users) == 1 and not same.isdisjoint(t.operands))
+        if len(uses) == 1 and any(elements.get(term) == number for term in terms):
+            yield from (t for t in terms if len(t.users) == 1 and not same.isdisjoint(_factors(t)))
+
+
+def _factors(product: Instruction) -> list[Instruction]:
+    """Return the operands of a product that are its factors as they are; none where it does more
+    than multiply.
+    """
+    if product.opcode in _PRODUCT_OPCODES:
+        return list(product.operands)
+    inner = [i for i in product.callees if i.opcode in _PRODUCT_OPCODES] if product.opcode == "fusion" else []
+    if len(inner) != 1 or not {i.opcode for i in product.callees} <= {inner[0].opcode, "parameter", *_LAYOUT_CHANGES}:
+        return []
+    numbers = [source.parameter_number for source in map(_same_element, inner[0].operands) if source.opcode == "parameter"]
+    return [product.operands[number] for number in numbers if number < len(product.operands)]
 
 
 def _same_element(instruction: Instruction) -> Instruction:
-    """Return what an instruction passes on, of a loop's result."""
-    while instruction.opcode in ("copy", "bitcast") and instruction.operands:
+    """Return what an instruction passes on, but for its layout."""
+    while instruction.opcode in _LAYOUT_CHANGES and instruction.operands:
         instruction = instruction.operands[0]
     return instruction
 
 
 def _iter_terms(total: Instruction) -> Iterator[Instruction]:
-    """Yield what a sum adds up; the instruction itself where it is no sum."""
-    left, seen = [total], set[Instruction]()
+    """Yield what a sum adds up that nothing else reads, nor a part of it; nothing where something
+    does, and the instruction itself where it is no sum.
+    """
+    left, seen, terms = [total], set[Instruction](), []
     while left:
         instruction = left.pop()
         adds = (
@@ -109,11 +128,14 @@ def _iter_terms(total: Instruction) -> Iterator[Instruction]:
             if instruction.opcode == "fusion"
             else instruction.opcode in _ADDING
         )
-        if adds and instruction.operands and instruction not in seen and len(seen) < _MOST_TERMS:
-            seen.add(instruction)
-            left += instruction.operands
-        else:
-            yield instruction
+        if not (adds and instruction.operands):
+            terms.append(instruction)
+            continue
+        if len(instruction.users) != 1 or instruction in seen or len(seen) >= _MOST_TERMS:
+            return
+        seen.add(instruction)
+        left += instruction.operands
+    yield from terms
 
 
 def _is_forward(name: str) -> bool:
@@ -127,24 +149,12 @@ def _passes_on(instruction: Instruction) -> bool:
 
 
 def _is_one_hot(instruction: Instruction) -> bool:
-    """Whether the instruction creates one-hot rows from indices: it compares them with a count for
-    equality, and multiplies what comes of that at most, which leaves the zeros. A mask compares for
-    less; an identity matrix compares two counts.
+    """Whether the instruction creates one-hot rows from indices: it only compares them with a count
+    for equality. A mask compares for less; an identity matrix has no indices as input.
     """
     opcodes = {i.opcode for i in instruction.parts} - {"fusion"}
-    if not opcodes <= _LAYOUT_OPCODES | _COMPARISON_WITH_COUNT | {"multiply"}:
-        return False
-    compared = (i for i in instruction.parts if i.comparison_direction == "EQ")
-    return any({_origin(operand) for operand in i.operands} == {"iota", "parameter"} for i in compared)
-
-
-def _origin(instruction: Instruction) -> str:
-    """Return the opcode of what an array is, but for changes of its layout or type."""
-    for _ in range(_FAR):
-        if instruction.opcode not in _LAYOUT_OPCODES or not instruction.operands:
-            break
-        instruction = instruction.operands[0]
-    return instruction.opcode
+    compares = opcodes >= {*_COMPARISON_WITH_COUNT, "parameter"} and opcodes <= _LAYOUT_OPCODES | _COMPARISON_WITH_COUNT
+    return compares and any(i.comparison_direction == "EQ" for i in instruction.parts)
 
 
 def _chain(instruction: Instruction) -> list[Instruction]:
