@@ -270,7 +270,7 @@ CASES: list[Case] = [
         _line(0.6),
         Severity.HIGH,
         saves=sampled(0.6),
-        says=("itself cheaper", "hides no more"),
+        says=("cheaper: do it less often", "hides no more"),
         never=("before the training",),
         **_ALONE,
     ),

@@ -58,7 +58,7 @@ class JaxCode:
         return functions
 
     @cached_property
-    def kept_functions(self) -> set[ast.AST]:
+    def functions_with_cache(self) -> set[ast.AST]:
         """Functions whose results are kept, by their arguments."""
         return {
             node

@@ -65,7 +65,7 @@ def _compilations(program: LintContext, loop: Loop) -> Iterator[Message]:
     the next iteration.
     """
     code = program.jax_code
-    stops = code.compiled_functions | code.kept_functions
+    stops = code.compiled_functions | code.functions_with_cache
     reached = list(program.training_loops.iter_reached(iter_unconditional(loop), stops))
     if any(isinstance(node, LOOP_NODES) for node, _ in reached):
         return

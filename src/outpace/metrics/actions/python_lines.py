@@ -2,7 +2,7 @@
 """Actions on a function of the user's Python that takes time in the training thread.
 
 What the function calls decides what kind of work it is: the innermost call of a library that was
-sampled below it, else its own name.
+sampled below it. Its own name decides nothing: `save_gradient` may compute, and `draw_batch` read.
 """
 
 from __future__ import annotations
@@ -43,37 +43,60 @@ class Need(Enum):
 
 
 _VOCABULARY: Mapping[CallKind, frozenset[str]] = {
-    CallKind.SAVING: frozenset(("save", "savez", "dump", "checkpoint", "pickle", "write")),
-    CallKind.LOGGING: frozenset(("log", "print", "emit", "flush", "dumps", "format", "iterencode")),
-    CallKind.DRAWING: frozenset(("draw", "savefig", "plot", "imshow", "render", "figure")),
     CallKind.READING: frozenset(
-        ("read", "load", "loads", "open", "imread", "unpickle", "fromfile", "genfromtxt", "recv", "fetchone", "fetchall")
+        (
+            "read",
+            "load",
+            "loads",
+            "restore",
+            "open",
+            "imread",
+            "unpickle",
+            "fromfile",
+            "genfromtxt",
+            "recv",
+            "fetchone",
+            "fetchall",
+        )
     ),
+    CallKind.SAVING: frozenset(("save", "savez", "dump", "checkpoint", "write")),
+    CallKind.LOGGING: frozenset(("log", "print", "emit", "flush", "format", "iterencode")),
+    CallKind.DRAWING: frozenset(("savefig", "imshow", "render")),
     CallKind.EAGER: frozenset(("eager", "execute")),
     CallKind.CONVERTING: frozenset(("asarray", "array", "device", "convert", "constant", "copy")),
 }
-_OWN_NAMES = (CallKind.SAVING, CallKind.DRAWING)  # kinds that the name of the user's own function tells as well
 # words of functions that convert nothing, in spite of their names: array_equal, array_split, ...
-_COMPARES = frozenset(("equal", "sort", "split", "repr", "str"))
+_COMPARES = frozenset(("equal", "sort", "split", "repr", "str", "string", "count"))
 _EAGER_LIBRARIES = ("tensorflow", "keras", "tf_keras")
+_LIBRARIES = {
+    **dict.fromkeys(("matplotlib", "seaborn", "plotly", "bokeh"), CallKind.DRAWING),
+    **dict.fromkeys(("wandb", "mlflow", "tqdm", "rich", "logging"), CallKind.LOGGING),
+}
+"""Libraries whose every call is of one kind."""
+_COMPUTES_LOGARITHMS = (*_EAGER_LIBRARIES, "jax", "numpy", "scipy", "torch", "python")
 _INTERPRETED = ("", "python")  # owner of the time below a line: nobody, or the standard library
 _DATA_SET = re.compile(r"(?:^|\.)(?:__getitem__|__getitems__|__next__|__iter__|(?:\w+_)?collate(?:_\w+)?)$")
+_BATCH_HOOK = re.compile(r"(?:^|\.)on_(?:train_|test_|predict_)?batch_(?:begin|end)$")
 
 
-def classify_call(library: str, below: str, function: str) -> CallKind:
+def classify_call(library: str, below: str) -> CallKind:
     """Return what a function of the user's mostly does.
 
     library: owner of the time below it (`numpy`, `python`); "" for nobody.
     below: the innermost call, `numpy: asarray`; "" where the line itself ran.
-    function: name of the user's function.
     """
-    called, name = _words(below.rpartition(": ")[2]), _words(function)
-    for kind, words in _VOCABULARY.items():
-        if kind is CallKind.EAGER and library not in _EAGER_LIBRARIES:
-            continue
-        if words & (called | name if kind in _OWN_NAMES else called):
+    if library in _LIBRARIES:
+        return _LIBRARIES[library]
+    words = _words(below.rpartition(": ")[2]) - ({"log"} if library in _COMPUTES_LOGARITHMS else set())
+    for kind, known in _VOCABULARY.items():
+        if words & known and (kind is not CallKind.EAGER or library in _EAGER_LIBRARIES):
             return kind
     return CallKind.COMPUTING if library in _INTERPRETED else CallKind.CALLING
+
+
+def is_batch_hook(function: str) -> bool:
+    """Whether a function is a hook of a Keras callback that runs for each batch."""
+    return _BATCH_HOOK.search(function) is not None
 
 
 def is_in_data_set(function: str) -> bool:
@@ -91,7 +114,7 @@ def _words(name: str) -> frozenset[str]:
 
 def _says(text: str) -> Callable[[str, Workload], str]:
     """Return a renderer of one text for all programs."""
-    return lambda where, program: text.format(where=where, Where=where[:1].upper() + where[1:])
+    return lambda where, program: text.format(where=where)
 
 
 def _by_program(*, keras: str, tensorflow: str, jax: str, keras_jax: str = "") -> Callable[[str, Workload], str]:
@@ -116,34 +139,34 @@ PYTHON_ACTIONS: tuple[Action[CallKind, Need], ...] = (
     ),
     Action(
         "save_less_often",
-        _says("Save less often than {where} does, or hand the data to a background thread and write it there."),
+        _says("Save less often at {where}, or hand the data to a background thread and write it there."),
         frozenset((CallKind.SAVING,)),
         _LESS,
     ),
     Action(
         "log_less_often",
-        _says("Log and format less often than {where} does: every hundredth step, or once per epoch."),
+        _says("Log and format less often at {where}: every hundredth step, or once per epoch."),
         frozenset((CallKind.LOGGING,)),
         _LESS,
     ),
     Action(
         "draw_less_often",
-        _says("Draw what {where} draws every few hundred steps, or in another process from a copy of the data."),
+        _says("Draw at {where} every few hundred steps only, or in another process from a copy of the data."),
         frozenset((CallKind.DRAWING,)),
         _LESS,
     ),
     Action(
         "do_it_seldom",
         _says(
-            "Do what {where} does less often, or in its own thread on a copy: it runs in few steps, but delays the whole training."
+            "Do the work at {where} less often, or in its own thread on a copy: it runs in few steps, but delays the whole training."
         ),
         needs=_LESS | {Need.SELDOM},
     ),
     Action(
         "read_ahead",
         _says(
-            "Read ahead what {where} reads (a thread that fills a queue, worker processes, tf.data with prefetch), or keep in memory what is "
-            "read again."
+            "Read ahead what is read at {where} (a thread that fills a queue, worker processes, tf.data with prefetch), or keep in memory "
+            "what is read again."
         ),
         frozenset((CallKind.READING,)),
         _LESS,
@@ -160,21 +183,21 @@ PYTHON_ACTIONS: tuple[Action[CallKind, Need], ...] = (
     Action(
         "weights_in_graph",
         _by_program(
-            keras="Do what {where} does with the weights less often, for fewer of them, or with keras.ops in the model's train_step.",
-            tensorflow="Do what {where} does with the weights less often, for fewer of them, or with TensorFlow's ops in the tf.function "
+            keras="Do the work on the weights at {where} less often, for fewer of them, or with keras.ops in the model's train_step.",
+            tensorflow="Do the work on the weights at {where} less often, for fewer of them, or with TensorFlow's ops in the tf.function "
             "(assign there): then nothing, or only its result, is copied to NumPy.",
-            jax="Do what {where} does with the weights less often, for fewer of them, or with jax.numpy under jax.jit.",
+            jax="Do the work on the weights at {where} less often, for fewer of them, or with jax.numpy under jax.jit.",
         ),
         needs=_LESS | {Need.READS_WEIGHTS},
     ),
     Action(
         "one_graph",
         _by_program(
-            keras="Call what {where} calls as one tf.function (or in the model's train_step), for the whole batch: today each op, and each "
-            "conversion from NumPy, is a call of its own.",
-            tensorflow="Call what {where} calls as one tf.function, for the whole batch: today each op, and each conversion from NumPy, is a "
-            "call of its own.",
-            jax="Put what {where} calls under one jax.jit, for the whole batch.",
+            keras="Call what is called at {where} as one tf.function (or in the model's train_step), for the whole batch: today each op, and "
+            "each conversion from NumPy, is a call of its own.",
+            tensorflow="Call what is called at {where} as one tf.function, for the whole batch: today each op, and each conversion from "
+            "NumPy, is a call of its own.",
+            jax="Put what is called at {where} under one jax.jit, for the whole batch.",
         ),
         frozenset((CallKind.EAGER,)),
         _LESS,
@@ -194,40 +217,41 @@ PYTHON_ACTIONS: tuple[Action[CallKind, Need], ...] = (
     ),
     Action(
         "prepare_ahead",
-        _says("{Where} waits for another thread: what that does takes the time, prepare more of it ahead."),
+        _says("Prepare more ahead: the training waits for another thread at {where}, and what that does takes the time."),
         needs=frozenset((Need.WAITS,)),
     ),
     Action(
         "make_cheaper",
         _by_program(
-            keras="Make {where} itself cheaper: do it less often, for the whole batch at once, or with keras.ops, in the model or its input "
-            "pipeline. A thread beside the step hides no more of it than the rest of the step takes.",
-            tensorflow="Make {where} itself cheaper: do it less often, for the whole batch at once, or with TensorFlow's ops, in the "
+            keras="Make the work at {where} cheaper: do it less often, for the whole batch at once, or with keras.ops, in the model or its "
+            "input pipeline. A thread beside the step hides no more of it than the rest of the step takes.",
+            tensorflow="Make the work at {where} cheaper: do it less often, for the whole batch at once, or with TensorFlow's ops, in the "
             "tf.function or the input pipeline. A thread beside the step hides no more of it than the rest of the step takes.",
-            jax="Make {where} itself cheaper: do it less often, for the whole batch at once, or with jax.numpy, in the jitted step. A thread "
-            "beside the step hides no more of it than the rest of the step takes.",
+            jax="Make the work at {where} cheaper: do it less often, for the whole batch at once, or with jax.numpy, in the jitted step. A "
+            "thread beside the step hides no more of it than the rest of the step takes.",
         ),
         needs=_LESS | {Need.MOST_OF_STEP},
     ),
     Action(
         "vectorise",
         _by_program(
-            keras="Vectorise {where} in NumPy, or do it every N batches only. It is Python: a thread would compete for the GIL.",
-            tensorflow="Vectorise {where} in NumPy or in the tf.function, or do it every N steps only. It is Python: a thread would compete "
-            "for the GIL.",
-            jax="Vectorise {where} in NumPy, or put it under jax.jit, or do it every N steps only. It is Python: a thread would compete for "
-            "the GIL.",
+            keras="Vectorise the work at {where} in NumPy, or do it every N batches only. It is Python: a thread would compete for the GIL.",
+            tensorflow="Vectorise the work at {where} in NumPy or in the tf.function, or do it every N steps only. It is Python: a thread "
+            "would compete for the GIL.",
+            jax="Vectorise the work at {where} in NumPy, or put it under jax.jit, or do it every N steps only. It is Python: a thread would "
+            "compete for the GIL.",
         ),
         frozenset((CallKind.COMPUTING,)),
     ),
     Action(
         "leave_training_thread",
         _by_program(
-            keras="Take {where} out of the training loop: do it every N batches, in the input pipeline (map, prefetch), or in NumPy at once.",
-            tensorflow="Take {where} off the training thread: prepare it in the input pipeline (map with prefetch) or in its own thread, do "
-            "it every N steps only, or vectorise it.",
-            jax="Take {where} off the training thread: prepare the next batch in a thread while the step runs, do it every N steps only, or "
-            "put it under jax.jit.",
+            keras="Take the work at {where} out of the training loop: do it every N batches, in the input pipeline (map, prefetch), or in "
+            "NumPy at once.",
+            tensorflow="Take the work at {where} off the training thread: prepare it in the input pipeline (map with prefetch) or in its own "
+            "thread, do it every N steps only, or vectorise it.",
+            jax="Take the work at {where} off the training thread: prepare the next batch in a thread while the step runs, do it every N "
+            "steps only, or put it under jax.jit.",
         ),
     ),
 )

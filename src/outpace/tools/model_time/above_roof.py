@@ -53,7 +53,7 @@ def iter_above_roof_findings(run: Run, host: str, parts: list[ModelPart], here: 
     if slow is None:
         return
     top = replace(top, op=slow.op, work=classify_work(slow.op)) if slow.op else top
-    lines = _find_slow_lines(run, host, top, parts)
+    lines = _find_slow_lines(run, host, top, slow, parts)
     share, above_share = sum(part.share for part in lines), sum(part.above_share for part in lines)
     bound = sum(max(part.bound or 0.0, part.above_share) for part in lines)
     steps = run.by_host[host].steps
@@ -78,10 +78,11 @@ def iter_above_roof_findings(run: Run, host: str, parts: list[ModelPart], here: 
             ),
         )
     part = f"in {what}" if f"{slow.share:.0%}" == f"{share:.0%}" else f"{slow.share:.0%} in {what}"
+    takes = "takes" if len(lines) == 1 else "take"
     yield Finding(
         id="slow_part",
         severity=Severity.HIGH,
-        sentence=f"{place} take{'s' * (len(lines) == 1)} {share:.0%} of the step, {part}: {humanize(above, Unit.PS)} per step more than "
+        sentence=f"{place} {takes} {share:.0%} of the step, {part}: {humanize(above, Unit.PS)} per step more than "
         f"the {device} needs for its operations and bytes ({slow.of_roof:.1%} of its roof).",
         action=action,
         evidence=(
@@ -100,28 +101,47 @@ def iter_above_roof_findings(run: Run, host: str, parts: list[ModelPart], here: 
     )
 
 
-def _find_slow_lines(run: Run, host: str, top: ModelPart, parts: list[ModelPart]) -> list[ModelPart]:
-    """Return the lines of the program's function that holds a line whose ops are far above their
-    roofs, as those of this line are, in order; the line alone where the others are little: who
-    writes a function in another way writes all of it.
+def _find_slow_lines(run: Run, host: str, top: ModelPart, slow: SlowOp, parts: list[ModelPart]) -> list[ModelPart]:
+    """Return the lines of the program's function that holds a line, of those that are slow for the
+    same reason, in order; the line alone where the others are little: who writes a function in
+    another way writes all of it.
     """
-    functions: dict[tuple[str, str], float] = {}
-    for r in instruction_stats(run).get(host, ()):
-        key = (format_source(r.op.source), r.op.function)
-        functions[key] = functions.get(key, 0.0) + r.share
-    of_line = {line: function for (line, function), _ in sorted(functions.items(), key=lambda item: item[1])}
-    file, function = top.source.rpartition(":")[0], of_line.get(top.source, "")
+    functions = _functions_by_line(run, host)
+    function = functions.get(top.source)
     lines = [
         part
         for part in parts
         if part is not top
         and part.above_share
         and not part.is_loop
-        and (part.source.rpartition(":")[0], of_line.get(part.source)) == (file, function or None)
+        and function is not None
+        and functions.get(part.source) == function
+        and _is_slow_alike(slow, find_slow_op(run, host, part.source))
     ]
-    if not function or sum(part.above_share for part in lines) < _BESIDE * top.above_share:
+    if sum(part.above_share for part in lines) < _BESIDE * top.above_share:
         return [top]
     return sorted((top, *lines), key=lambda part: int(part.source.rpartition(":")[2] or 0))
+
+
+def _is_slow_alike(slow: SlowOp, other: SlowOp | None) -> bool:
+    """Whether two lines' slow ops are of one known case; without one, whether they compute the same
+    thing.
+    """
+    if other is None or slow.case is None or other.case is None:
+        return other is not None and slow.case is other.case and slow.description == other.description
+    return slow.case.name == other.case.name
+
+
+def _functions_by_line(run: Run, host: str) -> dict[str, tuple[str, str]]:
+    """Return the file and the function that hold each source line; not of lines of files with the
+    same name, of modules and of lambdas, which have no function of one name.
+    """
+    places: dict[str, set[tuple[str, str]]] = defaultdict(set)
+    for r in instruction_stats(run).get(host, ()):
+        if r.op.function:
+            places[format_source(r.op.source)].add((r.op.source.rpartition(":")[0], r.op.function))
+    named = {line: min(found) for line, found in places.items() if len(found) == 1}
+    return {line: place for line, place in named.items() if not place[1].endswith(">")}
 
 
 def _format_place(run: Run, host: str, lines: list[ModelPart]) -> str:

@@ -310,7 +310,7 @@ def _step(run: Run, host: str) -> float:
 def _action(function: _Function, program: Workload) -> str:
     """Return the action on a function, by what it calls and what holds for it."""
     # most reports have no such finding
-    from outpace.metrics.actions.python_lines import PYTHON_ACTIONS, Need, classify_call, is_in_data_set
+    from outpace.metrics.actions.python_lines import PYTHON_ACTIONS, Need, classify_call, is_batch_hook, is_in_data_set
     from outpace.metrics.actions.table import choose_action
 
     top = function.top
@@ -321,9 +321,9 @@ def _action(function: _Function, program: Workload) -> str:
         Need.SELDOM: top.seldom >= _SELDOM,
         Need.READS_WEIGHTS if function.reads_weights else Need.KEEPS_ARRAYS: True,
         Need.IN_DATA_SET: is_in_data_set(top.function),
-        Need.IN_BATCH_HOOK: "_batch_" in top.function and program.is_keras,
+        Need.IN_BATCH_HOOK: is_batch_hook(top.function) and program.is_keras,
         Need.WAITS: function.waits,
         Need.MOST_OF_STEP: function.share > _HALF,
     }
-    kind = classify_call(top.library, top.below, top.function)
+    kind = classify_call(top.library, top.below)
     return choose_action(PYTHON_ACTIONS, kind, {need for need, held in holds.items() if held}).render(where, program)

@@ -23,7 +23,16 @@ MIN_SHARE = Threshold(
 )
 _NOTHING = "if this stage, and what feeds it, took no time: its input wait, plus CPU time returned to the model"
 _PARALLEL = "if it ran on all cores: its input wait, as far as cores are idle, and the next slowest stage allows"
-CACHE_TYPES = ("MemoryCache", "FileCache", "CacheDataset", "FileReader", "MemoryReader", "MemoryWriter", "FileWriter")
+CACHE_TYPES = (
+    "MemoryCache",
+    "FileCache",
+    "CacheDataset",
+    "FileReader",
+    "MemoryReader",
+    "MemoryWriter",
+    "FileWriter",
+    "Snapshot",
+)
 
 
 class PipelineContext(InputWait):

@@ -17,6 +17,7 @@ from outpace.model.units import format_count
 from outpace.tools.tf_data.cache_saving import (
     compute_busy_without,
     compute_cached_shares,
+    find_upstream_stages,
     has_stable_input,
     is_shuffled,
     repeatable_share,
@@ -259,28 +260,37 @@ def _cache(context: PipelineContext, stage: StageWork, share: float) -> str:
 
 
 def render_cache_advice(context: PipelineContext, stage: StageWork) -> str:
-    """Return where to place a cache of a stage's results so that it does not change the training:
-    behind a shuffle it would repeat one order for ever.
+    """Return where to place a cache of a stage's results so that it does not change the training,
+    and is read: behind a shuffle it would repeat one order for ever, and behind a repeat that never
+    ends nothing would read it.
     """
     called, other = context.format_stage(stage), context.find_cache_before(stage)
     earlier = context.format_stage(other) if other is not None else ""
-    if not is_shuffled(context.pipeline, stage):
-        move = (
-            f"Move {earlier} behind {called}, whose results it does not keep,"
-            if earlier
-            else f"Put .cache() right after {called},"
-        )
-        return f"{move} before any random stage."
-    if library := find_stage_record(stage.label, context.record).get("library"):
+    new_file = ", with a new file name (what the old file holds would be read instead)" if _is_in_file(other) else ""
+    upstream = find_upstream_stages(context.pipeline, stage)
+    shuffled, repeated = is_shuffled(context.pipeline, stage), any("Repeat" in other.type for other in upstream)
+    if not shuffled and not repeated:
+        if not earlier:
+            return f"Put .cache() right after {called}, before any random stage."
+        return f"Move {earlier} behind {called}, whose results it does not keep, before any random stage{new_file}."
+    if shuffled and (library := find_stage_record(stage.label, context.record).get("library")):
         return (
             f"Let {str(library).capitalize()} build it with shuffle=False and batch_size=None, and go on with .cache(), then .shuffle() and "
             ".batch(): behind a shuffle, a cache would give the first epoch's order and batches in all epochs."
         )
-    return (
-        f"Move {context.format_map(stage)} before the shuffle, and {f'{earlier}' if earlier else 'put .cache()'} between the two: behind the "
-        "shuffle, a cache would give "
-        "the first epoch's order and batches in all epochs."
+    before = " and ".join(["the shuffle"] * shuffled + [".repeat()"] * repeated)
+    reason = (
+        "behind the shuffle, a cache would give the first epoch's order and batches in all epochs"
+        if shuffled
+        else "behind .repeat(), a cache would never be complete"
     )
+    cache = f"{earlier} between the two{new_file}" if earlier else "put .cache() between the two"
+    return f"Move {context.format_map(stage)} before {before}, and {cache}: {reason}."
+
+
+def _is_in_file(cache: StageWork | None) -> bool:
+    """Whether a cache keeps its elements in a file."""
+    return cache is not None and cache.type.startswith(("File", "Snapshot"))
 
 
 def _counter_evidence(context: PipelineContext, stage: StageWork, saving: Saving | None) -> tuple[str, ...]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from outpace.metrics.actions.python_lines import PYTHON_ACTIONS, CallKind, Need, classify_call, is_in_data_set
+from outpace.metrics.actions.python_lines import PYTHON_ACTIONS, CallKind, Need, classify_call, is_batch_hook, is_in_data_set
 from outpace.metrics.actions.table import Action, choose_action
 from outpace.metrics.facts.workload import Framework, Workload
 
@@ -52,29 +52,52 @@ def test_arrays_that_change_are_never_to_be_converted_once(kind: CallKind) -> No
 def test_texts_name_the_place_and_end_as_sentences(row: Action[CallKind, Need]) -> None:
     for program in PROGRAMS:
         text = row.render("train.py:18", program)
-        assert "rain.py:18" in text
+        assert "train.py:18" in text
         assert text.endswith(".")
         assert text[0].isupper()
 
 
 @pytest.mark.parametrize(
-    ("library", "below", "function", "kind"),
+    ("library", "below", "kind"),
     [
-        ("python", "python: load", "next_chunk", CallKind.READING),
-        ("pandas", "pandas: read_csv", "batches", CallKind.READING),
-        ("python", "python: dump", "keep", CallKind.SAVING),
-        ("numpy", "numpy: mean", "save_statistics", CallKind.SAVING),
-        ("matplotlib", "matplotlib: draw", "show", CallKind.DRAWING),
-        ("tensorflow", "tensorflow: convert_to_eager_tensor", "soft_update", CallKind.EAGER),
-        ("jax", "jax: device_put", "step", CallKind.CONVERTING),
-        ("numpy", "numpy: array_split", "parts", CallKind.CALLING),
-        ("jax", "jax: execute", "run", CallKind.CALLING),
-        ("", "", "augment", CallKind.COMPUTING),
-        ("python", "python: sorted", "rank", CallKind.COMPUTING),
+        ("python", "python: load", CallKind.READING),
+        ("python", "python: _pickle.loads", CallKind.READING),
+        ("flax", "flax: restore_checkpoint", CallKind.READING),
+        ("pandas", "pandas: read_csv", CallKind.READING),
+        ("python", "python: dump", CallKind.SAVING),
+        ("tensorflow", "tensorflow: save", CallKind.SAVING),
+        ("python", "python: JSONEncoder.iterencode", CallKind.LOGGING),
+        ("wandb", "wandb: log", CallKind.LOGGING),
+        ("numpy", "numpy: log", CallKind.CALLING),
+        ("tensorflow", "tensorflow: log", CallKind.CALLING),
+        ("matplotlib", "matplotlib: Axes.text", CallKind.DRAWING),
+        ("PIL", "PIL: ImageDraw.text", CallKind.CALLING),
+        ("tensorflow", "tensorflow: convert_to_eager_tensor", CallKind.EAGER),
+        ("jax", "jax: device_put", CallKind.CONVERTING),
+        ("jax", "jax: device_count", CallKind.CALLING),
+        ("numpy", "numpy: array_split", CallKind.CALLING),
+        ("numpy", "numpy: array2string", CallKind.CALLING),
+        ("jax", "jax: execute", CallKind.CALLING),
+        ("", "", CallKind.COMPUTING),
+        ("python", "python: sorted", CallKind.COMPUTING),
     ],
 )
-def test_calls_have_kinds(library: str, below: str, function: str, kind: CallKind) -> None:
-    assert classify_call(library, below, function) is kind
+def test_calls_have_kinds(library: str, below: str, kind: CallKind) -> None:
+    assert classify_call(library, below) is kind
+
+
+@pytest.mark.parametrize(
+    ("function", "is_one"),
+    [
+        ("Log.on_train_batch_end", True),
+        ("on_batch_begin", True),
+        ("Log.on_epoch_end", False),
+        ("augment_batch_images", False),
+        ("load_batch_end", False),
+    ],
+)
+def test_hooks_of_batches_are_known(function: str, is_one: bool) -> None:
+    assert is_batch_hook(function) is is_one
 
 
 @pytest.mark.parametrize(
