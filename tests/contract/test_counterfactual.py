@@ -92,6 +92,8 @@ BOUNDS: dict[str, Callable[[Run, Finding], float]] = {
     "unfused_attention": _device,
     "one_hot_product": _device,
     "loop_repeats": _device,
+    "unused_results": _device,
+    "idle_updates": _device,
     "undonated": _device,
     "recomputed": _device,
     "slow_kind": _device,

@@ -77,8 +77,8 @@ class Threshold:
 
 @dataclass(frozen=True)
 class Saving:
-    """What a step saves: a bound ("saves at most", `low` is 0), a prediction (`low` to `high`), or
-    what the same work takes above the device's limits.
+    """What a step saves: a bound ("saves at most", `low` is 0), a prediction (`low` to `high`),
+    what the same work takes above the device's limits, or what is known to be needless ("or more").
 
     low, high: shares of the steady step, 0..1.
     takes_from: keys of the categories that lose the time (`Category.value`), or `OUTSIDE_STEPS` for
@@ -90,6 +90,7 @@ class Saving:
         that further findings about that line add nothing.
     at_roof: whether it is what the same work saves at the limits of the device; less work can save
         more.
+    at_least: whether it is what is known to be needless; leaving that out can save more.
 
     Raises ValueError unless 0 <= low <= high <= 1.
     """
@@ -102,6 +103,7 @@ class Saving:
     base: str = ""
     whole_line: bool = False
     at_roof: bool = False
+    at_least: bool = False
 
     def __post_init__(self) -> None:
         if not 0 <= self.low <= self.high <= 1:

@@ -16,6 +16,7 @@ from outpace.model.text import clean, clean_prose, format_cell
 from outpace.report.chart_data import compute_parts
 
 _AT_ROOF = " at the device's limits"
+_AT_MOST, _OR_MORE = "at most ", " or more"
 
 
 @dataclass(frozen=True)
@@ -74,20 +75,27 @@ def format_saving(finding: Finding, known_step_ps: float = 0.0) -> str:
     if saving.takes_from == (OUTSIDE_STEPS,) or not saving.step:
         return f"{share} of the {base or 'step time'}"
     low, high = (Interval(saving.low, saving.high, Unit.FRACTION, "").scale(saving.step, Unit.PS), saving.high * saving.step)
-    at_most = "" if saving.at_roof else "at most "
-    time = _range(low) if saving.is_predicted else f"{at_most}{format_cell(high, Unit.PS)}"
-    share, roof = share.removeprefix("at most ").removesuffix(_AT_ROOF), _AT_ROOF * saving.at_roof
+    time = _range(low) if saving.is_predicted else f"{_at_most(saving)}{format_cell(high, Unit.PS)}"
+    share = share.removeprefix(_AT_MOST).removesuffix(_limit(saving))
     if math.isclose(saving.step, known_step_ps, rel_tol=1e-6):
-        return f"{time} per step ({share}){roof}"
+        return f"{time} per step ({share}){_limit(saving)}"
     base = base.removeprefix("recorded ") if known_step_ps else base
-    return f"{time} per step ({share} of the {format_cell(saving.step, Unit.PS)} {base}){roof}"
+    return f"{time} per step ({share} of the {format_cell(saving.step, Unit.PS)} {base}){_limit(saving)}"
 
 
 def _share(saving: Saving) -> str:
     if saving.is_predicted:
         return _range(Interval(saving.low, saving.high, Unit.FRACTION, ""))
-    share = format_cell(saving.high, Unit.FRACTION)
-    return f"{share}{_AT_ROOF}" if saving.at_roof else f"at most {share}"
+    return f"{_at_most(saving)}{format_cell(saving.high, Unit.FRACTION)}{_limit(saving)}"
+
+
+def _at_most(saving: Saving) -> str:
+    return "" if _limit(saving) else _AT_MOST
+
+
+def _limit(saving: Saving) -> str:
+    """Return what limits a saving that is no upper bound, in words behind it; "" for others."""
+    return _AT_ROOF if saving.at_roof else _OR_MORE if saving.at_least else ""
 
 
 def format_assumption(finding: Finding) -> str:

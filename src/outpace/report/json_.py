@@ -93,10 +93,16 @@ def _value(value: Any) -> Any:
     return encode(value, encode_cell, {Table: lambda table: repair_unicode(table.name), Saving: _saving})
 
 
+def _kind(saving: Saving) -> str:
+    if saving.at_roof or saving.at_least:
+        return "roof" if saving.at_roof else "floor"
+    return "prediction" if saving.is_predicted else "bound"
+
+
 def _saving(saving: Saving) -> dict[str, Any]:
     """Return a saving with its kind as a word, and both in time and as shares of the step."""
     return {
-        "kind": "roof" if saving.at_roof else "prediction" if saving.is_predicted else "bound",
+        "kind": _kind(saving),
         "low": encode_cell(saving.low),
         "high": encode_cell(saving.high),
         "low_ps": encode_cell(saving.low * saving.step) if saving.step else None,

@@ -166,5 +166,6 @@ def _number(value: Any) -> float:
 
 
 def _saving(value: Any) -> Saving:
-    fields = {**value, "step": value["step_ps"] or 0.0, "at_roof": value["kind"] == "roof"}
+    kind = value["kind"]
+    fields = {**value, "step": value["step_ps"] or 0.0, "at_roof": kind == "roof", "at_least": kind == "floor"}
     return Saving(**{name: decode(kind, fields[name]) for name, kind in get_type_hints(Saving).items() if name in fields})

@@ -20,6 +20,8 @@ _NAME, _OPCODE, _SHAPE, _METADATA, _PARAMETER, _ID, _OPERANDS, _CALLED = 1, 2, 3
 _ALONG, _CONVOLUTION, _TARGET, _DOT, _CONFIG, _HOST_TRANSFER, _PRECISION, _COMPARISON = 14, 16, 28, 30, 43, 47, 51, 63
 _LITERAL, _TUPLE_INDEX, _WINDOW, _SLICE, _FFT_KIND, _FFT_LENGTH = 8, 13, 15, 17, 31, 32
 _FEATURE_GROUPS, _BATCH_GROUPS, _RAGGED_DOT = 50, 58, 90
+_PADDING, _GATHER, _GATHER_SIZES, _SCATTER = 21, 33, 34, 48
+_LITERAL_SHAPE = 1  # LiteralProto
 _INTEGERS = (15, 17, 4, 5, 3, 16, 6, 7)  # LiteralProto: s8s, s16s, s32s, s64s, u8s, u16s, u32s, u64s
 _PACKED_AS_BYTES = {15: (1, True), 17: (2, True), 3: (1, False), 16: (2, False)}  # its fields that are bytes: size, signed
 _FRAMEWORK_OP, _FILE, _LINE, _FRAME = 2, 3, 4, 15  # OpMetadata
@@ -74,6 +76,7 @@ class Instruction:
         self.users: list[Instruction] = []
         self._fields = fields = Message(data)
         self.name, self.opcode, self.id = fields.text(_NAME), fields.text(_OPCODE), fields.integer(_ID)
+        self._ranges = tuple(iter_parts(data, _SLICE)) if self.opcode == "slice" else ()
 
     @property
     def operand_ids(self) -> list[int]:
@@ -159,10 +162,19 @@ class Instruction:
         """Lengths of an FFT, one per dimension that it transforms."""
         return self._fields.numbers(_FFT_LENGTH)
 
-    @property
-    def slice_range(self) -> bytes:
-        """Range of a `slice` in its last dimension, encoded; empty for every other instruction."""
-        return self._fields.content(_SLICE)
+    @once
+    def ranges(self) -> tuple[tuple[int, int, int], ...]:
+        """(first, end, stride) of what a `slice` takes of each dimension, or a `pad` leaves
+        for the array; empty for every other instruction.
+        """
+        if self.opcode == "pad":
+            sizes = self.operand_shapes[0].dimensions if self.operand_shapes else []
+            edges = [Message(part) for part in iter_parts(self._fields.content(_PADDING), 1)]
+            lows = [to_signed(edge.integer(1, 0)) for edge in edges]
+            steps = [edge.integer(3, 0) + 1 for edge in edges]
+            return tuple((low, low + (size - 1) * step + 1, step) for low, size, step in zip(lows, sizes, steps, strict=False))
+        taken = (Message(part) for part in self._ranges)
+        return tuple((part.integer(1, 0), part.integer(2, 0), part.integer(3, 1)) for part in taken)
 
     @property
     def literal(self) -> int | None:
@@ -170,6 +182,32 @@ class Instruction:
         if self.opcode != "constant" or not self.shapes or self.shapes[0].element_count != 1:
             return None
         return _read_integer(self._fields.message(_LITERAL))
+
+    @once
+    def is_zero(self) -> bool:
+        """Whether it is a constant of one element, 0."""
+        literal = self._fields.message(_LITERAL)
+        return (
+            self.opcode == "constant"
+            and bool(self.shapes)
+            and self.shapes[0].element_count == 1
+            and not any(any(v) if isinstance(v, bytes) else v for field, v in literal.items() if field != _LITERAL_SHAPE)
+        )
+
+    @property
+    def gather_dimension_numbers(self) -> Message:
+        """Fields of `GatherDimensionNumbers`."""
+        return self._fields.message(_GATHER)
+
+    @property
+    def gather_slice_sizes(self) -> list[int]:
+        """Sizes of what a gather takes at each index, one per dimension of the array."""
+        return self._fields.numbers(_GATHER_SIZES)
+
+    @property
+    def scatter_dimension_numbers(self) -> Message:
+        """Fields of `ScatterDimensionNumbers`."""
+        return self._fields.message(_SCATTER)
 
     @property
     def custom_call_target(self) -> str:

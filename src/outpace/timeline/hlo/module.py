@@ -18,6 +18,7 @@ from outpace.timeline.hlo.cost.model import CostModel
 from outpace.timeline.hlo.descriptions import describe_instruction
 from outpace.timeline.hlo.donation import find_undonated_arguments
 from outpace.timeline.hlo.graph import HloGraph, Instruction
+from outpace.timeline.hlo.needed_parts import NeededParts
 from outpace.timeline.hlo.needless_work import REPEAT, find_hoistable_products, find_one_hot_products, find_repeats
 from outpace.timeline.hlo.ops import NO_OP, HloOp
 from outpace.timeline.hlo.precision import is_highest_precision, precision_bits
@@ -72,6 +73,10 @@ class HloModule:
     @once
     def _hoistable_products(self) -> set[Instruction]:
         return find_hoistable_products(self.graph)
+
+    @once
+    def _parts(self) -> NeededParts:
+        return NeededParts(self.graph)
 
     @once
     def _repeats(self) -> set[Instruction]:
@@ -161,6 +166,13 @@ class HloModule:
         part = self.graph.by_name.get(case.part) if case is not None and case.part else None
         return case if case is None or part is None else replace(case, source=self._lines.find(part))
 
+    def _find_nearest_place(self, instruction: Instruction) -> tuple[str, str]:
+        """Return (source line, function) of an instruction; of one that the compiler added (a copy,
+        a broadcast), those of the nearest instruction that uses its result.
+        """
+        places = map(self._lines.find_place, chain((instruction.origin,), instruction.iter_further_users()))
+        return next((place for place in places if place[0]), ("", ""))
+
     def describe(self, name: str) -> InstructionText | None:
         """Return the text and the neighbours of the instruction called `name`; None where the
         program has none.
@@ -190,11 +202,13 @@ class HloModule:
 
     def _describe(self, instruction: Instruction) -> HloOp:
         argument, updater = self._undonated.get(instruction, ("", instruction))
-        # The compiler adds instructions (a copy, a broadcast) for those that use their results
-        places = map(self._lines.find_place, chain((updater.origin,), instruction.iter_further_users()))
-        source, function = next((place for place in places if place[0]), ("", ""))
+        source, function = self._lines.find_place(updater.origin)
+        if not source:
+            source, function = self._find_nearest_place(instruction)
         transfer, call = transfer_kind(instruction), find_library_call(instruction)
         is_library_call, cost = instruction.opcode == "custom-call", self._costs.own(instruction)
+        needed, cause = self._parts.needed(instruction)
+        touched = self._parts.idle_updates.get(instruction)
         return HloOp(
             instruction.opcode,
             framework_op=instruction.origin.framework_op,
@@ -218,6 +232,9 @@ class HloModule:
             is_one_hot=instruction in self._one_hot_products,
             is_repeat=instruction in self._repeats,
             is_hoistable=instruction in self._hoistable_products,
+            needed_share=needed,
+            needed_at=self._find_nearest_place(cause)[0] if cause is not None else "",
+            filled_share=1.0 if touched is None else touched.share,
             undonated_argument=argument,
             product=product_kind(instruction) if cost.product_flops > 0 or is_library_call else "",
         )

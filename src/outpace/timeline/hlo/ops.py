@@ -56,6 +56,11 @@ class HloOp:
     is_repeat: whether it computes a part of the forward pass once more (`jax.checkpoint`).
     is_hoistable: whether a loop computes it in each iteration though once would do: what it takes
         stays the same, or one factor does and the products are only added up.
+    needed_share: share of its work that anything needs: the rest computes parts of its result that
+        nothing reads, or multiplies by an array's zeros.
+    needed_at: source line of what takes the part that is needed; "" where all of it is, or unknown.
+    filled_share: for an op that updates all rows of an array, share of the rows whose gradient can
+        be other than 0, where these are few; 1 for other ops.
     undonated_argument: for a copy, the argument of the program (`state[0]`) that is copied because
         the program updates and returns it while the caller did not donate it; `source` is then the
         line of the update.
@@ -84,6 +89,9 @@ class HloOp:
     is_one_hot: bool = False
     is_repeat: bool = False
     is_hoistable: bool = False
+    needed_share: float = 1.0
+    needed_at: str = ""
+    filled_share: float = 1.0
     undonated_argument: str = ""
     product: str = ""
 

@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterator
+from collections.abc import ItemsView, Iterator
 
 from outpace.model import protobuf_wire
 
@@ -51,6 +51,10 @@ class Message:
                 value, at = protobuf_wire.read_varint(data, at)
                 values.append(value)
         return values
+
+    def items(self) -> ItemsView[int, FieldValue]:
+        """Return all fields with their values."""
+        return self._values.items()
 
     def has(self, *fields: int) -> bool:
         """Whether the message has one of these fields."""

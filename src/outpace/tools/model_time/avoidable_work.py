@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 
+from outpace._lazy import compile_lazily
 from outpace.metrics.facts.hlo_instructions import DEVICE_SIDE as ON_DEVICE
 from outpace.metrics.facts.hlo_instructions import InstructionStats, instruction_stats
 from outpace.metrics.facts.workload import Workload
@@ -14,8 +15,9 @@ from outpace.metrics.views.float64_ops import float64_ops
 from outpace.model import Certainty, Effort, Evidence, Finding, Severity, Threshold, Unit
 from outpace.model.text import format_largest_part
 from outpace.timeline import Run
+from outpace.timeline.hlo.transfers import COLLECTIVE
 from outpace.tools.model_time.actions import GPU, ActionContext
-from outpace.tools.model_time.work_summary import compute_saving, format_lines, format_source
+from outpace.tools.model_time.work_summary import compute_needless_saving, compute_saving, format_lines, format_source
 
 _DOUBLE = Threshold(
     "products in float64", 0.10, Unit.FRACTION, "our choice: half of it, which float32 saves at least, can be measured"
@@ -25,6 +27,18 @@ _SCORES = Threshold(
 )
 _AGAIN = Threshold("computed again", 0.10, Unit.FRACTION, "our choice: a smaller saving is not worth the memory")
 _EACH = Threshold("products repeated by a loop", 0.10, Unit.FRACTION, "our choice: a smaller saving is not worth the memory")
+_UNUSED = Threshold("results that nothing reads", 0.10, Unit.FRACTION, "our choice: a smaller gain is not worth moving code")
+_MOSTLY_UNUSED = 0.5  # maximum share of an op's work that anything needs, for the op to count
+_VECTORISED = compile_lazily(
+    r"vmap\((?:transpose\()?jvp\("
+)  # in names of ops of jax.jacobian and jax.hessian: all directions at once
+_DIRECTIONS = (
+    "Take only the derivatives that are used{at}: jax.jvp along one direction (of jax.grad for second ones), instead of a whole jax.hessian or "
+    "jax.jacobian."
+)
+_IDLE_ROWS = Threshold(
+    "updates of rows without gradient", 0.10, Unit.FRACTION, "our choice: less is the price of a plain update"
+)
 _HOT = Threshold("products with one-hot matrices", 0.10, Unit.FRACTION, "our choice: labels of a loss take less")
 
 
@@ -111,6 +125,82 @@ def iter_loop_findings(run: Run, host: str) -> Iterator[Finding]:
         host=host,
         certainty=Certainty.LIKELY,
         effort=Effort.SMALL,
+        explains=("slow_part", "slow_kind", "model_bound", "low_16_bit_share"),
+    )
+
+
+def iter_needed_part_findings(run: Run, host: str) -> Iterator[Finding]:
+    """Yield the finding on ops that compute whole arrays of which little is read, and on their
+    gradients, which multiply by zeros for the rest.
+    """
+    ran = [
+        r
+        for r in instruction_stats(run).get(host, ())
+        if r.op.needed_share <= _MOSTLY_UNUSED and r.op.transfer != COLLECTIVE and r.op.filled_share == 1
+    ]
+    share = min(1.0, sum(r.share * (1 - r.op.needed_share) for r in ran))
+    if share < _UNUSED.value:
+        return
+    _, sources = _sum_by_line(ran)
+    takers: dict[str, float] = {}
+    for r in ran:
+        takers[format_source(r.op.needed_at)] = takers.get(format_source(r.op.needed_at), 0.0) + r.share
+    taker = max(takers, key=takers.__getitem__)
+    largest = max(ran, key=lambda r: r.share)
+    by = f", where {taker} takes a part" if taker and taker not in sources[:1] else ""
+    yield Finding(
+        id="unused_results",
+        severity=Severity.HIGH,
+        sentence=f"{share:.0%} of the step computes what nothing needs{f', at {format_lines(sources)}' if sources else ''}: "
+        f"{largest.op.needed_share:.1%} of the results is read{by}; the gradient of the rest is 0, and is multiplied all the same.",
+        action=_DIRECTIONS.format(at=f" ({taker})" if by else "")
+        if sum(r.share for r in ran if _VECTORISED.search(r.op.framework_op)) > share / 2
+        else f"Take that part before it is computed with{f' ({taker})' if by else ''}: move the index or slice up, to before the layers and "
+        "products that work on each position by itself.",
+        evidence=(Evidence("share of the step in what nothing needs", share, Unit.FRACTION, "hlo_lines"),),
+        threshold=_UNUSED,
+        saving=compute_needless_saving(share, "if only the part was computed that is read"),
+        location=sources[0] if sources else taker,
+        host=host,
+        certainty=Certainty.LIKELY,
+        effort=Effort.SMALL,
+        explains=("slow_part", "slow_kind", "model_bound", "low_16_bit_share", "tensor_cores_unused"),
+    )
+
+
+def iter_idle_update_findings(run: Run, host: str, program: Workload) -> Iterator[Finding]:
+    """Yield the finding on updates that go over all rows of a table though a step reads, and has
+    gradients of, few of them.
+    """
+    ran = [r for r in instruction_stats(run).get(host, ()) if r.op.filled_share < 1]
+    share = min(1.0, sum(r.share * (1 - r.op.filled_share) for r in ran))
+    if share < _IDLE_ROWS.value:
+        return
+    _, sources = _sum_by_line(ran)
+    largest = max(ran, key=lambda r: r.share)
+    by_hand = (
+        "Update only the rows that a step reads (with Adam or momentum it changes the training): differentiate with respect to them "
+        "(rows = table[ids]), and add their update with table.at[ids].add(...)."
+    )
+    yield Finding(
+        id="idle_updates",
+        severity=Severity.HIGH,
+        sentence=f"{share:.0%} of the step updates all rows of a table{f', at {format_lines(sources)}' if sources else ''}, though "
+        f"{largest.op.filled_share:.1%} of them at most have a gradient other than 0 in a step.",
+        action=program.select_text(
+            tensorflow="Let the optimizer update only the rows that a batch reads: plain SGD does with tf.IndexedSlices, Adam goes over the "
+            "whole table (it changes the training).",
+            jax=by_hand,
+            keras_jax="Make the table smaller (fewer rows for rare ids: keras.layers.Hashing), or train it in a loop of your own that updates "
+            "only the rows that a step reads (table.at[ids].add).",
+        ),
+        evidence=(Evidence("share of the step in updates of other rows", share, Unit.FRACTION, "hlo_lines"),),
+        threshold=_IDLE_ROWS,
+        saving=compute_saving(share, "if only the rows with a gradient were updated"),
+        location=sources[0] if sources else "",
+        host=host,
+        certainty=Certainty.LIKELY,
+        effort=Effort.MEDIUM,
         explains=("slow_part", "slow_kind", "model_bound", "low_16_bit_share"),
     )
 

@@ -32,7 +32,9 @@ from outpace.tools.model_time.actions import CPU, GPU, TPU, ActionContext, advis
 from outpace.tools.model_time.avoidable_work import (
     iter_attention_findings,
     iter_float64_findings,
+    iter_idle_update_findings,
     iter_loop_findings,
+    iter_needed_part_findings,
     iter_one_hot_findings,
     iter_remat_findings,
 )
@@ -121,6 +123,8 @@ def iter_findings(run: Run, budgets: dict[str, Budget], program: Workload) -> It
         yield from iter_remat_findings(run, timeline.host)
         yield from iter_one_hot_findings(run, timeline.host)
         yield from iter_loop_findings(run, timeline.host)
+        yield from iter_needed_part_findings(run, timeline.host)
+        yield from iter_idle_update_findings(run, timeline.host, program)
         attends = list(iter_attention_findings(run, timeline.host, here))
         yield from attends
         fusible = _find_fusible(run, timeline.host, budget, here)

@@ -86,6 +86,12 @@ def compute_roof_saving(share: float) -> Saving | None:
     return replace(saving, at_roof=True) if saving is not None else None
 
 
+def compute_needless_saving(share: float, assumes: str) -> Saving | None:
+    """Return what a step saves at least where `share` of it is known to be needless."""
+    saving = compute_saving(share, assumes)
+    return replace(saving, at_least=True) if saving is not None else None
+
+
 @dataclass(frozen=True)
 class ModelPart:
     """A part of the model: a layer or a source line.

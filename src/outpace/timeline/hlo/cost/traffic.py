@@ -110,7 +110,7 @@ def parts_read(array: Instruction, user: Instruction, depth: int = 0) -> set[tup
     """
     whole = array.shapes[0].element_count if array.shapes else 0
     if user.opcode in _PARTIAL and user.operands[0] is array and user.shapes:
-        return {(user.slice_range or user, user.shapes[0].element_count)}
+        return {(user.ranges or user, user.shapes[0].element_count)}
     if user.opcode != "fusion" or not user.called or depth > _DEEPEST:
         return {("all", whole)}
     inner = [p for p, operand in zip(user.called[0].parameters, user.operands, strict=False) if operand is array]
