@@ -368,3 +368,40 @@ def test_other_products_of_loops_are_needed_in_each_iteration(body: Sequence[byt
 
 def test_a_sum_that_the_condition_reads_is_needed_in_each_iteration() -> None:
     assert looped(MOVED, PRODUCT, ADDED, results=(16, 12, 14), tested=0) == set()
+
+
+def joined(*program: bytes, calls: Sequence[Sequence[bytes]] = ()) -> set[str]:
+    """The products of a program of `x` (1) and weights (2 to 4) that could be one."""
+    given = [instruction(name, "parameter", number, shape(BF16, 8, 8)) for number, name in enumerate(("x", "a", "b", "c"), 1)]
+    found = HloModule(module([*given, *program], *calls))
+    return {name for name in found if found[name].is_joinable}
+
+
+def times(name: str, number: int, left: int, right: int, more: bytes = b"") -> bytes:
+    return dot(name, number, (left, right), 8, 8, batch=(), more=more)
+
+
+@pytest.mark.parametrize(
+    ("program", "names"),
+    [
+        ([times("q", 5, 1, 2), times("k", 6, 1, 3), times("v", 7, 1, 4)], {"q", "k", "v"}),
+        ([op("cast", "convert", 5, [1]), times("q", 6, 5, 2), times("k", 7, 1, 3)], {"q", "k"}),
+        ([times("hidden", 5, 1, 2), times("out", 6, 5, 3)], set()),
+        ([times("first", 5, 1, 4), op("bent", "tanh", 6, [5]), times("again", 7, 6, 4)], set()),
+        ([times("forward", 5, 1, 2), times("gradient", 6, 2, 1)], set()),
+    ],
+    ids=["of one input", "of one input, cast", "of layers", "of one weight, step by step", "summed along another dimension"],
+)
+def test_products_of_one_array_are_joinable_unless_one_needs_another(program: Sequence[bytes], names: set[str]) -> None:
+    assert joined(*program) == names
+
+
+def test_products_inside_of_fusions_take_what_the_fusion_takes() -> None:
+    fused = [
+        instruction("given", "parameter", 20, shape(BF16, 8, 8)),
+        instruction("factor", "parameter", 21, shape(BF16, 8, 8), more=encode_integer(9, 1)),
+        times("inside", 22, 20, 21),
+    ]
+    fusion = instruction("fused", "fusion", 6, shape(BF16, 8, 8), [1, 3], [2])
+    assert joined(times("q", 5, 1, 2), fusion, calls=[fused]) == {"q", "fused"}
+    assert joined(fusion, calls=[fused]) == set()

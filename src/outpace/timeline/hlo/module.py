@@ -19,7 +19,13 @@ from outpace.timeline.hlo.descriptions import describe_instruction
 from outpace.timeline.hlo.donation import find_undonated_arguments
 from outpace.timeline.hlo.graph import HloGraph, Instruction
 from outpace.timeline.hlo.needed_parts import NeededParts
-from outpace.timeline.hlo.needless_work import REPEAT, find_hoistable_products, find_one_hot_products, find_repeats
+from outpace.timeline.hlo.needless_work import (
+    REPEAT,
+    find_hoistable_products,
+    find_joinable_products,
+    find_one_hot_products,
+    find_repeats,
+)
 from outpace.timeline.hlo.ops import NO_OP, HloOp
 from outpace.timeline.hlo.precision import is_highest_precision, precision_bits
 from outpace.timeline.hlo.products import PRODUCT_OPCODES, is_aligned, is_complex_product, product_flops, product_kind
@@ -73,6 +79,10 @@ class HloModule:
     @once
     def _hoistable_products(self) -> set[Instruction]:
         return find_hoistable_products(self.graph)
+
+    @once
+    def _joinable_products(self) -> set[Instruction]:
+        return find_joinable_products(self.graph)
 
     @once
     def _parts(self) -> NeededParts:
@@ -235,6 +245,7 @@ class HloModule:
             needed_share=needed,
             needed_at=self._find_nearest_place(cause)[0] if cause is not None else "",
             filled_share=1.0 if touched is None else touched.share,
+            is_joinable=instruction in self._joinable_products,
             undonated_argument=argument,
             product=product_kind(instruction) if cost.product_flops > 0 or is_library_call else "",
         )

@@ -1,18 +1,19 @@
 # SPDX-License-Identifier: Apache-2.0
 """Work that a program could do without: products with one-hot matrices, which look up rows by
-multiplying with nearly nothing but 0, a forward pass that is computed once more, and products that
-a loop computes in each iteration though once would do.
+multiplying with nearly nothing but 0, a forward pass that is computed once more, products that a
+loop computes in each iteration though once would do, and several products for which one would do.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 
 from outpace.timeline.hlo.graph import Computation, HloGraph, Instruction
+from outpace.timeline.hlo.op_dimensions import dot_dimensions
 from outpace.timeline.hlo.products import has_product
 
 _MOST_TERMS = 20  # maximum number of additions that are followed from a sum
-_FAR = 4  # maximum number of changes of layout or type between a one-hot matrix and its product
+_FAR = 4  # maximum number of changes of layout or type between what makes an array and a product of it
 _LAYOUT_OPCODES = frozenset(
     ("parameter", "constant", "convert", "bitcast", "copy", "transpose", "reshape", "broadcast", "pad", "slice")
 )
@@ -76,6 +77,46 @@ def find_hoistable_products(graph: HloGraph) -> set[Instruction]:
     return {product for loop in loops for product in _hoistable_in(loop.called[0], loop.called[1])}
 
 
+def find_joinable_products(graph: HloGraph) -> set[Instruction]:
+    """Return the products, alone or in fusions, that take the same array with the same dimensions
+    summed, where none needs the result of another.
+    """
+    takers: dict[tuple[Instruction, tuple[int, ...]], list[Instruction]] = {}
+    fusions = [i for i in graph.instructions if i.opcode == "fusion"]
+    parts = [(fusion, part) for fusion in fusions for part in fusion.callees]
+    inside = {part for _, part in parts}
+    for product, part in (*parts, *((i, i) for i in graph.instructions if i not in inside)):
+        numbers = dot_dimensions(part)
+        for at, operand in enumerate(part.operands[:2]) if numbers is not None else ():
+            array = _same_element(operand)
+            if part is product:
+                takers.setdefault((array, tuple(numbers[at])), []).append(product)
+            elif array.opcode == "parameter" and array.parameter_number < len(product.operands):
+                outer = _same_element(product.operands[array.parameter_number])
+                takers.setdefault((outer, tuple(numbers[at])), []).append(product)
+    positions = {i: position for position, i in enumerate(graph.instructions)}
+    groups = [list(dict.fromkeys(products)) for products in takers.values()]
+    return {p for group in groups if 1 < len(group) <= _MOST_TERMS and not _any_depends(group, positions) for p in group}
+
+
+def _any_depends(instructions: Sequence[Instruction], positions: Mapping[Instruction, int]) -> bool:
+    """Whether one of some instructions of a computation needs the result of another.
+
+    positions: place of each instruction among all of them; operands stand before their users.
+    """
+    wanted = set(instructions)
+    first = min(positions[i] for i in instructions)
+    left, seen = list(instructions), set[Instruction]()
+    while left:
+        for operand in left.pop().operands:
+            if operand in wanted:
+                return True
+            if operand not in seen and positions[operand] > first:
+                seen.add(operand)
+                left.append(operand)
+    return False
+
+
 def _hoistable_in(body: Computation, condition: Computation) -> Iterator[Instruction]:
     """Yield the products of one loop's body that could be computed once."""
     parameters = [i for i in body.instructions if i.opcode == "parameter"]
@@ -111,7 +152,9 @@ def _factors(product: Instruction) -> list[Instruction]:
 
 def _same_element(instruction: Instruction) -> Instruction:
     """Return what an instruction passes on, but for its layout."""
-    while instruction.opcode in _LAYOUT_CHANGES and instruction.operands:
+    for _ in range(_FAR):
+        if instruction.opcode not in _LAYOUT_CHANGES or not instruction.operands:
+            break
         instruction = instruction.operands[0]
     return instruction
 

@@ -61,6 +61,8 @@ class HloOp:
     needed_at: source line of what takes the part that is needed; "" where all of it is, or unknown.
     filled_share: for an op that updates all rows of an array, share of the rows whose gradient can
         be other than 0, where these are few; 1 for other ops.
+    is_joinable: whether it multiplies an array that another product takes in the same way: one
+        product could take both other factors, beside each other.
     undonated_argument: for a copy, the argument of the program (`state[0]`) that is copied because
         the program updates and returns it while the caller did not donate it; `source` is then the
         line of the update.
@@ -92,6 +94,7 @@ class HloOp:
     needed_share: float = 1.0
     needed_at: str = ""
     filled_share: float = 1.0
+    is_joinable: bool = False
     undonated_argument: str = ""
     product: str = ""
 

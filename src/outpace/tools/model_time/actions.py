@@ -35,6 +35,8 @@ class OpTraits:
     dropout_rate: for an attention, its dropout rate; 0 for none, or where not known.
     is_memory_bound: whether reading and writing arrays takes the time.
     is_near_peak: whether the products come near the device's peak.
+    is_joinable: whether several of the products take the same array in the same way, so that one
+        product could take their other factors beside each other.
     limit_text: which of these two limits applies, in words; "" for none.
     """
 
@@ -44,6 +46,7 @@ class OpTraits:
     dropout_rate: float = 0.0
     is_memory_bound: bool = False
     is_near_peak: bool = False
+    is_joinable: bool = False
     limit_text: str = ""
 
 
@@ -250,7 +253,8 @@ def _layout(here: ActionContext) -> str:
 
 
 def _join(here: ActionContext) -> str:
-    return "" if here.traits.is_near_peak else "join products of one input into one"
+    joins = here.traits.is_joinable and not here.traits.is_near_peak
+    return "join the products of one input into one (their factors beside each other)" if joins else ""
 
 
 def _fewer_flops(here: ActionContext) -> str:
@@ -266,8 +270,8 @@ def _says(text: str) -> Action:
 
 
 ACTIONS: Mapping[WorkKind, tuple[Action, ...]] = {
-    WorkKind.CONVOLUTION: (_unfuse, _cores, _half, _onednn, _aligned, _batch, _fewer_flops, _accelerator),
-    WorkKind.MATMUL: (_cores, _half, _onednn, _aligned, _batch, _join, _fewer_flops, _accelerator),
+    WorkKind.CONVOLUTION: (_unfuse, _cores, _half, _onednn, _aligned, _batch, _fewer_flops),
+    WorkKind.MATMUL: (_cores, _half, _onednn, _aligned, _batch, _join, _fewer_flops),
     WorkKind.ATTENTION: (
         _attend,
         _half,
@@ -303,8 +307,10 @@ def advises_half(work: WorkKind, context: ActionContext) -> bool:
 
 
 def render_actions(work: WorkKind, context: ActionContext) -> str:
-    """Return two or three actions as prose, the first two as one sentence."""
-    texts = [text for action in (*ACTIONS[work], _accelerator) if (text := action(context))]
+    """Return up to three actions as prose, the first two as one sentence; that to train on another
+    kind of device where nothing else is known.
+    """
+    texts = [text for action in ACTIONS[work] if (text := action(context))] or [_accelerator(context)]
     texts = list(dict.fromkeys(texts))[:_MOST]
     first = ", or ".join(texts[:_ONE_SENTENCE])
     alternatives = (f"or {more}" for more in texts[_ONE_SENTENCE:])

@@ -154,7 +154,7 @@ def iter_needed_part_findings(run: Run, host: str) -> Iterator[Finding]:
         sentence=f"{share:.0%} of the step computes what nothing needs{f', at {format_lines(sources)}' if sources else ''}: "
         f"{largest.op.needed_share:.1%} of the results is read{by}; the gradient of the rest is 0, and is multiplied all the same.",
         action=_DIRECTIONS.format(at=f" ({taker})" if by else "")
-        if sum(r.share for r in ran if _VECTORISED.search(r.op.framework_op)) > share / 2
+        if _VECTORISED.search(largest.op.framework_op)
         else f"Take that part before it is computed with{f' ({taker})' if by else ''}: move the index or slice up, to before the layers and "
         "products that work on each position by itself.",
         evidence=(Evidence("share of the step in what nothing needs", share, Unit.FRACTION, "hlo_lines"),),

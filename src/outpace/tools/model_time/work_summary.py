@@ -479,6 +479,7 @@ def compute_traits(run: Run, host: str, source: str) -> OpTraits:
         dropout_rate=max(drops, default=0.0),
         is_memory_bound=memory >= _MEMORY_BOUND,
         is_near_peak=fast,
+        is_joinable=any(r.op.is_joinable for r in products),
         limit_text="".join(words),
     )
 
