@@ -258,7 +258,7 @@ CASES: list[Case] = [
             ),
             ("python value", "n: 2 → 3", "n: 2 → 3", "Pass n as an array"),
             ("dtype", "x['w']: int32[9] → Python int", "x['w']: int32[9] → Python int", "Give x one dtype"),
-            ("structure", "x[1]: nothing → int32[9]", "x[1]: nothing → int32[9]", "of the same structure"),
+            ("structure", "x[1]: nothing → int32[9]", "x[1]: nothing → int32[9]", "of one structure"),
             (
                 "same arguments",
                 "the same shapes as before: a new object",

@@ -104,7 +104,7 @@ CASES: list[Case] = [
         Severity.HIGH,
         keras="losses in callbacks",
         tensorflow="persistent=True",
-        jax="arrays that the program keeps",
+        jax="old states",
     ),
     fires("memory_growth", "an op leaves in 7 of 11 steps", _ends(_climb(*_UP), 110, 7), Severity.HIGH, says=("step/concat",)),
     fires("memory_growth", "an op leaves in 4 of 11 steps", _ends(_climb(*_UP), 110, 4), Severity.HIGH, never=("step/concat",)),

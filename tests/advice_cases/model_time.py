@@ -558,7 +558,7 @@ CASES: list[Case] = [
         _said("fused_attn_ffi", backend_config="{dropout_probability = 1.000000e-01 : f64, mask_type = 2 : i64}"),
         Severity.HIGH,
         location="model.py:5",
-        says=("set its dropout, 0.1, to 0", "another fused implementation"),
+        says=("leave its dropout of 0.1 out", "another fused implementation"),
         never=("causal", "pack short"),
     ),
     fires(

@@ -582,7 +582,7 @@ CASES: list[Case] = [
         lambda program: _steps({Category.COMPILATION: 0.3}, program)(),
         Severity.HIGH,
         keras="drop_remainder=True",
-        tensorflow="Python arguments of the step function",
+        tensorflow="the step function's arguments alike",
         jax="static arguments",
         saves=about(0.3),
         takes_from=("compilation",),
@@ -610,7 +610,7 @@ CASES: list[Case] = [
         Severity.HIGH,
         keras="validation, checkpoints or callbacks",
         tensorflow="next(iterator)",
-        jax="checkpoints or input outside",
+        jax="evaluation, checkpoints or input",
         saves=about(0.6),
         **_BETWEEN,
     ),
@@ -791,7 +791,7 @@ CASES: list[Case] = [
         "more calls",
         _slow_calls([[1.7, 1.7]] * 3),
         Severity.HIGH,
-        says=("runs there and in no other",),
+        says=("runs in these steps only",),
         saves=about(9 / 25),
     ),
     fires(
@@ -799,7 +799,7 @@ CASES: list[Case] = [
         "what runs in them alone",
         _slow_calls([[0.5]] * 3, "Checkpoint"),
         Severity.HIGH,
-        says=("in Checkpoint, which runs in no other step", "Do what runs Checkpoint less often"),
+        says=("in Checkpoint, which runs in no other step", "Do it less often, what runs Checkpoint"),
         saves=about(9 / 25),
     ),
     *(
@@ -808,7 +808,7 @@ CASES: list[Case] = [
             f"the longest event runs in steps {where}, for {lasts:.0%} of a step",
             _slow_calls([[0.5]] * 3, "Checkpoint", where, lasts),
             Severity.HIGH,
-            says=("Find what runs there and in no other",),
+            says=("Find what runs in these steps only",),
             saves=about(9 / 25),
         )
         for where, lasts in (((3, 9), 2.0), ((3, 9, 10, 12), 2.0), ((3, 9, 10), 1.0))
@@ -820,7 +820,7 @@ CASES: list[Case] = [
         Severity.HIGH,
         saves=about(12 / 72),
         says=("3 of 40 steps hold 21% of the time: 60.0 ms and 50.0 ms and more",),
-        never=("Keep shapes",),
+        never=("these steps compile",),
     ),
     fires(
         "compile_stalls",
@@ -828,7 +828,7 @@ CASES: list[Case] = [
         _stalled(_MIXED, _BUILT),
         Severity.HIGH,
         saves=about(20 / 72),
-        says=("1 of 40 steps holds 29% of the time: 210 ms", "Keep shapes"),
+        says=("1 of 40 steps holds 29% of the time: 210 ms", "arguments alike"),
     ),
     silent("compile_stalls", "they compute: `slow_steps`", _stalled([1, 1, 5, 1, 1, 4, *[1] * 6, 6, *[1] * 7])),
     silent("input_stalls", "they compute: `slow_steps`", _stalled([1, 1, 1, 1, 1, 1, 2.6, 2.6, *[1] * 8])),

@@ -171,7 +171,7 @@ CASES: list[Case] = [
             **_ALONE,
         )
         for program, says in (
-            (KERAS, "in NumPy, or do it every N batches"),
+            (KERAS, "or do it every N batches"),
             (TENSORFLOW, "in the tf.function"),
             (JAX, "put it under jax.jit"),
         )
@@ -270,7 +270,7 @@ CASES: list[Case] = [
         _line(0.6),
         Severity.HIGH,
         saves=sampled(0.6),
-        says=("cheaper: do it less often", "hides no more"),
+        says=(": do it less often", "hides no more"),
         never=("before the training",),
         **_ALONE,
     ),

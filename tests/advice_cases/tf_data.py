@@ -282,7 +282,7 @@ CASES: list[Case] = [
         _kind("Filter", "in_py_L7_filter"),
         Severity.HIGH,
         saves=about(0.3),
-        says=("what in.py:7 filter tests in a map",),
+        says=("Compute the test in a parallel map, before in.py:7 filter",),
         never=("AUTOTUNE on",),
         **_MAP_AT,
     ),

@@ -6,6 +6,7 @@ from __future__ import annotations
 from enum import Enum
 
 from outpace._dataclass import dataclass
+from outpace.model.text import short_form
 from outpace.model.units import Unit, humanize
 
 FindingKey = tuple[str, str, str, str]  # identity of a finding in a report (see `Finding.key`)
@@ -126,7 +127,8 @@ class Finding:
 
     id: name of the rule.
     sentence: what is the case.
-    action: what to do about it.
+    action: what to do about it. It begins with an imperative of at most eight words (`short`),
+        behind which a comma, colon or bracket separates details.
     evidence: measured values; never empty.
     threshold: limit that the rule compared with.
     counter_evidence: sentences on checks that contradict or limit the finding.
@@ -163,6 +165,11 @@ class Finding:
     def __post_init__(self) -> None:
         if not self.evidence:
             raise ValueError(f"finding {self.id} has no evidence")
+
+    @property
+    def short(self) -> str:
+        """The action in at most eight words: its beginning, up to where details follow."""
+        return short_form(self.action)
 
     @property
     def key(self) -> FindingKey:

@@ -82,6 +82,21 @@ def first_sentence(prose: str) -> str:
     return _SENTENCE_END.split(prose, maxsplit=1)[0]
 
 
+def short_form(action: str) -> str:
+    """Return the beginning of an action that stands by itself: up to its first comma, colon,
+    semicolon, full stop or bracket, outside of brackets that belong to a name.
+
+    >>> short_form("Convert and copy once (at train.py:7), before the loop, what stays the same.")
+    'Convert and copy once'
+    """
+    depth = 0
+    for at, character in enumerate(action):
+        if depth == 0 and (action.startswith(" (", at) or (character in ",:;." and action[at + 1 : at + 2] in ("", " "))):
+            return action[:at]
+        depth += (character in "([") - (character in ")]")
+    return action
+
+
 def first_clause(prose: str) -> str:
     """Return the first sentence of a paragraph up to its first semicolon outside of brackets."""
     sentence, depth = first_sentence(prose), 0

@@ -8,12 +8,13 @@ one schema number, fields are only added.
 
 from __future__ import annotations
 
+import dataclasses
 import json
 import math
 from typing import Any
 
-from outpace.model import Chart, Figures, Links, Page, Paragraph, Report, Saving, Table, TableView
-from outpace.model.codec import encode
+from outpace.model import Chart, Figures, Finding, Links, Page, Paragraph, Report, Saving, Table, TableView
+from outpace.model.codec import Converters, encode
 from outpace.model.text import repair_unicode
 
 SCHEMA = 2
@@ -90,7 +91,13 @@ def _value(value: Any) -> Any:
     """Return a value as JSON: a record by the names of its fields, and a table by its name, since
     its data is among the tables of its page.
     """
-    return encode(value, encode_cell, {Table: lambda table: repair_unicode(table.name), Saving: _saving})
+    return encode(value, encode_cell, _CONVERTERS)
+
+
+def _finding(finding: Finding) -> dict[str, Any]:
+    """Return a finding with its action in short beside the whole one."""
+    fields = {field.name: _value(getattr(finding, field.name)) for field in dataclasses.fields(finding)}
+    return {**fields, "short": encode_cell(finding.short)}
 
 
 def _kind(saving: Saving) -> str:
@@ -125,3 +132,6 @@ def encode_cell(value: Any) -> Any:
     if isinstance(value, float):
         return value if math.isfinite(value) else None
     return repair_unicode(str(value))
+
+
+_CONVERTERS: Converters = {Table: lambda table: repair_unicode(table.name), Saving: _saving, Finding: _finding}

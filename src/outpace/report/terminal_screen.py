@@ -105,7 +105,9 @@ class _Layout:
         if sentence not in self.screen.headline:
             yield from self._wrap_text(Text(first_clause(sentence) + host), mark)
             mark = "   "
-        yield from self._wrap_text(Text(first_sentence(clean_prose(finding.action)), "bold"), f"{mark}→ ")
+        action = Text(first_sentence(clean_prose(finding.action)))
+        action.stylize("bold", 0, len(clean_prose(finding.short)))
+        yield from self._wrap_text(action, f"{mark}→ ")
         saving = format_saving(finding, self.screen.step_ps)
         gain = [Text(f"saves {saving}", "green")] if saving else []
         where = [Text(clean(finding.location), "cyan")] if finding.location else []

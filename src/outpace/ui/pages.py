@@ -180,6 +180,7 @@ def _verdict(verdict: RunSummary, before: _Before | None) -> dict[str, Any]:
         "step": format_cell(verdict.step, Unit.PS) if verdict.step else "",
         "ps": verdict.step,
         "change": clean_prose(verdict.change),
+        "details": clean_prose(verdict.details),
         "saves": clean(verdict.saves),
         "script": clean(verdict.script),
     }

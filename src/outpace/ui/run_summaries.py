@@ -41,11 +41,12 @@ class RunSummary:
 
     headline: what bounds the run, as a sentence.
     step: the steady step in ps, 0 where there is none.
-    change: what to change first.
+    change: what to change first, in short.
     saves: what that saves.
     script: the captured script with its arguments, "" where it is not known.
     ops: a sample of the names of what the run executes (see `same_program`), empty where that is
         little.
+    details: the change as a paragraph.
     error: why the run could not be read; all other fields are then empty.
     """
 
@@ -55,6 +56,7 @@ class RunSummary:
     saves: str = ""
     script: str = ""
     ops: tuple[int, ...] = ()
+    details: str = ""
     error: str = ""
 
     @once
@@ -70,8 +72,10 @@ def build_summary(profile: Profile, report: Report) -> RunSummary:
     """Return the summary of an opened run."""
     screen, run = build_first_screen(report), profile.run
     first = screen.changes[0] if screen.changes else None
-    change, saves = (first.action or first.sentence, format_saving(first, screen.step_ps)) if first is not None else ("", "")
-    return RunSummary(screen.headline, screen.step_ps, change, saves, run.script, compute_op_sketch(run))
+    change, details, saves = (
+        (first.short, first.action, format_saving(first, screen.step_ps)) if first is not None else ("", "", "")
+    )
+    return RunSummary(screen.headline, screen.step_ps, change, saves, run.script, compute_op_sketch(run), details)
 
 
 def same_program(one: RunSummary, other: RunSummary, *, same_logdir: bool) -> bool:

@@ -156,7 +156,7 @@ def test_what_the_program_calls_its_work_is_why_launches_are_late(tmp_path: Path
     assert (row["late_in"], row["late_own"]) == ("augment", True)
     assert row["late_in_ps"] == row["late_ps"] - 95 * US, "behind the last kernel of the last step nothing is recorded"
     assert "it was in augment for 99% of that time" in finding.sentence
-    assert finding.action.startswith("Do augment for the next step in another thread")
+    assert finding.action.startswith("Do augment ahead, for the next step, in another thread")
 
 
 def test_of_several_things_the_one_with_most_time_is_named(tmp_path: Path) -> None:

@@ -129,44 +129,45 @@ PYTHON_ACTIONS: tuple[Action[CallKind, Need], ...] = (
     Action(
         "slim_call",
         _by_program(
-            keras="Do less around the call at {where}: it is the step itself. Run several batches per call (steps_per_execution=16).",
-            tensorflow="Do less around the call at {where}: it is the step itself. Pass tensors instead of NumPy arrays, and few of them, or "
-            "run several steps per call.",
-            jax="Do less around the call at {where}: it is the step itself. Pass fewer and flatter arguments, or run several steps per call "
-            "with jax.lax.scan.",
+            keras="Do less around the step's call (at {where}): it is the training itself. Run several batches per call "
+            "(steps_per_execution=16).",
+            tensorflow="Do less around the step's call (at {where}): it is the training itself. Pass tensors instead of NumPy arrays, and "
+            "few of them, or run several steps per call.",
+            jax="Do less around the step's call (at {where}): it is the training itself. Pass fewer and flatter arguments, or run several "
+            "steps per call with jax.lax.scan.",
         ),
         needs=frozenset((Need.CALLS_STEP,)),
     ),
     Action(
         "save_less_often",
-        _says("Save less often at {where}, or hand the data to a background thread and write it there."),
+        _says("Save less often (at {where}), or hand the data to a background thread and write it there."),
         frozenset((CallKind.SAVING,)),
         _LESS,
     ),
     Action(
         "log_less_often",
-        _says("Log and format less often at {where}: every hundredth step, or once per epoch."),
+        _says("Log and format less often (at {where}): every hundredth step, or once per epoch."),
         frozenset((CallKind.LOGGING,)),
         _LESS,
     ),
     Action(
         "draw_less_often",
-        _says("Draw at {where} every few hundred steps only, or in another process from a copy of the data."),
+        _says("Draw less often (at {where}), every few hundred steps, or in another process from a copy of the data."),
         frozenset((CallKind.DRAWING,)),
         _LESS,
     ),
     Action(
         "do_it_seldom",
         _says(
-            "Do the work at {where} less often, or in its own thread on a copy: it runs in few steps, but delays the whole training."
+            "Do it less often (at {where}), or in its own thread on a copy: it runs in few steps, but delays the whole training."
         ),
         needs=_LESS | {Need.SELDOM},
     ),
     Action(
         "read_ahead",
         _says(
-            "Read ahead what is read at {where} (a thread that fills a queue, worker processes, tf.data with prefetch), or keep in memory "
-            "what is read again."
+            "Read ahead (at {where}): in a thread that fills a queue, worker processes, or tf.data with prefetch. Or keep in memory what "
+            "is read again."
         ),
         frozenset((CallKind.READING,)),
         _LESS,
@@ -174,7 +175,7 @@ PYTHON_ACTIONS: tuple[Action[CallKind, Need], ...] = (
     Action(
         "numpy_in_data_set",
         _says(
-            "Make the elements at {where} with NumPy, ahead of the step (worker processes or a thread), and hand a whole batch to the "
+            "Make the elements with NumPy (at {where}), ahead of the step (worker processes or a thread), and hand a whole batch to the "
             "framework at once."
         ),
         frozenset((CallKind.EAGER, CallKind.CONVERTING, CallKind.CALLING)),
@@ -183,21 +184,21 @@ PYTHON_ACTIONS: tuple[Action[CallKind, Need], ...] = (
     Action(
         "weights_in_graph",
         _by_program(
-            keras="Do the work on the weights at {where} less often, for fewer of them, or with keras.ops in the model's train_step.",
-            tensorflow="Do the work on the weights at {where} less often, for fewer of them, or with TensorFlow's ops in the tf.function "
+            keras="Do less work on the weights (at {where}): less often, for fewer of them, or with keras.ops in the model's train_step.",
+            tensorflow="Do less work on the weights (at {where}): less often, for fewer of them, or with TensorFlow's ops in the tf.function "
             "(assign there): then nothing, or only its result, is copied to NumPy.",
-            jax="Do the work on the weights at {where} less often, for fewer of them, or with jax.numpy under jax.jit.",
+            jax="Do less work on the weights (at {where}): less often, for fewer of them, or with jax.numpy under jax.jit.",
         ),
         needs=_LESS | {Need.READS_WEIGHTS},
     ),
     Action(
         "one_graph",
         _by_program(
-            keras="Call what is called at {where} as one tf.function (or in the model's train_step), for the whole batch: today each op, and "
+            keras="Call it as one tf.function (at {where}), or in the model's train_step, for the whole batch: today each op, and "
             "each conversion from NumPy, is a call of its own.",
-            tensorflow="Call what is called at {where} as one tf.function, for the whole batch: today each op, and each conversion from "
+            tensorflow="Call it as one tf.function (at {where}), for the whole batch: today each op, and each conversion from "
             "NumPy, is a call of its own.",
-            jax="Put what is called at {where} under one jax.jit, for the whole batch.",
+            jax="Put it under one jax.jit (at {where}), for the whole batch.",
         ),
         frozenset((CallKind.EAGER,)),
         _LESS,
@@ -205,29 +206,29 @@ PYTHON_ACTIONS: tuple[Action[CallKind, Need], ...] = (
     Action(
         "convert_once",
         _says(
-            "Convert and copy once, before the loop, what stays the same at {where}, and what changes for a whole batch in one call."
+            "Convert and copy once (at {where}), before the loop, what stays the same, and what changes for a whole batch in one call."
         ),
         frozenset((CallKind.CONVERTING,)),
         _LESS | {Need.KEEPS_ARRAYS},
     ),
     Action(
         "leave_batch_hook",
-        _says("Move the work of {where} from the batch hook to on_epoch_end, or do it every N batches only."),
+        _says("Do it in on_epoch_end ({where}), not in the batch hook, or every N batches only."),
         needs=_LESS | {Need.IN_BATCH_HOOK},
     ),
     Action(
         "prepare_ahead",
-        _says("Prepare more ahead: the training waits for another thread at {where}, and what that does takes the time."),
+        _says("Prepare more ahead: the training waits for another thread (at {where}), and what that does takes the time."),
         needs=frozenset((Need.WAITS,)),
     ),
     Action(
         "make_cheaper",
         _by_program(
-            keras="Make the work at {where} cheaper: do it less often, for the whole batch at once, or with keras.ops, in the model or its "
+            keras="Make this work cheaper (at {where}): do it less often, for the whole batch at once, or with keras.ops, in the model or its "
             "input pipeline. A thread beside the step hides no more of it than the rest of the step takes.",
-            tensorflow="Make the work at {where} cheaper: do it less often, for the whole batch at once, or with TensorFlow's ops, in the "
+            tensorflow="Make this work cheaper (at {where}): do it less often, for the whole batch at once, or with TensorFlow's ops, in the "
             "tf.function or the input pipeline. A thread beside the step hides no more of it than the rest of the step takes.",
-            jax="Make the work at {where} cheaper: do it less often, for the whole batch at once, or with jax.numpy, in the jitted step. A "
+            jax="Make this work cheaper (at {where}): do it less often, for the whole batch at once, or with jax.numpy, in the jitted step. A "
             "thread beside the step hides no more of it than the rest of the step takes.",
         ),
         needs=_LESS | {Need.MOST_OF_STEP},
@@ -235,10 +236,10 @@ PYTHON_ACTIONS: tuple[Action[CallKind, Need], ...] = (
     Action(
         "vectorise",
         _by_program(
-            keras="Vectorise the work at {where} in NumPy, or do it every N batches only. It is Python: a thread would compete for the GIL.",
-            tensorflow="Vectorise the work at {where} in NumPy or in the tf.function, or do it every N steps only. It is Python: a thread "
+            keras="Vectorise the work in NumPy (at {where}), or do it every N batches only. It is Python: a thread would compete for the GIL.",
+            tensorflow="Vectorise the work in NumPy (at {where}) or in the tf.function, or do it every N steps only. It is Python: a thread "
             "would compete for the GIL.",
-            jax="Vectorise the work at {where} in NumPy, or put it under jax.jit, or do it every N steps only. It is Python: a thread would "
+            jax="Vectorise the work in NumPy (at {where}), or put it under jax.jit, or do it every N steps only. It is Python: a thread would "
             "compete for the GIL.",
         ),
         frozenset((CallKind.COMPUTING,)),
@@ -246,11 +247,11 @@ PYTHON_ACTIONS: tuple[Action[CallKind, Need], ...] = (
     Action(
         "leave_training_thread",
         _by_program(
-            keras="Take the work at {where} out of the training loop: do it every N batches, in the input pipeline (map, prefetch), or in "
+            keras="Take this work out of the training loop (at {where}): do it every N batches, in the input pipeline (map, prefetch), or in "
             "NumPy at once.",
-            tensorflow="Take the work at {where} off the training thread: prepare it in the input pipeline (map with prefetch) or in its own "
-            "thread, do it every N steps only, or vectorise it.",
-            jax="Take the work at {where} off the training thread: prepare the next batch in a thread while the step runs, do it every N "
+            tensorflow="Take this work off the training thread (at {where}): prepare it in the input pipeline (map with prefetch) or in its "
+            "own thread, do it every N steps only, or vectorise it.",
+            jax="Take this work off the training thread (at {where}): prepare the next batch in a thread while the step runs, do it every N "
             "steps only, or put it under jax.jit.",
         ),
     ),

@@ -57,7 +57,7 @@ def format_missing_bytes(run: Run) -> str:
 def marking_advice(workload: Workload) -> str:
     """Return how to capture a program's steps, or mark them."""
     return workload.select_text(
-        keras="Capture at least ten batches with 'outpace profile SCRIPT' or callbacks=[outpace.ProfilerCallback(...)].",
+        keras="Capture at least ten batches: with 'outpace profile SCRIPT' or callbacks=[outpace.ProfilerCallback(...)].",
         tensorflow="Capture ten steps with 'outpace profile SCRIPT', or mark them with "
         "tf.profiler.experimental.Trace('train', step_num=n, _r=1).",
         jax="Capture ten steps with 'outpace profile SCRIPT', or mark them with jax.profiler.StepTraceAnnotation('train', step_num=n).",

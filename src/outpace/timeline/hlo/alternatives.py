@@ -51,7 +51,7 @@ def find_alternative(instruction: Instruction, *, is_in_loop: bool = False) -> S
         return SlowCase(
             "carried_copy",
             f"a copy of {instruction.shapes[0]} in each iteration of a loop",
-            "carry from iteration to iteration only what the next one needs, and return the rest as the loop's outputs (the second result of "
+            "carry only what the next iteration needs, and return the rest as the loop's outputs (the second result of "
             "a scan's body): an array that the body reads and writes, or whose gradient it adds up, is copied whole",
             does_less=True,
         )
@@ -155,7 +155,7 @@ def _window(parts: list[Instruction]) -> SlowCase | None:
         return SlowCase(
             "window_gradient",
             "the gradient of a maximum over windows, element by element",
-            "pool by reshape and maximum where windows do not overlap: its gradient is a comparison",
+            "pool by reshape and maximum, where windows do not overlap: its gradient is a comparison",
             does_less=True,
         )
     part = _first(parts, "reduce-window")
@@ -263,7 +263,7 @@ def _division(parts: list[Instruction]) -> SlowCase | None:
     return SlowCase(
         "integer_division",
         f"divisions of {part.shapes[0].element_count:,} whole numbers",
-        "divide once per row or column instead of per element, or use powers of two (shifts and masks)",
+        "divide once per row or column, not per element, or use powers of two (shifts and masks)",
         does_less=True,
     )
 
@@ -285,11 +285,11 @@ def _last_dimension(parts: list[Instruction]) -> SlowCase | None:
     fastest = source.minor_to_major[0] if source.minor_to_major else len(source.dimensions) - 1
     if fastest not in part.dimensions or len(part.dimensions) == len(source.dimensions):
         return None
-    ones = "sum by a product with a vector of ones, or " * (_reducer(part) == "add")
+    ones = "sum by a product with ones, as a vector, or " * (_reducer(part) == "add")
     return SlowCase(
         "last_dimension",
         f"a reduction of {source} along the dimension that lies together in memory, one number at a time",
-        f"{ones}order the dimensions so that the reduced one is not the last",
+        f"{ones}order the dimensions, so that the reduced one is not the last",
         is_of_processors=True,
     )
 
@@ -313,7 +313,7 @@ def _layout(parts: list[Instruction]) -> SlowCase | None:
     return SlowCase(
         "layout",
         f"{what} of {part.shapes[0]}",
-        "keep one order of dimensions from layer to layer (einsum takes any), so that nothing is copied",
+        "keep one order of dimensions (einsum takes any) from layer to layer, so that nothing is copied",
         does_less=True,
     )
 

@@ -87,13 +87,13 @@ def find_joinable_products(graph: HloGraph) -> set[Instruction]:
     inside = {part for _, part in parts}
     for product, part in (*parts, *((i, i) for i in graph.instructions if i not in inside)):
         numbers = dot_dimensions(part)
-        for at, operand in enumerate(part.operands[:2]) if numbers is not None else ():
+        for operand, contracted in zip(part.operands, numbers[:2], strict=False) if numbers is not None else ():
             array = _same_element(operand)
             if part is product:
-                takers.setdefault((array, tuple(numbers[at])), []).append(product)
+                takers.setdefault((array, tuple(contracted)), []).append(product)
             elif array.opcode == "parameter" and array.parameter_number < len(product.operands):
                 outer = _same_element(product.operands[array.parameter_number])
-                takers.setdefault((outer, tuple(numbers[at])), []).append(product)
+                takers.setdefault((outer, tuple(contracted)), []).append(product)
     positions = {i: position for position, i in enumerate(graph.instructions)}
     groups = [list(dict.fromkeys(products)) for products in takers.values()]
     return {p for group in groups if 1 < len(group) <= _MOST_TERMS and not _any_depends(group, positions) for p in group}

@@ -83,7 +83,7 @@ def _convolution_case(convolution: Instruction) -> SlowCase | None:
             reason,
             "write it as shifted multiply-adds: the sum over the kernel's positions of the shifted input times that position's weights",
         )
-    return SlowCase("groups", reason, "multiply the groups as one batch of matrix products, or use fewer groups")
+    return SlowCase("groups", reason, "multiply the groups as one batched product, or use fewer groups")
 
 
 def _fft_case(fft: Instruction) -> SlowCase | None:

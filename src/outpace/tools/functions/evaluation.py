@@ -177,13 +177,13 @@ def _finding(run: Run, host: str, top: _SideFunction, share: float, program: Wor
     jax = program.framework is Framework.JAX
     table = "jit_calls" if jax else "function_calls"
     rather = "on a larger batch (jax.vmap), or in jax.lax.scan." if jax else "on a larger batch, or in the step's tf.function."
-    evaluation = f"If this is an evaluation, do it every few hundred steps, or on fewer batches. {_INSTEAD} {rather}"
+    evaluation = f"Evaluate every few hundred steps, or on fewer batches, where this is an evaluation. {_INSTEAD} {rather}"
     return Finding(
         id="evaluates_in_steps",
         severity=Severity.HIGH,
         sentence=f"{step} also calls '{top.name}' {times}{where}, and computes no gradients there: {share:.0%} of {of}.",
         action=program.select_text(
-            keras=f"Do what {line or 'the callback'} does every few hundred batches, or in on_epoch_end.",
+            keras=f"Evaluate every few hundred batches, or in on_epoch_end: {line or 'the callback'} does so in each.",
             tensorflow=evaluation,
             jax=evaluation,
         ),

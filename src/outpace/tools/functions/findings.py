@@ -63,10 +63,10 @@ _FETCHES = Threshold("fetches from the device", 0.10, Unit.FRACTION, "our choice
 _LARGE = Threshold("fetched per step", 1e6, Unit.BYTES, "our choice: a loss and some metrics are a few bytes")
 _FIXES = {
     kinds.VALUE: "Pass Python values as tensors (tf.constant, or a tf.Variable that is assigned): each new value builds a new graph.",
-    kinds.SHAPE: "Give the function an input_signature with None where sizes change, or make the sizes equal (batch with drop_remainder=True, "
+    kinds.SHAPE: "Give the function an input_signature, with None where sizes change, or make the sizes equal (batch with drop_remainder=True, "
     "padded_batch). reduce_retracing=True relaxes shapes after the second one.",
     kinds.DTYPE: "Cast arguments to one dtype before the call.",
-    kinds.STRUCTURE: "Pass the same arguments in every call. Move optional parts into functions of their own.",
+    kinds.STRUCTURE: "Pass the same arguments in every call: move optional parts into functions of their own.",
     kinds.SAME_ARGUMENTS: "Create the function once, outside the loop: every tf.function(...) has graphs of its own, "
     "and so has every new object with a decorated method.",
 }
@@ -75,10 +75,10 @@ _FIXES_JITTED = {
     kinds.SHAPE: "Keep the shape of {} constant: pad it to one size, or to one of a few, and drop the rest of an epoch.",
     kinds.VALUE: "Pass {} as an array, in an argument that is not static: each new static value compiles a new program.",
     kinds.DTYPE: "Give {} one dtype in every call (jnp.asarray(x, dtype)): Python numbers are weakly typed, which is another one.",
-    kinds.STRUCTURE: "Pass arguments of the same structure in every call: the same keys, the same number of arrays.",
+    kinds.STRUCTURE: "Pass arguments of one structure in every call: the same keys, the same number of arrays.",
     kinds.SAME_ARRAYS: "Pass changing numbers as arrays, not as static arguments (static_argnums) or captured Python values, "
     "and create the jitted function once, outside the loop.",
-    kinds.SAME_PROGRAM: "Give its arguments the same form in every call: arrays, never Python numbers in their place (weak types), on the same "
+    kinds.SAME_PROGRAM: "Give its arguments one form in every call: arrays, never Python numbers in their place (weak types), on the same "
     "devices. Create the jitted function once, outside the loop.",
     kinds.SAME_ARGUMENTS: "Create the jitted function once, outside the loop: "
     "each jax.jit of a new function object, as of a lambda, compiles anew.",
@@ -88,7 +88,7 @@ _FIX_JITTED = (
     "Pass changing numbers as arrays, not as static arguments or captured Python values."
 )
 _ONE_DEVICE = (
-    "Copy what stays the same to the device once, before the loop (jax.device_put), and pass only the batch. Update it on the device, in a "
+    "Copy what stays the same once, before the loop (jax.device_put), and pass only the batch. Update it on the device, in a "
     "jitted function that donates it."
 )
 _TO_DEVICE = (
@@ -96,12 +96,14 @@ _TO_DEVICE = (
     "floats in the step), and copy what stays the same once, before the loop."
 )
 _PACKED = (
-    "Pack them into one array per type before the call (np.stack, or a structured batch that is stored so), and take them apart inside the "
+    "Pack them into one array per type, before the call (np.stack, or a structured batch that is stored so), and take them apart inside the "
     "jitted function."
 )
 _LAUNCHING = (Category.HOST_COMPUTE, Category.KERNEL_LAUNCH, Category.ALL_OTHERS)
 _HIDDEN = "A Python number in place of an array (a weak type), or an array on other devices, compiles anew as well, and shows in no shape."
-_ONE_JIT = "Put all that a step computes into one function under jax.jit. Donate what it replaces (donate_argnums)."
+_ONE_JIT = (
+    "Put the whole step under one jax.jit: all that it computes, in one function. Donate what it replaces (donate_argnums)."
+)
 _KERAS_JIT = (
     "Let Keras compile the step: compile() without run_eagerly=True, and with jit_compile=True (its default here). Where a layer cannot be "
     "traced, rewrite it with keras.ops."
@@ -312,7 +314,7 @@ def _array_fetches(run: Run) -> Iterator[Finding]:
             severity=Severity.HIGH if row["share"] >= EXPENSIVE_CALLS.value else Severity.MODERATE,
             sentence=f"Every step fetches {humanize(row['bytes'], Unit.BYTES)} from the device{f', behind the call at {line}' * bool(line)}: "
             f"{row['share']:.0%} of it, while no device computes.",
-            action="Compute on the device what is needed of it (in the jitted step), and fetch only that, or fetch every few hundred steps.",
+            action="Compute what is needed on the device, in the jitted step, and fetch only that, or fetch every few hundred steps.",
             evidence=(
                 Evidence("fetching, of the step", row["share"], Unit.FRACTION, "host_fetches"),
                 Evidence("fetched per step", row["bytes"], Unit.BYTES, "host_fetches"),

@@ -18,14 +18,14 @@ _SHARE, _SHARE_OF_TIME = 0.01, 0.05
 _EXPLAINS = 0.5  # minimum share of the difference that a category explains to be called its cause
 _FIRST = Threshold("first call against the median", 5.0, Unit.RATIO, _OURS)
 _FIXES = {
-    Category.COMPILATION: "Warm the model up with every input shape that it will see, or pad inputs to few shapes: the slow calls built a "
+    Category.COMPILATION: "Warm the model up with every input shape, or pad inputs to few shapes: the slow calls built a "
     "graph or compiled.",
     Category.INPUT: "Prepare the next batch while this one runs: the slow calls waited for input.",
     Category.HOST_COMPUTE: "Look at the longest op of the slow calls, at larger inputs, and at what else used the cores: they computed "
     "longer on the host.",
     Category.OUTPUT: "Return less, or copy in larger pieces: the slow calls waited for results to be copied back.",
 }
-_FIX = "Look at what else the machine did at that time. The trace viewer shows all threads."
+_FIX = "Look at what else the machine did, in the trace viewer, which shows all threads."
 
 
 def iter_findings(requests: Table) -> Iterator[Finding]:
@@ -53,7 +53,7 @@ def _first(host: str, name: str, first: float, middle: float) -> Finding:
         id="slow_first_call",
         severity=Severity.POTENTIAL,
         sentence=f"The first call of '{name}' took {humanize(first, Unit.PS)}, {first / middle:.0f} times the median.",
-        action="Call the model once with every input shape before it serves requests.",
+        action="Call the model once before it serves requests, with every input shape.",
         evidence=(
             Evidence("latency of the first call", first, Unit.PS, "requests"),
             Evidence("median latency", middle, Unit.PS, "latency"),

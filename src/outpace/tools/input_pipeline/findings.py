@@ -135,7 +135,7 @@ def _overlap_advice(program: Workload) -> str:
         keras="Prepare batches while the model trains: a tf.data pipeline that ends in .prefetch(tf.data.AUTOTUNE), or a PyDataset "
         "with workers.",
         tensorflow="Prepare batches while the model trains: end the pipeline with .prefetch(tf.data.AUTOTUNE).",
-        jax="Prepare the next batch in another thread while the step runs, and move it with jax.device_put ahead of time.",
+        jax="Prepare the next batch ahead, in another thread while the step runs, and move it with jax.device_put.",
     )
 
 

@@ -99,7 +99,7 @@ def _tensor_cores(kernels: Table, program: Workload, facts: DeviceSpecs, bits: t
             keras=f"Train in 16 bits (keras.mixed_precision.set_global_policy('mixed_{kind}')). Make batch size and layer widths "
             "multiples of 8.",
             tensorflow=f"Compute in {kind} (tf.cast, with variables in float32). Make batch size and layer widths multiples of 8.",
-            jax=f"Compute in jnp.{kind} with parameters in float32{tf32}. Make batch size and layer widths multiples of 8.",
+            jax=f"Compute in jnp.{kind}, with parameters in float32{tf32}. Make batch size and layer widths multiples of 8.",
         ),
         evidence=(
             Evidence("share of kernel time in eligible ops without tensor cores", share, Unit.FRACTION, "kernels"),
@@ -167,7 +167,7 @@ def _late_launches(devices: list[dict[str, Any]]) -> Iterator[Finding]:
         "Shorten the host work between launches, or move it off the launching thread (the table of idle gaps says when it ran)."
     )
     if part >= _MOST_OF_LATE and device["late_own"]:
-        what = f"Do {did} for the next step in another thread while the device works, or make it cheaper."
+        what = f"Do {did} ahead, for the next step, in another thread while the device works, or make it cheaper."
     yield Finding(
         id="late_launches",
         severity=Severity.HIGH if share >= 2 * _LATE_LAUNCHES.value else Severity.MODERATE,
@@ -206,7 +206,7 @@ def _tiny(devices: list[dict[str, Any]], program: Workload, jitted: bool) -> Ite
             tensorflow="Let XLA fuse the small kernels (@tf.function(jit_compile=True)), or raise the batch size.",
             jax="Raise the batch size, so that each kernel does more."
             if jitted
-            else "Put the whole step under one jax.jit so that kernels fuse, or raise the batch size.",
+            else "Put the whole step under one jax.jit, so that kernels fuse, or raise the batch size.",
         ),
         evidence=(
             Evidence("mean time of a kernel", mean, Unit.PS, "devices"),
@@ -239,10 +239,10 @@ def _pageable(devices: list[dict[str, Any]], copies: list[dict[str, Any]], progr
         severity=Severity.MODERATE,
         sentence=f"{who} spends {share:.0%} of its time on copies from or to pageable host memory, which the driver copies twice.",
         action=program.select_text(
-            keras="Feed the model from a tf.data pipeline that ends in prefetch, not from NumPy arrays: batches then arrive from pinned "
+            keras="Feed the model through tf.data, in a pipeline that ends in prefetch, not from NumPy arrays: batches then arrive from pinned "
             "memory. Read results back less often.",
-            tensorflow="Feed the step from a tf.data pipeline that ends in prefetch, not from NumPy arrays: batches then arrive from pinned "
-            "memory. Read results back less often.",
+            tensorflow="Feed the step through tf.data, in a pipeline that ends in prefetch, not from NumPy arrays: batches then arrive from "
+            "pinned memory. Read results back less often.",
             jax="Move the next batch ahead of time (jax.device_put in a thread, or a prefetching iterator), and fetch results less often.",
         ),
         evidence=(Evidence("time of copies with pageable memory", times[device["device"]], Unit.PS, "copies"), *rate),
@@ -268,7 +268,8 @@ def _occupancy(kernels: Table, program: Workload) -> Iterator[Finding]:
         severity=Severity.POTENTIAL,
         sentence=f"{'One' if len(low) == 1 else len(low)} of the longest kernels ({share:.0%} of the kernel time) "
         f"{'has' if len(low) == 1 else 'have'} low occupancy: {short_kernel_name(top['kernel'])} {top['occupancy']:.0%}.",
-        action="For kernels of your own, use fewer registers or less shared memory per block, or another block size. For the framework's: "
+        action="Raise the occupancy: for kernels of your own, fewer registers or less shared memory per block, or another block size; for "
+        "the framework's, "
         + program.select_text(
             tensorflow="jit_compile=True, or a larger batch.",
             jax="a larger batch.",

@@ -144,11 +144,11 @@ def _growing(host: str, program: Workload, rows: list[Row], memories: list[Row],
         sentence=f"{memory} holds {humanize(worst['per_step_bytes'], Unit.BYTES)} more after every step{blame}.{_until_full(worst, memories)}",
         action=(
             program.select_text(
-                keras="Look for tensors that the program keeps from step to step: lists of losses in callbacks (append float(loss) instead), "
+                keras="Find what is kept from step to step: lists of losses in callbacks (append float(loss) instead), "
                 "metrics that concatenate, or a function that is traced again and keeps constants.",
-                tensorflow="Look for tensors that the program keeps from step to step: lists of losses (append float(loss) instead), metrics "
+                tensorflow="Find what is kept from step to step: lists of losses (append float(loss) instead), metrics "
                 "that concatenate, a tape with persistent=True, or a tf.function that traces again and keeps constants.",
-                jax="Look for arrays that the program keeps from step to step: lists of losses (append float(loss) instead), old states, "
+                jax="Find what is kept from step to step: lists of losses (append float(loss) instead), old states, "
                 "or functions that are compiled again and keep constants.",
             )
         ),

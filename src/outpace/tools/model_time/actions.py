@@ -104,7 +104,7 @@ def _fuse(here: ActionContext) -> str:
     how = here.program.select_text(
         keras="compile(..., jit_compile=True)", tensorflow="@tf.function(jit_compile=True)", jax="one jax.jit"
     )
-    return f"let XLA fuse them with the ops beside them ({how})"
+    return f"let XLA fuse them with their neighbours ({how})"
 
 
 def _unfuse(here: ActionContext) -> str:
@@ -150,7 +150,7 @@ def _on_chip(here: ActionContext) -> str:
 
 
 def _once(here: ActionContext) -> str:
-    return "do it every few steps instead of in each, where the training allows that"
+    return "do it every few steps, not in each, where the training allows that"
 
 
 def _onednn(here: ActionContext) -> str:
@@ -160,8 +160,13 @@ def _onednn(here: ActionContext) -> str:
     return f"use oneDNN, which no op here does ({how}), or this machine's GPU (on a Mac: tensorflow-metal)"
 
 
-def _accelerator(here: ActionContext) -> str:
-    return "train on a GPU or TPU: this is what they are made for" if here.hardware == CPU else ""
+def _other_device(here: ActionContext) -> str:
+    """Return the action where nothing else is known to help."""
+    return (
+        "train on a GPU or TPU: this is what they are made for"
+        if here.hardware == CPU
+        else "give it less to do: fewer or smaller arrays"
+    )
 
 
 def _aligned(here: ActionContext) -> str:
@@ -182,7 +187,7 @@ def _attend(here: ActionContext) -> str:
 
 def _dropout(here: ActionContext) -> str:
     drops = here.traits.dropout_rate
-    return f"set its dropout, {drops:g}, to 0: it draws a number for each score (it changes the training)" if drops else ""
+    return f"leave its dropout of {drops:g} out: it draws a number for each score (it changes the training)" if drops else ""
 
 
 def _packed(here: ActionContext) -> str:
@@ -223,11 +228,11 @@ def _donate(here: ActionContext) -> str:
 
 
 def _sparse(here: ActionContext) -> str:
-    return "let the optimizer update only the rows that a batch reads: plain SGD does, Adam updates the whole table (it changes the training)"
+    return "update only the rows that a batch reads: plain SGD does, Adam updates the whole table (it changes the training)"
 
 
 def _window(here: ActionContext) -> str:
-    return "pool by reshape and maximum where windows do not overlap" if here.uses_xla and here.hardware == CPU else ""
+    return "pool by reshape and maximum, where windows do not overlap" if here.uses_xla and here.hardware == CPU else ""
 
 
 def _fewer(here: ActionContext) -> str:
@@ -282,7 +287,13 @@ ACTIONS: Mapping[WorkKind, tuple[Action, ...]] = {
     ),
     WorkKind.NORMALISATION: (_fuse, _half, _batch, _on_chip),
     WorkKind.POOLING: (_unfuse, _window, _half, _batch),
-    WorkKind.RECURRENT: (_cudnn, _fuse, _unroll, _says("project all inputs in one matrix product before the loop"), _batch),
+    WorkKind.RECURRENT: (
+        _cudnn,
+        _fuse,
+        _unroll,
+        _says("project all inputs at once, in one matrix product before the loop"),
+        _batch,
+    ),
     WorkKind.EMBEDDING: (_sparse, _batch),
     WorkKind.REDUCTION: (_fuse, _once, _half, _on_chip),
     WorkKind.ELEMENTWISE: (_fuse, _rows, _fewer, _half, _batch, _on_chip),
@@ -307,10 +318,8 @@ def advises_half(work: WorkKind, context: ActionContext) -> bool:
 
 
 def render_actions(work: WorkKind, context: ActionContext) -> str:
-    """Return up to three actions as prose, the first two as one sentence; that to train on another
-    kind of device where nothing else is known.
-    """
-    texts = [text for action in ACTIONS[work] if (text := action(context))] or [_accelerator(context)]
+    """Return up to three actions as prose, the first two as one sentence."""
+    texts = [text for action in ACTIONS[work] if (text := action(context))] or [_other_device(context)]
     texts = list(dict.fromkeys(texts))[:_MOST]
     first = ", or ".join(texts[:_ONE_SENTENCE])
     alternatives = (f"or {more}" for more in texts[_ONE_SENTENCE:])

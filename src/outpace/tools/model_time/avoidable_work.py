@@ -115,8 +115,8 @@ def iter_loop_findings(run: Run, host: str) -> Iterator[Finding]:
         severity=Severity.HIGH,
         sentence=f"{share:.0%} of the step multiplies in each iteration of a loop what could be multiplied once"
         f"{f', at {format_lines(sources)}' if sources else ''}: the loop only reads one of the factors, and adds the results up at most.",
-        action="Compute before the loop what is the same in each iteration (the product of an array that the loop only reads), and let the "
-        "loop read that: its gradient then is one product as well.",
+        action="Compute once, before the loop, what is the same in each iteration (the product of an array that the loop only reads), and "
+        "let the loop read that: its gradient then is one product as well.",
         evidence=(Evidence("share of the step in such products", share, Unit.FRACTION, "hlo_lines"),),
         threshold=_EACH,
         saving=compute_saving(share, "if they cost nothing"),
@@ -155,7 +155,7 @@ def iter_needed_part_findings(run: Run, host: str) -> Iterator[Finding]:
         f"{largest.op.needed_share:.1%} of the results is read{by}; the gradient of the rest is 0, and is multiplied all the same.",
         action=_DIRECTIONS.format(at=f" ({taker})" if by else "")
         if _VECTORISED.search(largest.op.framework_op)
-        else f"Take that part before it is computed with{f' ({taker})' if by else ''}: move the index or slice up, to before the layers and "
+        else f"Take that part first{f' ({taker})' if by else ''}: move the index or slice up, to before the layers and "
         "products that work on each position by itself.",
         evidence=(Evidence("share of the step in what nothing needs", share, Unit.FRACTION, "hlo_lines"),),
         threshold=_UNUSED,
@@ -188,8 +188,8 @@ def iter_idle_update_findings(run: Run, host: str, program: Workload) -> Iterato
         sentence=f"{share:.0%} of the step updates all rows of a table{f', at {format_lines(sources)}' if sources else ''}, though "
         f"{largest.op.filled_share:.1%} of them at most have a gradient other than 0 in a step.",
         action=program.select_text(
-            tensorflow="Let the optimizer update only the rows that a batch reads: plain SGD does with tf.IndexedSlices, Adam goes over the "
-            "whole table (it changes the training).",
+            tensorflow="Update only the rows that a batch reads: plain SGD does with tf.IndexedSlices, Adam goes over the whole table (it "
+            "changes the training).",
             jax=by_hand,
             keras_jax="Make the table smaller (fewer rows for rare ids: keras.layers.Hashing), or train it in a loop of your own that updates "
             "only the rows that a step reads (table.at[ids].add).",

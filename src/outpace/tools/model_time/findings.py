@@ -313,15 +313,15 @@ def _move(what: str, python: bool, program: Workload, apart: bool) -> str:
     """
     if python:
         gil = "it runs on one thread, under the interpreter lock (GIL)."
-        ops = f"Replace the Python function in {what} with TensorFlow ops: {gil}"
-        jax = f"Call what {what} calls back to Python for outside of the jitted step, or write it in jax.numpy: {gil}"
+        ops = f"Write {what} with TensorFlow ops, without Python: {gil}"
+        jax = f"Write {what} in jax.numpy, or call the Python outside of the jitted step: {gil}"
         return program.select_text(keras=ops, tensorflow=ops, jax=jax)
     return program.select_text(
-        keras=f"Move {what} out of the model into dataset.map(..., num_parallel_calls=tf.data.AUTOTUNE), before .prefetch(). It then overlaps "
+        keras=f"Move {what} out of the model, into dataset.map(..., num_parallel_calls=tf.data.AUTOTUNE), before .prefetch(). It then overlaps "
         "the step. Or cache its results.",
-        tensorflow=f"Move {what} out of the step into dataset.map(..., num_parallel_calls=tf.data.AUTOTUNE), before .prefetch(). It then "
+        tensorflow=f"Move {what} out of the step, into dataset.map(..., num_parallel_calls=tf.data.AUTOTUNE), before .prefetch(). It then "
         "overlaps the step. Or draw cheaper random numbers.",
-        jax=f"Move {what}{'' if apart else ' out of the jitted step'} into the input thread, or do it once for several steps. Or make it "
+        jax=f"Move {what}{'' if apart else ' out of the jitted step,'} into the input thread, or do it once for several steps. Or make it "
         "cheaper: fewer or smaller random draws, jax_default_prng_impl='rbg'.",
     )
 
@@ -585,7 +585,7 @@ def _compiled_short_ops(
         severity=Severity.HIGH,
         sentence=f"{ops.share:.0%} of the step goes to {ops.count:,.0f} compiled ops of {humanize(ops.mean, Unit.PS)} each; starting "
         f"them, and the loop around them, costs as much as their computation{f': {parts_text}' if parts_text else ''}.",
-        action="Take out of the loop what does not need the iteration before, and do it for the whole sequence at once. Or give each op more "
+        action="Compute for the whole sequence at once, before the loop, what does not need the iteration before. Or give each op more "
         "to do: a larger batch, fewer and larger iterations (jax.lax.scan(..., unroll=8)).",
         evidence=(Evidence("share of the step in such ops", ops.share, Unit.FRACTION, "hlo_lines"),),
         threshold=_SHORT_OPS,

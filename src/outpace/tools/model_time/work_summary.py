@@ -335,11 +335,11 @@ def render_part_actions(top: ModelPart, here: ActionContext) -> str:
     if not top.is_slow or top.is_loop:
         return render_actions(top.work, replace(here, op=top.op, has_short_ops=here.has_short_ops or top.has_short_ops))
     return here.program.select_text(
-        keras=f"Replace {top.op} in {top} with something cheaper: fewer elements, one op instead of a loop, or "
+        keras=f"Replace {top.op} with something cheaper, in {top}: fewer elements, one op instead of a loop, or "
         "once per epoch instead of in every step.",
-        tensorflow=f"Replace {top.op} in {top} with something cheaper: fewer elements, one op instead of a loop, or "
+        tensorflow=f"Replace {top.op} with something cheaper, in {top}: fewer elements, one op instead of a loop, or "
         "outside the step.",
-        jax=f"Replace {top.op} in {top} with something cheaper: fewer elements, one op instead of a loop (lax.scan, fori_loop), or outside "
+        jax=f"Replace {top.op} with something cheaper, in {top}: fewer elements, one op instead of a loop (lax.scan, fori_loop), or outside "
         "the step.",
     )
 

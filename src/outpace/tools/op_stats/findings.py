@@ -38,8 +38,8 @@ def iter_findings(
             sentence=f"{in_steps:.0%} of the step runs op by op, outside any tf.function ({share:.0%} of the op time on the host).",
             action=program.select_text(
                 keras="Remove run_eagerly=True from compile(), and keep TensorFlow ops out of callbacks and metrics that run after each batch.",
-                tensorflow="Put the whole training step, gradients and optimizer included, into one @tf.function.",
-                jax="Put the TensorFlow ops of the loop into one tf.function, or replace them by NumPy or JAX.",
+                tensorflow="Put the whole training step into one @tf.function, gradients and optimizer included.",
+                jax="Put the loop's TensorFlow ops into one tf.function, or replace them by NumPy or JAX.",
             ),
             evidence=(
                 Evidence("ops that ran one by one, of these and function calls", share, Unit.FRACTION, "eager_ops"),

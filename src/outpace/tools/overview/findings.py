@@ -96,8 +96,8 @@ _RULES = (
         _HIGH_OTHER,
         _SOME_OTHER,
         "launching kernels while the device waits",
-        f"Compile with jit_compile=True so that kernels fuse. Or {_LARGER}.",
-        f"Compile the step with @tf.function(jit_compile=True) so that kernels fuse. Or {_LARGER}.",
+        f"Compile with jit_compile=True, so that kernels fuse. Or {_LARGER}.",
+        f"Compile the step with XLA, so that kernels fuse: @tf.function(jit_compile=True). Or {_LARGER}.",
         f"Put the whole step under one jax.jit. Or {_LARGER}. Donate what is updated (donate_argnums).",
         f"{_LARGER.capitalize()}.",
     ),
@@ -222,7 +222,7 @@ def _compilation(breakdown: StepBreakdown, average: MeanStep, functions: Table, 
         action=program.select_text(
             keras="Keep the shapes and dtypes of batches constant (drop_remainder=True, padded_batch). Create the model and its functions "
             "once, outside the loop.",
-            tensorflow="Keep shapes, dtypes and Python arguments of the step function constant, so that it is traced and compiled once.",
+            tensorflow="Keep the step function's arguments alike: shapes, dtypes and Python values, so that it is traced and compiled once.",
             jax="Keep shapes and dtypes constant, and create the jitted function once, outside the loop. Pass changing numbers as arrays, not "
             "as static arguments.",
         ),
@@ -279,19 +279,18 @@ def iter_gap_findings(step_rate: StepRate, mean_step: MeanStep, program: Workloa
     what = "calls" if program.is_inference else "steps"
     if program.is_inference:
         action = program.select_text(
-            keras="Each predict() call sets up a data pipeline of its own: predict once on all data, or call model(x) for single batches.",
+            keras="Predict once on all data, or call model(x) for single batches: each predict() call sets up a data pipeline of its own.",
             tensorflow="Gather requests into larger batches, and prepare the next one while this one runs.",
             jax="Gather requests into larger batches, and dispatch the next one before this one is fetched.",
         )
     else:
         action = program.select_text(
-            keras="Evaluate less often or in larger batches (validation_freq, validation_batch_size), where it is validation. Else open the "
-            "timeline with 'outpace trace' and look for checkpoints or callbacks between the steps."
+            keras="Evaluate less often or in larger batches (validation_freq, validation_batch_size), where it is validation. Else look "
+            "between the steps, in the timeline of 'outpace trace', for checkpoints or callbacks."
             if gaps and is_majority(gaps.longest_call[2], gaps.share)
-            else "Open the timeline with 'outpace trace' and look for validation, checkpoints or callbacks between the steps.",
-            tensorflow="Open the timeline with 'outpace trace' and look for evaluation, checkpoints or next(iterator) outside the step "
-            "markers.",
-            jax="Open the timeline with 'outpace trace' and look for evaluation, checkpoints or input outside the step markers.",
+            else "Look between the steps, in the timeline of 'outpace trace', for validation, checkpoints or callbacks.",
+            tensorflow="Look between the steps, in the timeline of 'outpace trace', for evaluation, checkpoints or next(iterator).",
+            jax="Look between the steps, in the timeline of 'outpace trace', for evaluation, checkpoints or input.",
         )
     yield Finding(
         id="time_outside_steps",

@@ -150,7 +150,7 @@ def _copies_of_the_model(run: Run, host: str) -> Iterator[Finding]:
         severity=Severity.HIGH,
         sentence=f"{count} replicas of the model run on one host without an accelerator: they share its cores, and what they exchange comes on "
         "top.",
-        action=f"Use one replica with a batch {count} times as large: a step has the same examples, and its ops have all cores.",
+        action=f"Use one replica, with a batch {count} times as large: a step has the same examples, and its ops have all cores.",
         evidence=(Evidence("replicas, by the scopes of their ops", float(count), Unit.COUNT, "op_stats.ops"),),
         certainty=Certainty.CERTAIN,
         effort=Effort.SMALL,
@@ -199,10 +199,10 @@ def _stops(run: Run, host: str, program: Workload) -> Iterator[Finding]:
         sentence=f"The training thread stops for {humanize(gap.length_ps, Unit.PS)}{between}, almost equally long in {gap.gap_steps} of "
         f"{gap.steps} steps: a sleep, a lock, a wait for something outside, or Python that does the same each time.",
         action=program.select_text(
-            keras="Look for sleep(), locks, network calls and long Python in callbacks and metrics that run after each batch; 'outpace "
-            "profile' names the line.",
-            tensorflow="Look for sleep(), locks, network calls and long Python in the loop; 'outpace profile' names the line.",
-            jax="Look for sleep(), locks, network calls and long Python in the loop; 'outpace profile' names the line.",
+            keras="Find what it waits for: sleep(), locks, network calls and long Python in callbacks and metrics that run after each "
+            "batch; 'outpace profile' names the line.",
+            tensorflow="Find what it waits for: sleep(), locks, network calls and long Python in the loop; 'outpace profile' names the line.",
+            jax="Find what it waits for: sleep(), locks, network calls and long Python in the loop; 'outpace profile' names the line.",
         ),
         evidence=(
             Evidence("its length at least", gap.length_ps, Unit.PS, "average_step"),

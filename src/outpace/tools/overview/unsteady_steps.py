@@ -42,7 +42,7 @@ _MORE_CALLS = 1.5  # ratio of calls to the usual number from which an evaluation
 _PLAIN = 3.0  # minimum ratio to the usual step of a cost that occurs only twice in a capture; less may be chance
 _STALLS = {
     Category.INPUT: "Find what stalls the input (a buffer that is filled, a slow file)",
-    Category.COMPILATION: "Keep shapes, dtypes and Python arguments constant: these steps compile",
+    Category.COMPILATION: "Keep the step function's arguments alike (shapes, dtypes and Python values): these steps compile",
 }
 _KNOWN_CAUSES = (Category.INPUT, Category.COMPILATION)  # other rules name what waits for input, and what is compiled
 
@@ -222,10 +222,10 @@ def _slow_steps_of_cause(
     if once and (share < _MUCH.value or not (lines or only)):
         return
     longer = not only and cause is Category.HOST_COMPUTE and _same_calls_longer(timeline, *chosen)
-    action = _STALLS.get(cause, "Find what runs there and in no other step")
+    action = _STALLS.get(cause, "Find what runs in these steps only")
     if only:
         where = f"{where}, in {only}, which runs in no other step"
-        action = f"Do what runs {only} less often, or off the training thread"
+        action = f"Do it less often, what runs {only}, or off the training thread"
     elif longer:
         where = f"{where}, in the calls that every step makes"
         action = "Look at what else used the cores then, and at larger inputs: the same calls took longer"

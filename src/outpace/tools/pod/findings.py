@@ -41,12 +41,12 @@ _NAMED = 3  # maximum number of workers in a sentence
 _FIXES = {
     Category.INPUT.label: "Check the input pipeline of the slow worker: give it the same files, cores and storage as the others, and "
     "shard the data evenly.",
-    Category.HOST_COMPUTE.label: "Check what else runs on the slow worker's host, and whether it has the same cores and clock as the others.",
+    Category.HOST_COMPUTE.label: "Check what else runs on its host, and whether that has the same cores and clock as the others.",
     Category.COMPILATION.label: "Keep shapes and Python arguments constant on the slow worker, which still traces or compiles. Capture after a "
     "warm-up.",
     Category.DEVICE_COLLECTIVES.label: "Check the network of the slow worker: links, placement, and the order in which gradients are reduced.",
 }
-_FIX = "Compare the slow worker's hardware, clock and share of the work with the others'."
+_FIX = "Compare the slow worker with the others: hardware, clock and share of the work."
 
 
 def is_slow_worker(row: dict[str, Any]) -> bool:

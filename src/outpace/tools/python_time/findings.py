@@ -228,7 +228,7 @@ def _other_loop(run: Run, host: str, loop: OtherLoop) -> Finding:
         severity=Severity.HIGH,
         sentence=f"{loop.function}() ({loop.source}{called}) calls the step's function in a loop of its own, for {loop.share:.0%} of the "
         "time: its calls count as steps here.",
-        action=f"If {loop.function}() searches, warms up or evaluates, call it less often, or let it make fewer of these calls.",
+        action=f"Call {loop.function}() less often, or let it make fewer of these calls, where it searches, warms up or evaluates.",
         evidence=(Evidence("its share of the samples", loop.share, Unit.FRACTION, "python_lines"),),
         threshold=_MUCH,
         saving=build_saving(

@@ -140,7 +140,7 @@ def _other_python(context: PipelineContext) -> Iterator[Finding]:
             id="python_in_pipeline",
             severity=Severity.MODERATE,
             sentence=f"{context.format_stage(stage)} runs Python for every element: {share:.0%} of the slowest segment's work.",
-            action="Use TensorFlow ops or files instead of from_generator, py_function and numpy_function.",
+            action="Use TensorFlow ops or files, not from_generator, py_function or numpy_function.",
             evidence=(Evidence("its share of the slowest segment's work", min(share, 1.0), Unit.FRACTION, "stages"),),
             threshold=MIN_SHARE,
             location=stage_location(stage.label, context.record),
@@ -209,7 +209,7 @@ def _no_shard(run: Run, analysis: PipelineTables) -> Iterator[Finding]:
         id="no_shard",
         severity=Severity.POTENTIAL,
         sentence=f"{len(run.hosts)} hosts run input pipelines, and none of them shards its data.",
-        action="Call .shard(num_workers, worker_index) on the list of files, as early as possible. Distributed datasets do it by themselves.",
+        action="Shard the list of files, as early as possible: .shard(num_workers, worker_index). Distributed datasets do it by themselves.",
         evidence=(Evidence("hosts without a shard stage", float(len(run.hosts)), Unit.COUNT, "pipelines"),),
         counter_evidence=("Hosts that train different models, or draw different random orders, need no shard.",),
     )

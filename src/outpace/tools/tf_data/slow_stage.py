@@ -152,7 +152,7 @@ def _per_batch(stage: StageWork, context: PipelineContext) -> str:
         return ""
     whole = " (tf.io.parse_example takes a batch of records)" if stage.top_op.startswith("ParseExample") else ""
     drawn = " What it draws at random may then be one draw for the batch." if stage.draws_random else ""
-    return f"Call the function of {context.format_map(stage)} once per batch, where it can take one{whole}: move it behind .batch().{drawn}"
+    return f"Call {context.format_map(stage)} once per batch, where its function can take one{whole}: move it behind .batch().{drawn}"
 
 
 def _sequential(stage: StageWork) -> bool:
@@ -213,7 +213,7 @@ def _change(stage: StageWork, context: PipelineContext) -> tuple[str, Saving | N
     called = context.format_stage(stage)
     if stage.type == "Generator":
         return (
-            "Write the data once as TFRecord files and read them with TFRecordDataset. Or build the dataset from files or arrays "
+            "Write the data once as TFRecord files, and read them with TFRecordDataset. Or build the dataset from files or arrays "
             "instead of from_generator."
         ), context.removal_saving(stage)
     if stage.runs_python:
@@ -229,7 +229,7 @@ def _change(stage: StageWork, context: PipelineContext) -> tuple[str, Saving | N
         ), context.removal_saving(stage)
     if stage.type == "Filter":
         return (
-            f"Compute what {called} tests in a map with num_parallel_calls=tf.data.AUTOTUNE before it, or filter once and save "
+            f"Compute the test in a parallel map, before {called} (num_parallel_calls=tf.data.AUTOTUNE), or filter once and save "
             "what is left: a filter tests one element after the other."
         ), context.parallel_saving(stage)
     if _sequential(stage):
@@ -255,8 +255,8 @@ def _advise_for_arrays(context: PipelineContext) -> str:
 def _cache(context: PipelineContext, stage: StageWork, share: float) -> str:
     if share == 1:
         where = render_cache_advice(context, stage)
-        return f"If its result is the same in every epoch, {where[:1].lower()}{where[1:]}"
-    return f"{int(share * 100)}% of its work is the same in every epoch: put that part into a map of its own, and .cache() between the two."
+        return f"Cache its result, if that is the same in every epoch: {where[:1].lower()}{where[1:]}"
+    return f"Cache the part that stays the same, {int(share * 100)}% of its work: put it into a map of its own, and .cache() between the two."
 
 
 def render_cache_advice(context: PipelineContext, stage: StageWork) -> str:

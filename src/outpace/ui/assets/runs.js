@@ -46,7 +46,7 @@ const Runs = (() => {
   function verdict(run) {
     if (run.waits) return [Dom.html("span", { class: "muted" }, "not looked at yet …")];
     if (run.error) return [Dom.html("span", { class: "muted" }, run.error)];
-    const first = run.change ? [Dom.html("div", { class: "first" }, "First: " + run.change, ...(run.saves ? [" Saves ", Dom.html("b", { class: "gain" }, run.saves)] : []))] : [];
+    const first = run.change ? [Dom.html("div", { class: "first", title: run.details }, "First: " + run.change + ".", ...(run.saves ? [" Saves ", Dom.html("b", { class: "gain" }, run.saves)] : []))] : [];
     return [run.headline, ...first];
   }
 
@@ -60,7 +60,7 @@ const Runs = (() => {
   function draw() {
     const words = document.getElementById("filter").value.toLowerCase().split(/\s+/).filter(Boolean);
     const seen = runs.filter((run) => {
-      const all = [run.name, run.place, run.script, run.headline, run.change].join("\n").toLowerCase();
+      const all = [run.name, run.place, run.script, run.headline, run.details].join("\n").toLowerCase();
       return words.every((word) => all.includes(word));
     });
     const focused = document.activeElement?.closest("tr")?.querySelector("a")?.getAttribute("href"), which = document.activeElement?.tagName;
