@@ -7,7 +7,7 @@ from dataclasses import replace
 from functools import cache
 from typing import Any
 
-from outpace.metrics.facts import hlo_instructions
+from outpace.metrics.facts import hlo_instructions, model_ops
 from outpace.metrics.facts.op_locations import LINE, OpLocation
 from outpace.metrics.facts.roofs import Bound, Roof, device_roofs, op_roof
 from outpace.metrics.facts.workload import Workload
@@ -22,7 +22,7 @@ from outpace.timeline.work_kinds import WorkKind, classify_work
 from outpace.tools.model_time import findings as rules
 from outpace.trace import Trace, read_trace
 from tests.advice_cases.build import HOST, MS, STEP, STEPS, budget, computes, device_trace, run, table
-from tests.advice_cases.case import JAX, KERAS_JAX, TENSORFLOW, Case, Find, about, fires, silent, worded
+from tests.advice_cases.case import JAX, KERAS, KERAS_JAX, TENSORFLOW, Case, Find, about, fires, silent, worded
 
 _US = 1_000_000
 Rows = list[dict[str, Any]]
@@ -53,11 +53,13 @@ def _find(
     best: Rows | None = None,
     double: Rows | None = None,
     located: tuple[model_parts.LocatedOp, ...] = (),
+    executed: tuple[tuple[str, str, str], ...] = (),
 ) -> Find:
     """A model of which nothing is said but this."""
     of = run(
         {
             model_parts.located_ops: tuple((ops, located) for ops in computes(0.5)),
+            model_ops.model_ops: tuple(replace(ops, ops=executed) for ops in computes(0.5)),
             host_time.host_time: table("host_time", host_time.HOST_TIME, {"part": host_time.DISPATCH, "share": between}),
             host_copies.host_copies: table("host_copies", host_copies.HOST_COPIES, {"share": copied}),
             float64_ops.float64_ops: table("double_ops", float64_ops.DOUBLE_OPS, *(double or [])),
@@ -91,6 +93,47 @@ def _part(share: float, op: str = "TopKV2", name: str = "dense", mean: float = 1
         "top_op_ps": round(share * STEP),
         "count": count,
     }
+
+
+def _layers(*shares: float, line: int = 5, of: str = "Sorter") -> Rows:
+    """Layers of one class that one line made."""
+    rows = [_part(share, name=f"sorter_{n}") for n, share in enumerate(shares)]
+    return [{**row, "layer_type": of, "source": f"/home/me/model.py:{line}"} for row in rows]
+
+
+def _lines_in_loop(*shares: float, text: str = "for i in tf.range(n):", feeds: bool = False, op: str = "Tanh") -> Find:
+    """Lines of short ops in the body of a loop (model.py:4), which takes elements of a data set or
+    does not.
+    """
+    record = {
+        "op_sources": {
+            "lines": [["/home/me/model.py", 4, text]],
+            "by_function": {"__inference_step_1": {"scope/while": 0}},
+        }
+    }
+    lines = [{**_part(share, op, f"/home/me/model.py:{5 + n}"), "kind": "line"} for n, share in enumerate(shares)]
+    rows = [
+        {
+            **row,
+            "source": row["part"],
+            "self_ps": row["self_ps"] / 4,
+            "top_op_ps": row["top_op_ps"] / 4,
+            "overhead_ps": row["self_ps"] * 3 / 4,
+            "count": 100.0,
+            "top_op_name": f"scope/while/body/_1/scope/while/{op}",
+        }
+        for row in lines
+    ]
+    feed = ("scope/while/body/_1/scope/while/IteratorGetNext", "IteratorGetNext", "")
+    return _find(rows, record=record, executed=(feed,) * feeds)
+
+
+def _recurrent(dropout: float) -> Find:
+    """A recurrent layer of Keras that takes half of the step."""
+    made = {"file": "/home/me/model.py", "line": 5, "text": "", "inner": False, "call_file": "", "call_line": 0}
+    layer = {"name": "lstm", "kind": "layer", "type": "LSTM", **made, "recurrent_dropout": dropout}
+    row = {**_part(0.5, "Mul", "lstm"), "work": WorkKind.RECURRENT.value, "layer_type": "LSTM", "count": 400.0}
+    return _find([row], record={"layers": {"lstm": layer}}, program=KERAS)
 
 
 def _works(*shares: float, kind: WorkKind = WorkKind.CONVOLUTION, op: str = "_MklNativeConv2D", side: str = "Host") -> Rows:
@@ -1063,6 +1106,62 @@ CASES: list[Case] = [
         says=("jit_compile=True",),
         takes_from=("host_compute", "device_compute_16", "device_compute_32"),
     ),
+    fires(
+        "slow_part",
+        "layers that one line made",
+        _find(_layers(0.21, 0.2)),
+        Severity.HIGH,
+        saves=about(0.41),
+        says=("sorter_0 and sorter_1 (model.py:5) take 41% of the step",),
+        **_AT,
+    ),
+    fires(
+        "slow_part",
+        "layers that two lines made",
+        _find([*_layers(0.35), *_layers(0.3, line=6)]),
+        Severity.HIGH,
+        saves=about(0.35),
+        says=("sorter_0 (model.py:5) takes 35% of the step",),
+        **_AT,
+    ),
+    silent("slow_part", "layers of two classes that one line made", _find([*_layers(0.2), *_layers(0.2, of="Mapper")])),
+    fires(
+        "slow_part",
+        "lines in the body of a loop",
+        _lines_in_loop(0.25, 0.2),
+        Severity.HIGH,
+        saves=about(0.45),
+        location="model.py:4",
+        says=("model.py:4 takes 45% of the step, in many short ops, in the loop", "as far as none needs the one before"),
+    ),
+    fires(
+        "slow_part",
+        "lines in what tf.map_fn calls",
+        _lines_in_loop(0.25, 0.2, text="return tf.map_fn(one, x)"),
+        Severity.HIGH,
+        saves=about(0.45),
+        location="model.py:4",
+        says=("Compute the whole batch at once", "tf.vectorized_map"),
+    ),
+    silent("slow_part", "lines in the body of the loop that trains", _lines_in_loop(0.2, 0.15, feeds=True)),
+    fires(
+        "slow_part",
+        "a recurrent layer that drops its state",
+        _recurrent(0.2),
+        Severity.HIGH,
+        saves=about(0.5),
+        says=("Leave recurrent_dropout=0.2 out", "it changes the training"),
+        **_AT,
+    ),
+    fires(
+        "slow_part",
+        "a recurrent layer",
+        _recurrent(0.0),
+        Severity.HIGH,
+        saves=about(0.5),
+        never=("recurrent_dropout=",),
+        **_AT,
+    ),
     fires("slow_part", "a line that mostly sorts", _line(0.7), Severity.HIGH, saves=about(0.4), **_AT),
     fires("slow_part", "a line that mostly multiplies", _line(0.35), Severity.HIGH, **_AT),
     fires("slow_part", "a layer of Keras on JAX", _compiled_layer(0.4), Severity.HIGH, says=("smoother (model.py:5)",), **_AT),
@@ -1082,7 +1181,7 @@ CASES: list[Case] = [
         _short(0.1, 0.5, 200, parts=_loop(0.6, 0.8)),
         Severity.HIGH,
         saves=about(0.6),
-        says=("in many short ops", "instead of in a loop"),
+        says=("in many short ops", "all iterations at once"),
         **_AT,
     ),
     silent("small_ops", "where one loop makes them", _short(0.1, 0.5, 400, parts=_loop(0.6, 0.8))),

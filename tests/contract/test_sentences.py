@@ -107,7 +107,7 @@ def test_a_headline_names_at_least_a_tenth(name: str) -> None:
     largest = [part for t in run.hosts for part in find_parts(run, t.host, find_workload(run))[:1]]
     headline = page(name, "model_time").headline if any(p.id == "model_time" for p in report(name).pages) else ""
     if largest and headline:
-        assert headline.startswith(f"{largest[0]} takes") is (largest[0].share >= LARGE_SHARE)
+        assert headline.startswith(f"{largest[0]} {largest[0].takes}") is (largest[0].share >= LARGE_SHARE)
 
 
 @pytest.mark.parametrize("name", STEPPED)

@@ -211,7 +211,19 @@ class SourceRecorder:
         source = (
             (os.path.abspath(code.co_filename), code.co_firstlineno) if code and _is_user_file(code.co_filename) else ("", 0)
         )
-        return LayerSource(str(owner.name), kind, type(owner).__name__, *place, _read_line(place), inner, *source)
+        dropout = getattr(owner, "recurrent_dropout", 0.0)
+        return LayerSource(
+            str(owner.name),
+            kind,
+            type(owner).__name__,
+            file=place[0],
+            line=place[1],
+            text=_read_line(place),
+            inner=inner,
+            call_file=source[0],
+            call_line=source[1],
+            recurrent_dropout=float(dropout) if isinstance(dropout, (int, float)) else 0.0,
+        )
 
 
 def _add_updates(facts: LayerSource, optimizer: Any, graph: Any, path: str) -> LayerSource:

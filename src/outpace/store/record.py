@@ -136,6 +136,8 @@ class LayerSource:
     variables: for an optimizer, the paths of the variables that it updates, in their order.
     updates: for an optimizer, how many ops of each name it runs for each variable (`mul`: `Mul`,
         `Mul_1`, ...).
+    recurrent_dropout: for a recurrent layer, the share of its state that it drops in each step of
+        the sequence.
     """
 
     name: str
@@ -149,6 +151,7 @@ class LayerSource:
     call_line: int = 0
     variables: tuple[str, ...] = ()
     updates: dict[str, int] = field(default_factory=dict)
+    recurrent_dropout: float = 0.0
 
 
 @dataclass(frozen=True)

@@ -15,6 +15,7 @@ import re
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
+from itertools import pairwise
 from typing import Any
 
 from outpace._dataclass import dataclass
@@ -39,6 +40,7 @@ _OPTIMIZERS = compile_lazily(
 _UPDATES = compile_lazily(r"^(?:Resource)?(?:Sparse)?Apply[A-Z]|^ResourceApply|^Assign(?:Add|Sub)?VariableOp$|^ResourceScatter")
 _KERAS_ROOT = compile_lazily(r"^(?:functional|sequential|model)(?:_\d+)?$")
 _NUMBERED = compile_lazily(r"_\d+$")
+_LOOP = compile_lazily(r"^while(?:_\d+)?$")  # last part of the name of a loop; the ops of its body lie in `while/body`
 _PACKAGES = ("/site-packages/", "/dist-packages/")
 
 
@@ -61,6 +63,7 @@ class OpLocation:
     layer_type: class of the layer; "" for other parts
     is_backward: whether the op computes gradients, or updates a variable of the layer with them
     is_update: whether the op updates a variable of the layer
+    is_in_call: whether `source` is a line of the layer's own call, not the line that made the layer
     """
 
     part: str
@@ -70,6 +73,7 @@ class OpLocation:
     layer_type: str = ""
     is_backward: bool = False
     is_update: bool = False
+    is_in_call: bool = False
 
 
 class OpLocator:
@@ -112,6 +116,20 @@ class OpLocator:
             return "", ""
         layer = self._layers[path]
         return f"{self._layer_names(path) or layer['name']} ({layer['type']})", self._layer_text(layer)[0]
+
+    def locate_loop(self, name: str) -> tuple[str, str]:
+        """Return (source line, its text) of the innermost loop of a graph whose body holds an op;
+        ("", "") where there is none, or its line is unknown.
+        """
+        segments, _ = _split_name(name)
+        loops = (
+            at + 1
+            for at, (part, inner) in enumerate(pairwise(segments))
+            if inner in ("body", "cond") and _LOOP.match(part.removesuffix("_grad"))
+        )
+        end = max(loops, default=0)
+        path = "/".join(segments[:end]).removesuffix("_grad")
+        return self._line_text(next((self._ops[tail] for tail in iter_tails(path) if tail in self._ops), None))
 
     def _place(self, name: str, op_type: str, source: str) -> OpLocation:
         if _COLLECTIVES.match(op_type):
@@ -175,8 +193,9 @@ class OpLocator:
             return None
         while (parent := self._parent(path)) and layer["inner"] and self._layers[parent]["kind"] == "layer":
             path, layer = parent, self._layers[parent]  # layers inside a library's layer belong to that layer
-        source = self._line_text(line) if line is not None and layer["call_line"] else self._layer_text(layer)
-        return OpLocation(self._layer_names(path), LAYER, *source, layer["type"], back)
+        if line is not None and layer["call_line"]:
+            return OpLocation(self._layer_names(path), LAYER, *self._line_text(line), layer["type"], back, is_in_call=True)
+        return OpLocation(self._layer_names(path), LAYER, *self._layer_text(layer), layer["type"], back)
 
     def _layer_names(self, path: str) -> str:
         """Return the names of a layer and of the layers around it, joined with "/".

@@ -81,7 +81,7 @@ class _Part:
     backward: float = 0.0
     overhead: float = 0.0
     count: int = 0
-    lines: dict[tuple[str, str], float] = field(default_factory=lambda: defaultdict(float))
+    lines: dict[tuple[bool, str, str], float] = field(default_factory=lambda: defaultdict(float))
     work: dict[WorkKind, float] = field(default_factory=lambda: defaultdict(float))
     types: dict[str, float] = field(default_factory=lambda: defaultdict(float))
     names: dict[tuple[str, str], float] = field(default_factory=lambda: defaultdict(float))
@@ -181,7 +181,7 @@ def _rows(ops: ModelOps, ran: tuple[LocatedOp, ...]) -> Iterator[Row]:
         part.forward += 0.0 if place.is_backward else wall
         part.overhead += op.overhead_ps
         part.count += op.count
-        part.lines[place.source, place.text] += (wall + op.overhead_ps) if place.source else 0.0
+        part.lines[place.is_in_call, place.source, place.text] += (wall + op.overhead_ps) if place.source else 0.0
         part.work[work_kind(place, op.type, op.name)] += wall
         part.types[op.type] += wall
         part.names[op.name, op.type] += wall
@@ -189,7 +189,8 @@ def _rows(ops: ModelOps, ran: tuple[LocatedOp, ...]) -> Iterator[Row]:
     for (label, kind), part in parts.items():
         self_ps = part.forward + part.backward
         top = max(part.types, key=part.types.__getitem__)
-        source, text = max(part.lines, key=part.lines.__getitem__)
+        # Gradients have no lines of their own: a layer's call comes before the line that made it.
+        _, source, text = max(part.lines, key=lambda line: (line[0], part.lines[line]))
         yield MODEL_PARTS.row(
             part,
             host=ops.host,

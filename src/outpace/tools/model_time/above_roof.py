@@ -78,7 +78,7 @@ def iter_above_roof_findings(run: Run, host: str, parts: list[ModelPart], here: 
             ),
         )
     part = f"in {what}" if f"{slow.share:.0%}" == f"{share:.0%}" else f"{slow.share:.0%} in {what}"
-    takes = "takes" if len(lines) == 1 else "take"
+    takes = top.takes if len(lines) == 1 else "take"
     yield Finding(
         id="slow_part",
         severity=Severity.HIGH,

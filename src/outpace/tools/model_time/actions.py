@@ -35,6 +35,8 @@ class OpTraits:
     dropout_rate: for an attention, its dropout rate; 0 for none, or where not known.
     is_memory_bound: whether reading and writing arrays takes the time.
     is_near_peak: whether the products come near the device's peak.
+    recurrent_dropout: for a recurrent layer, the share of its state that it drops in each step of
+        the sequence; 0 where not known.
     is_joinable: whether several of the products take the same array in the same way, so that one
         product could take their other factors beside each other.
     limit_text: which of these two limits applies, in words; "" for none.
@@ -46,6 +48,7 @@ class OpTraits:
     dropout_rate: float = 0.0
     is_memory_bound: bool = False
     is_near_peak: bool = False
+    recurrent_dropout: float = 0.0
     is_joinable: bool = False
     limit_text: str = ""
 
@@ -202,6 +205,16 @@ def _other_attention(here: ActionContext) -> str:
     return "" if _attend(here) else "compare another fused implementation of it"
 
 
+def _recurrent_dropout(here: ActionContext) -> str:
+    rate = here.traits.recurrent_dropout
+    return (
+        f"leave recurrent_dropout={rate:g} out, for dropout between the layers: it masks the state in each step of the sequence (it changes "
+        "the training)"
+        if rate
+        else ""
+    )
+
+
 def _cudnn(here: ActionContext) -> str:
     if here.hardware != GPU or "cudnn" in here.op.lower() or here.program.is_jax:
         return ""
@@ -288,6 +301,7 @@ ACTIONS: Mapping[WorkKind, tuple[Action, ...]] = {
     WorkKind.NORMALISATION: (_fuse, _half, _batch, _on_chip),
     WorkKind.POOLING: (_unfuse, _window, _half, _batch),
     WorkKind.RECURRENT: (
+        _recurrent_dropout,
         _cudnn,
         _fuse,
         _unroll,

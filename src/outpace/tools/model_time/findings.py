@@ -352,7 +352,7 @@ def _slow_part(
     yield Finding(
         id="slow_part",
         severity=Severity.HIGH,
-        sentence=f"{top} takes {top.share:.0%} of the step, {f'in {moving.reason}' if moving else top.top_op_text}"
+        sentence=f"{top} {top.takes} {top.share:.0%} of the step, {f'in {moving.reason}' if moving else top.top_op_text}"
         f"{runs}{limit}{next_parts}.",
         action=render_part_actions(top, here) if moving is None else moving.advice,
         evidence=(Evidence("its share of the step, forward and backward", top.share, Unit.FRACTION, top.table),),

@@ -58,7 +58,7 @@ def _headline(largest: ModelPart) -> str:
     """
     if largest.share < work_summary.LARGE_SHARE:
         return f"No part of the model takes {work_summary.LARGE_SHARE:.0%} of the step; the largest is {largest} with {largest.share:.0%}."
-    return f"{largest} takes {largest.share:.0%} of the step, {largest.top_op_text}."
+    return f"{largest} {largest.takes} {largest.share:.0%} of the step, {largest.top_op_text}."
 
 
 def analyse(run: Run) -> Page:

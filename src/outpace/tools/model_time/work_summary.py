@@ -24,14 +24,14 @@ from outpace.metrics.facts.hlo_instructions import (
     short_op_name,
     strip_transforms,
 )
-from outpace.metrics.facts.model_ops import COMPILED
-from outpace.metrics.facts.op_locations import COLLECTIVES, LAYER, LOGS, TRANSFER_OPS
+from outpace.metrics.facts.model_ops import COMPILED, model_ops
+from outpace.metrics.facts.op_locations import COLLECTIVES, LAYER, LINE, LOGS, TRANSFER_OPS
 from outpace.metrics.facts.op_metrics import DEVICE, HOST
 from outpace.metrics.facts.roofs import NO_ROOF_BOUNDS, Bound
 from outpace.metrics.facts.workload import Workload
 from outpace.metrics.savings.best_case import best_case_ops
 from outpace.metrics.savings.budget import build_saving
-from outpace.metrics.source_line import shorten_source_path
+from outpace.metrics.source_line import format_source_line, shorten_source_path
 from outpace.metrics.views.model_parts import model_parts, op_locators
 from outpace.metrics.views.model_work import WAITING_OPCODES, model_work
 from outpace.metrics.views.small_ops import FUSIBLE_WORK, small_ops
@@ -55,6 +55,7 @@ _SHORT = 50e6  # length of a short op, ps: shorter ones cost about as much to st
 _MANY = 150  # minimum executions per step in a loop over a sequence
 _MOSTLY_KNOWN = 0.9  # minimum share of the time of ops with known roofs, for a bound from them
 _JITTED = compile_lazily(r"\bjit\(([A-Za-z_]\w*)\)")
+_FEEDS = ("IteratorGetNext", "OptionalFromValue", "IteratorGetNextAsOptional")  # ops that take an element of a data set
 _PRODUCT_WORK = (WorkKind.MATMUL, WorkKind.CONVOLUTION, WorkKind.ATTENTION)
 _NO_PART = (COMPILED, LOGS, TRANSFER_OPS, COLLECTIVES)  # names of parts that are no layer, or whose content is not known
 _MOST_PARTS = 3  # maximum number of parts in a sentence
@@ -94,9 +95,9 @@ def compute_needless_saving(share: float, assumes: str) -> Saving | None:
 
 @dataclass(frozen=True)
 class ModelPart:
-    """A part of the model: a layer or a source line.
+    """A part of the model: a layer, several that one line made, or a source line.
 
-    name: layer, line, or framework op.
+    name: layers, line, or framework op.
     source: source line; "" where not known.
     share: share of the step.
     time: time of its ops and of the executor around them, ps.
@@ -118,6 +119,9 @@ class ModelPart:
         than 30 % of both roofs; 0 where no roof is known.
     bound: share of the step that all of its ops took above their roofs; None where the roofs of
         much of its time are not known.
+    layer_count: number of layers that it is; 1 for other parts.
+    loop: line of the loop of a graph whose body holds its ops; "" where there is none, or unknown.
+    is_map: whether that is tf.map_fn, whose iterations do not need each other.
     """
 
     name: str
@@ -138,6 +142,14 @@ class ModelPart:
     work_share: float = 1.0
     above_share: float = 0.0
     bound: float | None = None
+    layer_count: int = 1
+    loop: str = ""
+    is_map: bool = False
+
+    @property
+    def takes(self) -> str:
+        """The verb behind the part's name."""
+        return "takes" if self.layer_count == 1 else "take"
 
     @property
     def is_attention(self) -> bool:
@@ -149,7 +161,8 @@ class ModelPart:
         """What takes most of the part's time, or the largest share of it, in words."""
         if self.is_loop:
             function = _inner_function(self.op_name)
-            return f"in many short ops, {f'in a loop of {function}' if function else 'as in a loop over a sequence'}"
+            loop = "the loop" if self.loop else f"a loop of {function}" if function else "a loop over a sequence"
+            return f"in many short ops, {'in' if self.loop or function else 'as in'} {loop}"
         return (
             format_largest_part(f"in {self.work.value}", self.work_share, 1.0)
             if self.is_attention
@@ -183,43 +196,107 @@ def _op_parts(run: Run, host: str) -> list[ModelPart]:
     """Return the parts of a model, largest first, from table `model_parts`: for models of which no
     compiled program is known (`_compiled_parts` has those).
     """
-    parts = []
-    rows = [row for row in select_compute_rows(model_parts(run).filter_by("host", host)) if row["share"] > 0]
+    shown = select_compute_rows(model_parts(run).filter_by("host", host))
+    rows = [row for row in shown if row["share"] > 0 and not _REPLICA.fullmatch(row["part"])]
     rounds = sum(row["dispatches"] for row in small_ops(run).filter_by("host", host).records())
     around = max(sum(row["overhead_ps"] for row in rows), 1)
-    for row in rows:
-        time = row["self_ps"] + row["overhead_ps"]
-        slow = bool(_SLOW.search(row["top_op"]))
-        if not _REPLICA.fullmatch(row["part"]):
-            mean = time / max(row["count"], 1.0)
-            named = (format_source(row["part"]), format_source(row["source"]))
-            # Most ops of a loop are too short for an event, so that the executor's rounds count as
-            # well.
-            most = max(row["count"], rounds * row["overhead_ps"] / around)
-            starts = row["overhead_ps"] > row["self_ps"]
-            loops = bool(row["source"]) and most >= _MANY and (starts or mean < _SHORT)
-            starting = row["share"] * row["overhead_ps"] / max(time, 1)
-            sure = slow or starts or not loops
-            parts.append(
-                ModelPart(
-                    *named,
-                    row["share"],
-                    time,
-                    row["top_op"],
-                    slow or loops,
-                    "model_parts",
-                    mean,
-                    loops,
-                    starting,
-                    sure,
-                    WorkKind(row["work"]) if row["work"] else WorkKind.OTHER,
-                    row["top_op_name"],
-                    op_share=row["top_op_ps"] / max(time, 1),
-                    above_share=row["share"] * (row["far_ps"] or 0.0) / max(time, 1),
-                    bound=_bound([row]),
-                )
+    parts = []
+    for row in _join_loops(run, host, _join_layers(rows), rounds / around):
+        time, starts = row["self_ps"] + row["overhead_ps"], row["overhead_ps"] > row["self_ps"]
+        slow, loops = bool(_SLOW.search(row["top_op"])), _is_loop(row, rounds / around)
+        parts.append(
+            ModelPart(
+                format_source(row["part"]),
+                format_source(row["loop"] if loops and row["loop"] else row["source"]),
+                row["share"],
+                time,
+                row["top_op"],
+                slow or loops,
+                "model_parts",
+                time / max(row["count"], 1.0),
+                loops,
+                row["share"] * row["overhead_ps"] / max(time, 1),
+                slow or starts or not loops,
+                WorkKind(row["work"]) if row["work"] else WorkKind.OTHER,
+                row["top_op_name"],
+                op_share=row["top_op_ps"] / max(time, 1),
+                above_share=row["share"] * (row["far_ps"] or 0.0) / max(time, 1),
+                bound=_bound([row]),
+                layer_count=row["layers"],
+                loop=row["loop"] if loops else "",
+                is_map=row["is_map"],
             )
+        )
     return sorted(parts, key=lambda part: -part.share)
+
+
+def _is_loop(row: dict[str, Any], rounds_per_ps: float) -> bool:
+    """Whether a row of table `model_parts` with a source line consists of many short ops, as in a
+    loop over a sequence.
+
+    rounds_per_ps: rounds of the executor per picosecond that it spends around ops. Most ops of a
+        loop are too short for an event, so that the rounds count as well.
+    """
+    most = max(row["count"], rounds_per_ps * row["overhead_ps"])
+    mean = (row["self_ps"] + row["overhead_ps"]) / max(row["count"], 1.0)
+    return bool(row["source"]) and most >= _MANY and (row["overhead_ps"] > row["self_ps"] or mean < _SHORT)
+
+
+def _join_layers(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Join the rows of layers of one class that one line of the program made: who changes that line
+    changes all of them. Each row gets the number of its layers (`layers`).
+    """
+    groups: dict[tuple[str, str], list[dict[str, Any]]] = defaultdict(list)
+    for row in rows:
+        named = row["source"] and row["layer_type"]
+        groups[(row["source"], row["layer_type"]) if named else (row["part"], "")].append(row)
+    return [_join_rows(sorted(group, key=lambda row: -row["share"])) for group in groups.values()]
+
+
+def _join_loops(run: Run, host: str, rows: list[dict[str, Any]], rounds_per_ps: float) -> list[dict[str, Any]]:
+    """Join the rows of lines in the body of one loop of a graph, where it is one of short ops: the
+    loop's own line is what there is to change. Each row gets the line of its loop (`loop`, "" for
+    none), and whether that is tf.map_fn (`is_map`).
+    """
+    locator, groups = op_locators(run)[host], defaultdict[str, list[dict[str, Any]]](list)
+    # A loop that takes elements of a data set is the training itself.
+    trains = {
+        locator.locate_loop(name)[0]
+        for ops in model_ops(run)
+        if ops.host == host
+        for name, kind, _ in ops.ops
+        if kind in _FEEDS
+    }
+    for row in rows:
+        loop, text = locator.locate_loop(row["top_op_name"])
+        loop = "" if loop in trains else loop
+        groups[loop if loop and row["kind"] == LINE else row["part"]].append(
+            {**row, "loop": loop, "is_map": bool(loop) and "map_fn" in text}
+        )
+    joined = []
+    for place, group in groups.items():
+        whole = {**_join_rows(sorted(group, key=lambda row: -row["share"])), "layers": 1, "part": place, "source": place}
+        joined += [whole] if len(group) > 1 and _is_loop(whole, rounds_per_ps) else group
+    return joined
+
+
+def _join_rows(rows: list[dict[str, Any]]) -> dict[str, Any]:
+    """Return the sum of rows of table `model_parts`, the largest of which comes first."""
+    first = rows[0]
+    sums = {name: sum(row[name] for row in rows) for name in ("self_ps", "overhead_ps", "share", "count")}
+    above = {
+        name: sum(row[name] for row in rows) for name in ("above_ps", "far_ps") if all(row[name] is not None for row in rows)
+    }
+    top = sum(row["top_op_ps"] for row in rows if row["top_op"] == first["top_op"])
+    unknown = dict.fromkeys(("above_ps", "far_ps"))
+    return {**first, **sums, **unknown, **above, "top_op_ps": top, "part": _join_names(rows), "layers": len(rows)}
+
+
+def _join_names(rows: list[dict[str, Any]]) -> str:
+    """Return the names of the parts that rows are of, up to three."""
+    names = [row["part"] for row in rows[:_MOST_PARTS]]
+    names += [f"{len(rows) - len(names)} more"] * (len(rows) > len(names))
+    return " and ".join(text for text in (", ".join(names[:-1]), names[-1]) if text)
 
 
 def _compiled_parts(run: Run, host: str) -> list[ModelPart]:
@@ -227,9 +304,10 @@ def _compiled_parts(run: Run, host: str) -> list[ModelPart]:
     else by source line, or by framework op where the program has no lines. The shares of ops that
     ran in parallel are scaled so that they sum to at most the step.
     """
-    groups: dict[str, list[dict[str, Any]]] = defaultdict(list)
+    groups: dict[tuple[str, str], list[dict[str, Any]]] = defaultdict(list)
     for row in _compiled_rows(run, host):
-        groups[row["layer"] or row["source"] or row["op"]].append(row)
+        named = row["source"] and row["layer_type"]
+        groups[(row["source"], row["layer_type"]) if named else (row["layer"] or row["source"] or row["op"], "")].append(row)
     steps = max(len(run.by_host[host].steps.steady_rows), 1)
     scale = 1 / max(1.0, sum(row["share"] for rows in groups.values() for row in rows))
     return sorted((_part(rows, scale, steps) for rows in groups.values()), key=lambda part: -part.share)
@@ -243,7 +321,8 @@ def _compiled_rows(run: Run, host: str) -> Iterator[dict[str, Any]]:
     for row in hlo_source_lines(run).filter_by("host", host).records():
         if not row["opcode"].endswith(WAITING_OPCODES):
             place = places.locate(row["op"], row["opcode"], row["source"])
-            cells = {"layer": place.part, "source": place.source} if place.kind == LAYER else {"layer": ""}
+            of_layer = {"layer": place.part, "source": place.source, "layer_type": place.layer_type}
+            cells = of_layer if place.kind == LAYER else {"layer": "", "layer_type": ""}
             yield {**row, **cells, "attends": (host, row["op"], row["source"]) in attends}
 
 
@@ -282,8 +361,12 @@ def _part(rows: list[dict[str, Any]], scale: float, steps: int) -> ModelPart:
     count = sum(row["count"] for row in rows) / steps
     mean = time / max(count, 1 / steps)
     inside = sum(row["share"] * row["loop_ps"] / row["time_ps"] for row in rows if row["time_ps"])
+    layers: dict[str, float] = defaultdict(float)
+    for row in rows:
+        layers[row["layer"]] += row["share"]
+    names = [{"part": layer} for layer in sorted(layers, key=lambda layer: -layers[layer]) if layer]
     return ModelPart(
-        top["layer"] or source or top["op"],
+        _join_names(names) if names else source or top["op"],
         source,
         share * scale,
         time,
@@ -299,6 +382,7 @@ def _part(rows: list[dict[str, Any]], scale: float, steps: int) -> ModelPart:
         work_share=by_work[work] / max(time, 1),
         above_share=_above_share(rows),
         bound=_bound(rows, "time_ps"),
+        layer_count=max(len(names), 1),
     )
 
 
@@ -330,8 +414,13 @@ def render_part_actions(top: ModelPart, here: ActionContext) -> str:
     """Return the actions that make a part of the model cheaper."""
     if top.is_loop and top.work is not WorkKind.RECURRENT:
         unlooped = render_actions(WorkKind.RECURRENT, replace(here, has_short_ops=True))
+        ways = here.program.select_text(
+            tensorflow="batched products, einsum, cumsum", jax="batched products, einsum, cumsum, jax.vmap"
+        )
+        if top.is_map:
+            return f"Compute the whole batch at once ({ways}, tf.vectorized_map) instead of element by element in tf.map_fn. Or: {unlooped}"
         iterates = "; where a function iterates (a special function, a sampler), take a closed form, or a cheaper one"
-        return f"Vectorise {top} over the sequence (cumsum, a matrix product) instead of in a loop{iterates}. Or: {unlooped}"
+        return f"Vectorise {top}: all iterations at once, as far as none needs the one before it ({ways}){iterates}. Or: {unlooped}"
     if not top.is_slow or top.is_loop:
         return render_actions(top.work, replace(here, op=top.op, has_short_ops=here.has_short_ops or top.has_short_ops))
     return here.program.select_text(
@@ -472,6 +561,11 @@ def compute_traits(run: Run, host: str, source: str) -> OpTraits:
         f"moving its arrays at {memory:.0%} of the memory's speed, which limits it" * (memory >= _MEMORY_BOUND and not fast),
         f"near what the {device} can do" * fast,
     )
+    layers = [
+        layer
+        for layer in (run.record(host).get("layers") or {}).values()
+        if layer["file"] and format_source_line(layer["file"], layer["line"]) == source
+    ]
     return OpTraits(
         is_aligned=sum(work for r, work in zip(products, flops, strict=True) if r.op.is_aligned) >= _MOSTLY * sum(flops) > 0,
         is_causal=bool(masks) and all(match[1] or match[2] for text in masks if (match := _MASK.search(text))),
@@ -479,6 +573,7 @@ def compute_traits(run: Run, host: str, source: str) -> OpTraits:
         dropout_rate=max(drops, default=0.0),
         is_memory_bound=memory >= _MEMORY_BOUND,
         is_near_peak=fast,
+        recurrent_dropout=max((layer.get("recurrent_dropout", 0.0) for layer in layers), default=0.0),
         is_joinable=any(r.op.is_joinable for r in products),
         limit_text="".join(words),
     )

@@ -183,3 +183,23 @@ def test_an_optimizers_op_is_of_the_layer_whose_variable_it_updates() -> None:
 )
 def test_whose_a_scope_is_is_said_in_the_users_own_name(scope: str, owner: tuple[str, str]) -> None:
     assert OpLocator(RECORD).find_owner(scope) == owner
+
+
+@pytest.mark.parametrize(
+    ("name", "line"),
+    [
+        ("StatefulPartitionedCall/mixer/map/while/body/_19/mixer/map/while/Tensordot/MatMul", "train.py:22"),
+        (
+            "gradient_tape/mixer/map/while/mixer/map/while_grad/body/_2/gradient_tape/mixer/map/while/gradients/AddN",
+            "train.py:22",
+        ),
+        ("while/body/_1/while/mixer/map/while/body/_2/mixer/map/while/Less", "train.py:22"),
+        ("while/body/_1/while/mixer/Relu", "train.py:40"),
+        ("while_3/body/_1/while_3/Relu", ""),
+        ("mixer/map/while", ""),
+        ("mixer/body/Relu", ""),
+    ],
+)
+def test_an_op_in_the_body_of_a_loop_has_the_line_of_the_innermost_loop(name: str, line: str) -> None:
+    sources = {"lines": RECORD["op_sources"]["lines"], "by_function": {"__inference_f_1": {"mixer/map/while": 1, "while": 2}}}
+    assert OpLocator({"op_sources": sources}).locate_loop(name)[0] == line
