@@ -198,6 +198,25 @@ def all_rows_in_another_order(x: Any, w: Any) -> Any:
     return (x @ w)[jnp.arange(1024)[::-1]]
 
 
+@partial(WORDS, WIDE, NARROW)
+def term_weighted_with_zero() -> tuple[Function, Function]:
+    def used(x: Any, w: Any, v: Any) -> Any:
+        return jnp.mean(jnp.tanh(x @ w))
+
+    def both(x: Any, w: Any, v: Any) -> Any:
+        unused = jax.nn.relu(x @ w * 2) @ v
+        return used(x, w, v) + 0.0 * jnp.mean((unused - 1) ** 2)
+
+    return lambda *given: jax.grad(both, (1, 2))(*given), lambda *given: jax.grad(used, 1)(*given)
+
+
+@whole(WORDS, WIDE, NARROW)
+def relu_and_maximum(x: Any, w: Any, v: Any) -> Any:
+    return jax.grad(lambda *given: jnp.sum(jnp.maximum(jax.nn.relu(given[0] @ given[1]) @ given[2], 0.0) ** 2), (0, 1, 2))(
+        x, w, v
+    )
+
+
 @whole((512, 128), (128, 512))
 def packed_weights(x: Any, w: Any) -> Any:
     q, k, v = jnp.split(x @ w, (128, 256), axis=1)

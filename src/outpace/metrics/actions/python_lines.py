@@ -37,6 +37,7 @@ class Need(Enum):
     READS_WEIGHTS = "a variable of the model was met being copied to NumPy"
     KEEPS_ARRAYS = "none was: the arrays may be the same in every step"
     IN_DATA_SET = "it is a method by which a data set hands out elements (`__getitem__`, `__next__`, collate)"
+    FEEDS_STEP = "it runs in a thread that prepares batches: it is ahead of the step already"
     IN_BATCH_HOOK = "it is a hook of a Keras callback that runs for each batch"
     WAITS = "it waits for another thread, by the function of the standard library that it is in"
     MOST_OF_STEP = "it takes more than half of the step: the rest cannot hide it"
@@ -74,6 +75,11 @@ _LIBRARIES = {
 }
 """Libraries whose every call is of one kind."""
 _COMPUTES_LOGARITHMS = (*_EAGER_LIBRARIES, "jax", "numpy", "scipy", "torch", "python")
+# functions of TensorFlow and Keras that run one op, by their plain names: mul, read_variable_op
+_OP = re.compile(r"[a-z][a-z0-9_]*")
+_NO_OPS = frozenset(
+    ("iterator", "file", "image", "save", "load", "restore", "print", "write", "summary", "constant", "convert")
+)
 _INTERPRETED = ("", "python")  # owner of the time below a line: nobody, or the standard library
 _DATA_SET = re.compile(r"(?:^|\.)(?:__getitem__|__getitems__|__next__|__iter__|(?:\w+_)?collate(?:_\w+)?)$")
 _BATCH_HOOK = re.compile(r"(?:^|\.)on_(?:train_|test_|predict_)?batch_(?:begin|end)$")
@@ -87,7 +93,10 @@ def classify_call(library: str, below: str) -> CallKind:
     """
     if library in _LIBRARIES:
         return _LIBRARIES[library]
-    words = _words(below.rpartition(": ")[2]) - ({"log"} if library in _COMPUTES_LOGARITHMS else set())
+    call = below.rpartition(": ")[2]
+    words = _words(call) - ({"log"} if library in _COMPUTES_LOGARITHMS else set())
+    if library in _EAGER_LIBRARIES and _OP.fullmatch(call) and not words & _NO_OPS:
+        return CallKind.EAGER
     for kind, known in _VOCABULARY.items():
         if words & known and (kind is not CallKind.EAGER or library in _EAGER_LIBRARIES):
             return kind
@@ -162,6 +171,15 @@ PYTHON_ACTIONS: tuple[Action[CallKind, Need], ...] = (
             "Do it less often (at {where}), or in its own thread on a copy: it runs in few steps, but delays the whole training."
         ),
         needs=_LESS | {Need.SELDOM},
+    ),
+    Action(
+        "read_once",
+        _says(
+            "Read it once (at {where}), before the training, and keep it in memory, or in a file that is mapped (np.load(..., "
+            "mmap_mode='r')): it is read anew for each batch."
+        ),
+        frozenset((CallKind.READING,)),
+        _LESS | {Need.FEEDS_STEP},
     ),
     Action(
         "read_ahead",

@@ -141,7 +141,7 @@ class OpLocator:
         line = self._line(segments, stem if back else [])
         path = self._layer_path(segments)
         if path:
-            location = self._layer_location(path, line, bool(back), segments[-1])
+            location = self._layer_location(path, line, bool(back), segments[-1], source)
             if location is not None:
                 return location
         if source and not any(package in source for package in _PACKAGES):
@@ -174,7 +174,9 @@ class OpLocator:
         location = self._layer_location(next(iter(paths.values())), None, True) if len(paths) == 1 else None
         return replace(location, is_update=True) if location else None
 
-    def _layer_location(self, path: str, line: int | None, back: bool, name: str = "") -> OpLocation | None:
+    def _layer_location(
+        self, path: str, line: int | None, back: bool, name: str = "", op_source: str = ""
+    ) -> OpLocation | None:
         """Return the location of an op in a layer's scope; None in a model's scope, whose own ops
         have lines.
 
@@ -182,6 +184,7 @@ class OpLocator:
         line: index of the op's line
         back: whether the op computes gradients
         name: last part of the op's name
+        op_source: source line of the op in a compiled program
         """
         layer = self._layers[path]
         kind = layer["kind"]
@@ -195,6 +198,9 @@ class OpLocator:
             path, layer = parent, self._layers[parent]  # layers inside a library's layer belong to that layer
         if line is not None and layer["call_line"]:
             return OpLocation(self._layer_names(path), LAYER, *self._line_text(line), layer["type"], back, is_in_call=True)
+        if layer["call_line"] and op_source.rpartition(":")[0] == layer["call_file"]:
+            in_call = shorten_source_path(op_source)
+            return OpLocation(self._layer_names(path), LAYER, in_call, "", layer["type"], back, is_in_call=True)
         return OpLocation(self._layer_names(path), LAYER, *self._layer_text(layer), layer["type"], back)
 
     def _layer_names(self, path: str) -> str:

@@ -62,6 +62,23 @@ def find_busiest_line(run: Run, host: str, *, native: bool) -> tuple[str, str, f
     return (top["source"], top["function"], top["cores"], sum(row["cores"] for row in rows)) if top else ("", "", 0.0, 0.0)
 
 
+def find_call_below(run: Run, host: str, source: str) -> tuple[str, str]:
+    """Return (library, call) of what other threads mostly run below a line of the user's own code:
+    the innermost call, as in ("python", "python: ZipExtFile.read"); ("", "") where the line itself
+    ran, or was never met.
+    """
+    record = run.record(host).get("python_samples") or {}
+    met: dict[tuple[str, str], int] = defaultdict(int)
+    for thread in record.get("others") or ():
+        for stack, count in thread["stacks"]:
+            places = [(record["frames"][frame], line) for frame, line in record["stacks"][stack]]
+            own = [at for at, (frame, _) in enumerate(places) if frame[3] == _OWN_CODE]
+            if own and format_source_line(places[own[-1]][0][0], places[own[-1]][1]) == source:
+                _, name, _, library = places[-1][0]
+                met[("", "") if own[-1] == len(places) - 1 else (library, f"{library}: {name}")] += count
+    return max(met, key=met.__getitem__, default=("", ""))
+
+
 @dataclass(frozen=True)
 class ThreadWork:
     """What threads compute in one of the program's functions.

@@ -40,6 +40,7 @@ _SCALAR_FUNCTIONS = (
 )  # called for one number at a time on processors
 _HARD_FUNCTIONS = frozenset((*_HARD, *_SCALAR_FUNCTIONS, "erf"))
 _DECOMPOSITIONS = ("cholesky", "triangular-solve")
+_GENERAL = "getrf"  # part of LAPACK's and cuSOLVER's names of the factorisation of matrices of any kind (LU)
 _MANY_NUMBERS = 10_000  # minimum number of elements for an op to be slow by its elements
 
 
@@ -97,6 +98,11 @@ def _linear_algebra(parts: list[Instruction]) -> SlowCase | None:
     )
     small = "write such small matrices out (closed forms, element-wise over the batch)"
     large = "replace it by products of matrices (a few iterations of Newton-Schulz, conjugate gradients)"
+    if _GENERAL in call.custom_call_target:
+        large = (
+            "factor it once by Cholesky, where it is symmetric and positive definite, as a covariance is (jax.scipy.linalg.cho_factor, "
+            "cho_solve; the determinant is on the diagonal)"
+        )
     way = small if math.prod(matrix.dimensions[-2:]) <= _MANY else large
     action = f"{way}, or do it every few steps"
     return SlowCase("linear_algebra", what, action, is_of_processors=True, does_less=True)

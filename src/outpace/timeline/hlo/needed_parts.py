@@ -47,6 +47,7 @@ class NeededParts:
         self._graph = graph
         self._filled: dict[Instruction, Part] = {}  # what is missing is filled whole
         self._zeros: set[Instruction] = set()
+        self._dropped: dict[Instruction, Instruction] = {}  # what is multiplied by zeros alone, or not at all read: by what
         self._read: dict[Instruction, Part | None] = {}  # None: all of it; what is missing is read by nobody
         fused = {body for i in graph.instructions if (body := _body(i)) is not None}
         for computation in graph.computations.values():
@@ -74,6 +75,8 @@ class NeededParts:
 
     def _needed_of(self, i: Instruction) -> tuple[float, Instruction | None]:
         """Return the same of an instruction by itself."""
+        if (dropped_by := self._drops_all(i)) is not None:
+            return 0.0, dropped_by
         known = [(part.share, part.cause) for part in [self._read.get(i)] if part is not None]
         source = i.operands[0] if i.opcode == "reduce" and i.operands else i
         if (product := self._filled_product(i)) is not None:
@@ -82,6 +85,14 @@ class NeededParts:
             known.append((self._filled[source].share, self._filled[source].cause))
         least: tuple[float, Instruction | None] = min(known, key=lambda item: item[0], default=(1.0, None))
         return least
+
+    def _drops_all(self, i: Instruction) -> Instruction | None:
+        """Return the instruction by which nothing of a result is needed; None where something is.
+        The result of a product with zeros alone is known before.
+        """
+        if i not in self._read:
+            return self._dropped.get(i)
+        return next((o for o in i.operands[:2] if o in self._zeros), None) if dot_dimensions(i) is not None else None
 
     @once
     def idle_updates(self) -> dict[Instruction, Part]:
@@ -158,12 +169,21 @@ class NeededParts:
 
     def _fill_result(self, i: Instruction) -> None:
         """Find what is filled of a result."""
-        if i.opcode in ("broadcast", *RESHAPING, *KEEPING) and i.operands and i.operands[0] in self._zeros:
+        if self._is_zero(i):
             self._zeros.add(i)
             return
         part = self._started(i) if i.opcode in ("pad", "scatter", "dynamic-update-slice") else self._carried(i)
         if part is not None and has_rank(i, part):
             self._filled[i] = part
+
+    def _is_zero(self, i: Instruction) -> bool:
+        """Whether all of a result is 0, since what it is computed from is."""
+        zeros = [operand in self._zeros for operand in i.operands]
+        if i.opcode == "multiply" or (len(zeros) == 2 and dot_dimensions(i) is not None):
+            return any(zeros)
+        if i.opcode in ("reduce", *MERGING):
+            return bool(zeros) and all(zeros[1:] if i.opcode == "select" else zeros)
+        return i.opcode in ("broadcast", "transpose", "slice", *RESHAPING, *KEEPING, *OF_FIRST) and zeros[:1] == [True]
 
     def _started(self, i: Instruction) -> Part | None:
         """Return the part that padding, a scatter or an update fills of an array of zeros."""
@@ -245,19 +265,37 @@ class NeededParts:
             self._read[root] = result
         for i in reversed(computation.instructions):
             if i not in self._read or (i is root and depth and i.opcode == "tuple"):
+                if i in self._dropped:
+                    self._drop(i.operands, self._dropped[i])
                 continue  # nobody reads it, or the program is damaged
-            part, body = self._read[i], _body(i)
-            if body is not None and depth < _DEEPEST:
-                self._follow_reads(body, part, depth + 1)
-                for parameter in body.parameters:
-                    if parameter.parameter_number < len(i.operands) and parameter in self._read:
-                        self._add_read(i.operands[parameter.parameter_number], self._read[parameter])
-            elif i.opcode == "get-tuple-element" and (element := _element(i)) is not None:
-                self._add_read(element, part)
-                self._read.setdefault(i.operands[0], None)
-            else:
-                for at, operand in enumerate(i.operands):
+            self._read_operands(i, depth)
+
+    def _read_operands(self, i: Instruction, depth: int) -> None:
+        """Add what an instruction that is read needs of its operands."""
+        part, body = self._read[i], _body(i)
+        if body is not None and depth < _DEEPEST:
+            self._follow_reads(body, part, depth + 1)
+            for parameter in (p for p in body.parameters if p.parameter_number < len(i.operands)):
+                operand = i.operands[parameter.parameter_number]
+                if parameter in self._read:
+                    self._add_read(operand, self._read[parameter])
+                elif parameter in self._dropped:
+                    self._drop([operand], self._dropped[parameter])
+        elif i.opcode == "get-tuple-element" and (element := _element(i)) is not None:
+            self._add_read(element, part)
+            self._read.setdefault(i.operands[0], None)
+        else:
+            is_product = len(i.operands) == 2 and (i.opcode == "multiply" or dot_dimensions(i) is not None)
+            for at, operand in enumerate(i.operands):
+                if is_product and i.operands[1 - at] in self._zeros and operand not in self._zeros:
+                    self._drop([operand], i)
+                else:
                     self._add_read(operand, self._read_by(i, at, part))
+
+    def _drop(self, arrays: Sequence[Instruction], cause: Instruction) -> None:
+        """Note that an instruction needs nothing of some arrays."""
+        for array in arrays:
+            self._dropped.setdefault(array, cause)
 
     def _read_by(self, i: Instruction, at: int, result: Part | None) -> Part | None:
         """Return the part of an operand that an instruction needs for a part of its result: of a

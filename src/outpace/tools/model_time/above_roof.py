@@ -233,13 +233,17 @@ def _find_slow_graph_op(run: Run, host: str, part: ModelPart) -> SlowOp | None:
     return SlowOp(kind, least / wall, None, wall - least, share, kind)
 
 
-def find_moving_case(run: Run, host: str, part: ModelPart) -> SlowCase | None:
-    """Return what the op that takes most of a part's time moves, with what to do instead; None
-    where that op computes, or no other way is known.
+def find_known_case(run: Run, host: str, part: ModelPart) -> SlowCase | None:
+    """Return what the op that takes most of a part's time is, with what to do instead; None where
+    no other way is known, or where that depends on a roof: the op neither moves data nor sorts,
+    loops or solves.
     """
     ran = [r for r in instruction_stats(run).get(host, ()) if part.source in _sources(run, host, r.op)]
-    case = max(ran, key=lambda r: r.time_ps).op.alternative if part.source and ran else None
-    return case if case is not None and case.name in _MOVING else None
+    if not part.source or not ran:
+        return None
+    top = max(ran, key=lambda r: r.time_ps)
+    case = top.op.slow_case or _alternative(top)
+    return case if case is not None and (part.is_slow or case.name in _MOVING) else None
 
 
 def _sources(run: Run, host: str, op: HloOp) -> tuple[str, str]:

@@ -30,8 +30,8 @@ class OpTraits:
     """What the compiled program shows about the ops in question.
 
     is_aligned: whether the sizes of nearly all products, by FLOPs, are multiples of 8.
-    is_causal: for an attention, whether its mask is causal already.
-    has_padding: for an attention, whether it may have padding to skip.
+    may_be_causal: for an attention, whether its mask is known and not causal.
+    has_padding: for an attention, whether it is known to have padding.
     dropout_rate: for an attention, its dropout rate; 0 for none, or where not known.
     is_memory_bound: whether reading and writing arrays takes the time.
     is_near_peak: whether the products come near the device's peak.
@@ -43,8 +43,8 @@ class OpTraits:
     """
 
     is_aligned: bool = False
-    is_causal: bool = False
-    has_padding: bool = True
+    may_be_causal: bool = False
+    has_padding: bool = False
     dropout_rate: float = 0.0
     is_memory_bound: bool = False
     is_near_peak: bool = False
@@ -178,8 +178,13 @@ def _aligned(here: ActionContext) -> str:
     return f"make its sizes {sizes[here.hardware]}" if applies else ""
 
 
+def _is_fused(here: ActionContext) -> bool:
+    """Whether the op is a library's implementation of attention."""
+    return any(word in here.op.lower() for word in ("fused", "flash", "fmha", "cudnn"))
+
+
 def _attend(here: ActionContext) -> str:
-    if any(word in here.op.lower() for word in ("fused", "flash", "fmha", "cudnn")) or here.hardware == CPU:
+    if _is_fused(here) or here.hardware == CPU:
         return ""
     return here.program.select_text(
         keras="use a fused implementation (MultiHeadAttention(flash_attention=True), where the backend has one)",
@@ -198,11 +203,11 @@ def _packed(here: ActionContext) -> str:
 
 
 def _causal(here: ActionContext) -> str:
-    return "" if here.traits.is_causal else "say where a mask is causal: half of the work is skipped then"
+    return "say where a mask is causal: half of the work is skipped then" if here.traits.may_be_causal else ""
 
 
 def _other_attention(here: ActionContext) -> str:
-    return "" if _attend(here) else "compare another fused implementation of it"
+    return "compare another fused implementation of it" if _is_fused(here) else ""
 
 
 def _recurrent_dropout(here: ActionContext) -> str:

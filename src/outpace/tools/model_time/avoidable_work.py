@@ -5,19 +5,28 @@ work.
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Iterable, Iterator
 
 from outpace._lazy import compile_lazily
 from outpace.metrics.facts.hlo_instructions import DEVICE_SIDE as ON_DEVICE
 from outpace.metrics.facts.hlo_instructions import InstructionStats, instruction_stats
+from outpace.metrics.facts.op_locations import LAYER
 from outpace.metrics.facts.workload import Workload
 from outpace.metrics.views.float64_ops import float64_ops
+from outpace.metrics.views.model_parts import op_locators
 from outpace.model import Certainty, Effort, Evidence, Finding, Severity, Threshold, Unit
 from outpace.model.text import format_largest_part
 from outpace.timeline import Run
 from outpace.timeline.hlo.transfers import COLLECTIVE
 from outpace.tools.model_time.actions import GPU, ActionContext
-from outpace.tools.model_time.work_summary import compute_needless_saving, compute_saving, format_lines, format_source
+from outpace.tools.model_time.work_summary import (
+    compute_needless_saving,
+    compute_saving,
+    format_lines,
+    format_source,
+    join_names,
+)
 
 _DOUBLE = Threshold(
     "products in float64", 0.10, Unit.FRACTION, "our choice: half of it, which float32 saves at least, can be measured"
@@ -141,12 +150,15 @@ def iter_needed_part_findings(run: Run, host: str) -> Iterator[Finding]:
     share = min(1.0, sum(r.share * (1 - r.op.needed_share) for r in ran))
     if share < _UNUSED.value:
         return
+    largest = max(ran, key=lambda r: r.share)
+    if not largest.op.needed_share:
+        yield _zero_weight_finding(run, host, [r for r in ran if not r.op.needed_share])
+        return
     _, sources = _sum_by_line(ran)
     takers: dict[str, float] = {}
     for r in ran:
         takers[format_source(r.op.needed_at)] = takers.get(format_source(r.op.needed_at), 0.0) + r.share
     taker = max(takers, key=takers.__getitem__)
-    largest = max(ran, key=lambda r: r.share)
     by = f", where {taker} takes a part" if taker and taker not in sources[:1] else ""
     yield Finding(
         id="unused_results",
@@ -161,6 +173,35 @@ def iter_needed_part_findings(run: Run, host: str) -> Iterator[Finding]:
         threshold=_UNUSED,
         saving=compute_needless_saving(share, "if only the part was computed that is read"),
         location=sources[0] if sources else taker,
+        host=host,
+        certainty=Certainty.LIKELY,
+        effort=Effort.SMALL,
+        explains=("slow_part", "slow_kind", "model_bound", "low_16_bit_share", "tensor_cores_unused"),
+    )
+
+
+def _zero_weight_finding(run: Run, host: str, ran: list[InstructionStats]) -> Finding:
+    """Return the finding on products with arrays of zeros alone, and on what is only multiplied by
+    0 afterwards.
+    """
+    share = min(1.0, sum(r.share for r in ran))
+    locator, parts = op_locators(run)[host], defaultdict[tuple[str, str], float](float)
+    for r in ran:
+        place = locator.locate(r.op.framework_op, r.op.opcode, r.op.source)
+        source = format_source(place.source or r.op.source)
+        parts[place.part if place.kind == LAYER else source, source] += r.share
+    places = sorted(parts, key=lambda part: -parts[part])
+    names = list(dict.fromkeys(name for name, _ in places if name))
+    return Finding(
+        id="unused_results",
+        severity=Severity.HIGH,
+        sentence=f"{share:.0%} of the step computes with zeros alone{f', in {join_names(names)}' if names else ''}: what it is for is "
+        "multiplied by 0.",
+        action="Leave out what is weighted with 0 (a loss, a branch of the model, a coefficient), and the layers that only it needs.",
+        evidence=(Evidence("share of the step in what nothing needs", share, Unit.FRACTION, "hlo_lines"),),
+        threshold=_UNUSED,
+        saving=compute_needless_saving(share, "if it was left out"),
+        location=places[0][1],
         host=host,
         certainty=Certainty.LIKELY,
         effort=Effort.SMALL,

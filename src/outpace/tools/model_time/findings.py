@@ -343,8 +343,8 @@ def _slow_part(
     limit = f", {here.traits.limit_text}" if here.traits.limit_text else ""
     next_parts = "; next " + ", ".join(f"{part} {part.share:.0%}" for part in parts[1:_MOST_PARTS]) if len(parts) > 1 else ""
     runs = "" if top.is_loop else _pace(run, host, top.op, top.op_name, top.flops_per_s)
-    moving = _moving_case(run, host, top)
-    saving = compute_saving(top.share, "if it cost nothing") if moving is not None else _part_saving(run, host, top, here)
+    case = _known_case(run, host, top)
+    saving = compute_saving(top.share, "if it cost nothing") if case is not None else _part_saving(run, host, top, here)
     narrower_first = not top.is_slow and saving is not None
     makes_them = (
         top.work not in FUSIBLE_WORK and top.work is not WorkKind.OTHER and is_majority(top.share, fusible) and fusible > 0
@@ -352,9 +352,9 @@ def _slow_part(
     yield Finding(
         id="slow_part",
         severity=Severity.HIGH,
-        sentence=f"{top} {top.takes} {top.share:.0%} of the step, {f'in {moving.reason}' if moving else top.top_op_text}"
+        sentence=f"{top} {top.takes} {top.share:.0%} of the step, {f'in {case.reason}' if case else top.top_op_text}"
         f"{runs}{limit}{next_parts}.",
-        action=render_part_actions(top, here) if moving is None else moving.advice,
+        action=render_part_actions(top, here) if case is None else case.advice,
         evidence=(Evidence("its share of the step, forward and backward", top.share, Unit.FRACTION, top.table),),
         threshold=_SLOW,
         saving=saving,
@@ -380,15 +380,15 @@ def _limits_of(top: ModelPart, here: ActionContext) -> tuple[str, ...]:
     return ("A profile cannot say whether a smaller layer, or another op, would do.", *(measure,) * is_measurable)
 
 
-def _moving_case(run: Run, host: str, top: ModelPart) -> SlowCase | None:
-    """Return what a part of a compiled program moves, with what to do instead; None where it
-    computes.
+def _known_case(run: Run, host: str, top: ModelPart) -> SlowCase | None:
+    """Return what a part of a compiled program moves, sorts or solves, with what to do instead;
+    None where it computes what devices are made for.
     """
-    if top.work is not WorkKind.MOVEMENT or top.table != "hlo_lines":
+    if top.table != "hlo_lines" or top.is_loop or not (top.is_slow or top.work is WorkKind.MOVEMENT):
         return None
-    from outpace.tools.model_time.above_roof import find_moving_case  # most reports are of no compiled program
+    from outpace.tools.model_time.above_roof import find_known_case  # most reports are of no compiled program
 
-    return find_moving_case(run, host, top)
+    return find_known_case(run, host, top)
 
 
 def _part_saving(run: Run, host: str, top: ModelPart, here: ActionContext) -> Saving | None:

@@ -206,7 +206,7 @@ def _op_parts(run: Run, host: str) -> list[ModelPart]:
         slow, loops = bool(_SLOW.search(row["top_op"])), _is_loop(row, rounds / around)
         parts.append(
             ModelPart(
-                format_source(row["part"]),
+                row["part"],
                 format_source(row["loop"] if loops and row["loop"] else row["source"]),
                 row["share"],
                 time,
@@ -275,7 +275,12 @@ def _join_loops(run: Run, host: str, rows: list[dict[str, Any]], rounds_per_ps: 
         )
     joined = []
     for place, group in groups.items():
-        whole = {**_join_rows(sorted(group, key=lambda row: -row["share"])), "layers": 1, "part": place, "source": place}
+        whole = {
+            **_join_rows(sorted(group, key=lambda row: -row["share"])),
+            "layers": 1,
+            "part": format_source(place),
+            "source": place,
+        }
         joined += [whole] if len(group) > 1 and _is_loop(whole, rounds_per_ps) else group
     return joined
 
@@ -289,14 +294,24 @@ def _join_rows(rows: list[dict[str, Any]]) -> dict[str, Any]:
     }
     top = sum(row["top_op_ps"] for row in rows if row["top_op"] == first["top_op"])
     unknown = dict.fromkeys(("above_ps", "far_ps"))
-    return {**first, **sums, **unknown, **above, "top_op_ps": top, "part": _join_names(rows), "layers": len(rows)}
+    return {
+        **first,
+        **sums,
+        **unknown,
+        **above,
+        "top_op_ps": top,
+        "part": join_names([format_source(row["part"]) for row in rows]),
+        "layers": len(rows),
+    }
 
 
-def _join_names(rows: list[dict[str, Any]]) -> str:
-    """Return the names of the parts that rows are of, up to three."""
-    names = [row["part"] for row in rows[:_MOST_PARTS]]
-    names += [f"{len(rows) - len(names)} more"] * (len(rows) > len(names))
-    return " and ".join(text for text in (", ".join(names[:-1]), names[-1]) if text)
+def join_names(names: list[str]) -> str:
+    """Return the first three names, and the number of further ones: `dense_1, dense_2 and 3 more`
+    for parts of a model.
+    """
+    shown = names[:_MOST_PARTS]
+    shown += [f"{len(names) - len(shown)} more"] * (len(names) > len(shown))
+    return " and ".join(text for text in (", ".join(shown[:-1]), shown[-1]) if text)
 
 
 def _compiled_parts(run: Run, host: str) -> list[ModelPart]:
@@ -364,9 +379,9 @@ def _part(rows: list[dict[str, Any]], scale: float, steps: int) -> ModelPart:
     layers: dict[str, float] = defaultdict(float)
     for row in rows:
         layers[row["layer"]] += row["share"]
-    names = [{"part": layer} for layer in sorted(layers, key=lambda layer: -layers[layer]) if layer]
+    names = [format_source(layer) for layer in sorted(layers, key=lambda layer: -layers[layer]) if layer]
     return ModelPart(
-        _join_names(names) if names else source or top["op"],
+        join_names(names) if names else source or top["op"],
         source,
         share * scale,
         time,
@@ -568,8 +583,8 @@ def compute_traits(run: Run, host: str, source: str) -> OpTraits:
     ]
     return OpTraits(
         is_aligned=sum(work for r, work in zip(products, flops, strict=True) if r.op.is_aligned) >= _MOSTLY * sum(flops) > 0,
-        is_causal=bool(masks) and all(match[1] or match[2] for text in masks if (match := _MASK.search(text))),
-        has_padding=not masks or any(_PADDING.search(text) for text in masks),
+        may_be_causal=any(not match[1] and not match[2] for text in masks if (match := _MASK.search(text))),
+        has_padding=any(_PADDING.search(text) for text in masks),
         dropout_rate=max(drops, default=0.0),
         is_memory_bound=memory >= _MEMORY_BOUND,
         is_near_peak=fast,

@@ -6,11 +6,13 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from outpace._lazy import compile_lazily
+from outpace.metrics.actions.python_lines import PYTHON_ACTIONS, CallKind, Need, classify_call
+from outpace.metrics.actions.table import choose_action
 from outpace.metrics.facts.input_pipelines import StageWork
 from outpace.metrics.facts.workload import find_workload
 from outpace.metrics.savings.best_case import format_contention
 from outpace.metrics.stage_labels import find_stage_record, stage_location
-from outpace.metrics.views.thread_lines import find_busiest_line
+from outpace.metrics.views.thread_lines import find_busiest_line, find_call_below
 from outpace.model import Certainty, Evidence, Finding, Saving, Severity, Unit, humanize
 from outpace.model.text import format_largest_part, is_majority
 from outpace.model.units import format_count
@@ -182,6 +184,8 @@ def _advice(stage: StageWork, context: PipelineContext) -> tuple[str, Saving | N
     """
     if context.is_from_arrays:
         return _advise_for_arrays(context), context.removal_saving(stage)
+    if reads := _reading_advice(stage, context):
+        return reads, context.removal_saving(stage)
     library = find_stage_record(stage.label, context.record).get("library")
     if library and (stage.runs_python or stage.type == "Generator"):
         workers, less = context.parallel_saving(stage), context.removal_saving(stage)
@@ -204,6 +208,16 @@ def _advice(stage: StageWork, context: PipelineContext) -> tuple[str, Saving | N
     )
     much = f" That saves {' to '.join(ends)} of the step." if ends else ""
     return f"{action} {_cache(context, stage, share)}{much}", saving
+
+
+def _reading_advice(stage: StageWork, context: PipelineContext) -> str:
+    """Return the action on a stage whose Python mostly reads; "" for others."""
+    line = _python_line(context, stage)[0]
+    library, below = find_call_below(context.run, context.host, line) if line else ("", "")
+    if not line or classify_call(library, below) is not CallKind.READING:
+        return ""
+    holds = frozenset((Need.CALLS_NO_STEP, Need.FEEDS_STEP))
+    return choose_action(PYTHON_ACTIONS, CallKind.READING, holds).render(line, find_workload(context.run))
 
 
 def _change(stage: StageWork, context: PipelineContext) -> tuple[str, Saving | None]:

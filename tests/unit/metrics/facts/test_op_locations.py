@@ -201,5 +201,10 @@ def test_whose_a_scope_is_is_said_in_the_users_own_name(scope: str, owner: tuple
     ],
 )
 def test_an_op_in_the_body_of_a_loop_has_the_line_of_the_innermost_loop(name: str, line: str) -> None:
-    sources = {"lines": RECORD["op_sources"]["lines"], "by_function": {"__inference_f_1": {"mixer/map/while": 1, "while": 2}}}
+    lines = [
+        ["/w/train.py", 21, "x = tf.sort(x)"],
+        ["/w/train.py", 22, "return tf.nn.relu(x)"],
+        ["/w/train.py", 40, "h = x @ w"],
+    ]
+    sources = {"lines": lines, "by_function": {"__inference_f_1": {"mixer/map/while": 1, "while": 2}}}
     assert OpLocator({"op_sources": sources}).locate_loop(name)[0] == line
