@@ -226,6 +226,22 @@ def _shuffling(megabytes: float) -> Trace:
     return read_trace(space.to_bytes(), HOST)
 
 
+@cache
+def _restarting(count: int) -> Trace:
+    """Ten steps, during which so many iterators are made."""
+    space = training_run(steps=STEPS, step_ps=STEP, hostname=HOST)
+    line = space.plane("/host:CPU").line("tf_Compute")
+    for number in range(count):
+        line.event("MakeIterator::RootDataset", number * STEP, MS)
+        line.event("MakeIterator::ShuffleDataset", number * STEP, MS // 2)
+    return read_trace(space.to_bytes(), HOST)
+
+
+def _restarts(count: int, share: float = 0.3, kind: str = "ShuffleV3") -> Find:
+    stages = [staged(_ROOT, 0, -1), staged(_MAP, 9, 0), staged(kind, 0, 1)]
+    return _context(share, [pipeline_of(stages, 9)], traces=[_restarting(count)])
+
+
 def _shuffle(megabytes: float, *below: str, nested: bool = False) -> Find:
     """nested: each of what is below feeds the one before it."""
     stages = [staged(_ROOT, 0, -1), staged(_MAP, 9, 0), staged("Shuffle", 0, 1, label="in_py_L8_shuffle")]
@@ -584,6 +600,30 @@ CASES: list[Case] = [
         **_MAP_AT,
     ),
     silent("python_in_pipeline", "15% of the work", _beside(0.15, runs_python=True)),
+    fires(
+        "new_iterators",
+        "in each step",
+        _restarts(10),
+        Severity.HIGH,
+        saves=about(0.3),
+        says=(
+            "Each step makes a new iterator of the data set, whose shuffle fills its buffer",
+            "30% of the step",
+            "before the loop",
+        ),
+        **_WAIT,
+    ),
+    fires(
+        "new_iterators",
+        "in six of ten",
+        _restarts(6, kind="Batch"),
+        Severity.HIGH,
+        saves=about(0.3),
+        never=("shuffle",),
+        **_WAIT,
+    ),
+    silent("new_iterators", "in four of ten", _restarts(4)),
+    silent("new_iterators", "which hardly any step waits for", _restarts(10, 0.04)),
     fires(
         "late_shuffle", "150 MB", _shuffle(150.0), Severity.POTENTIAL, location="in.py:8", says=("150 MB of decoded elements",)
     ),

@@ -224,6 +224,15 @@ def find_step_line(run: Run, host: str) -> str:
     return format_source_line(top["file"], top["line"]) if top else ""
 
 
+def find_line_above(run: Run, host: str, word: str) -> str:
+    """Return the user's line that runs longest of those whose innermost call has a word in its
+    name; "" without samples.
+    """
+    rows = [r for r in python_lines(run).records() if r["host"] == host and r["who"] == YOURS and word in r["below"]]
+    top = max(rows, key=lambda row: row["self_ps"], default=None)
+    return format_source_line(top["file"], top["line"]) if top else ""
+
+
 def find_function_call_line(run: Run, host: str) -> tuple[str, str]:
     """Return (line, caller) of the user's line that calls other functions of the framework for
     longest.

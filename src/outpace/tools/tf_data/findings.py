@@ -13,12 +13,14 @@ import numpy as np
 
 from outpace.metrics.facts.batch_size import BATCHING_STAGES, REGROUPING_STAGES
 from outpace.metrics.facts.input_pipelines import CHAIN, Pipeline, StageWork
+from outpace.metrics.facts.python_lines import find_line_above
 from outpace.metrics.facts.step_breakdown import StepBreakdown
+from outpace.metrics.facts.workload import find_workload
 from outpace.metrics.savings.bounds import background_bound, overlap_bound
 from outpace.metrics.savings.budget import build_saving
 from outpace.metrics.stage_labels import find_stage_record, is_injected, stage_location
-from outpace.model import Category, Effort, Evidence, Finding, Severity, Threshold, Unit, humanize
-from outpace.timeline import Run
+from outpace.model import Category, Certainty, Effort, Evidence, Finding, Severity, Threshold, Unit, humanize
+from outpace.timeline import Run, Timeline
 from outpace.tools.tf_data.cache_saving import has_python_op, has_stable_input, repeatable_share
 from outpace.tools.tf_data.compute import PipelineTables
 from outpace.tools.tf_data.context import MIN_SHARE, MODERATELY_BOUND, PipelineContext
@@ -29,6 +31,8 @@ from outpace.trace.algorithms import distinct, isin
 _BUFFER = Threshold(
     "large shuffle buffer", 100.0, Unit.COUNT, "MB; shuffling file names or records before decoding keeps it small"
 )
+_MAKES = "MakeIterator::RootDataset"  # event of a new iterator of a whole pipeline
+_IN_EACH = Threshold("iterators per step", 0.5, Unit.RATIO, "our choice: an epoch makes one, and has more than two steps")
 # Maximum busy time of a pipeline, as a share of that of the host's busiest one, for it to be left
 # out: it is a counter, or the pipeline of a validation.
 _IDLES = 0.25
@@ -44,6 +48,7 @@ def iter_findings(run: Run, tables: PipelineTables, breakdown: StepBreakdown) ->
         key = (host, *(stage.position for stage in pipeline.stages))
         if key not in alike or alike[key][1].root_calls < pipeline.root_calls:
             alike[key] = host, pipeline
+    restarts = {timeline.host: _count_iterators(timeline) for timeline in run.hosts}
     for host, pipeline in alike.values():
         host_steps = breakdown.steady_steps.filter_by("host", host)
         idles = _busy(pipeline) < _IDLES * busiest[host]  # the step waits for another pipeline
@@ -51,6 +56,7 @@ def iter_findings(run: Run, tables: PipelineTables, breakdown: StepBreakdown) ->
             continue
         steps, waits = (host_steps[name].astype(np.float64) for name in ("duration_ps", "input_ps"))
         context = PipelineContext(run, run.by_host[host], pipeline, steps, waits)
+        yield from _new_iterators(context, restarts.pop(host, 0))
         yield from iter_slow_stage_findings(context)
         if context.severity is Severity.INFO:
             continue
@@ -64,6 +70,39 @@ def iter_findings(run: Run, tables: PipelineTables, breakdown: StepBreakdown) ->
 def _busy(pipeline: Pipeline) -> float:
     """Return the busy time of the slowest segment over the capture, ps."""
     return pipeline.segments[0].busy_ps * pipeline.root_calls if pipeline.segments else 0.0
+
+
+def _count_iterators(timeline: Timeline) -> int:
+    """Return how many iterators of whole pipelines a host made."""
+    return len(timeline.trace.find_rows_by_name(lambda name: name == _MAKES))
+
+
+def _new_iterators(context: PipelineContext, count: int) -> Iterator[Finding]:
+    """Yield the finding that each step makes a new iterator of the data set, of `count` on the
+    host: it starts from the beginning, and fills all buffers anew.
+    """
+    steps = len(context.timeline.steps)
+    if count < _IN_EACH.value * steps or context.wait_share < MODERATELY_BOUND.value or find_workload(context.run).is_keras:
+        return
+    line = find_line_above(context.run, context.host, "iterator")
+    kinds = [stage.type for stage in context.pipeline.stages]
+    fills = ", whose shuffle fills its buffer anew" * any("Shuffle" in kind for kind in kinds)
+    yield Finding(
+        id="new_iterators",
+        severity=Severity.HIGH,
+        sentence=f"Each step makes a new iterator of the data set{f' at {line}' * bool(line)}{fills}: {context.wait_share:.0%} of the step "
+        "waits for its first element.",
+        action="Make the iterator once, before the loop (iterator = iter(dataset), and next(iterator) in it), or loop over the data set "
+        "itself.",
+        evidence=(Evidence("iterators per step", count / steps, Unit.RATIO, "segments"),),
+        threshold=_IN_EACH,
+        location=line,
+        host=context.host,
+        saving=build_saving(context.wait_share, Category.INPUT, assumes="if no step waited for a first element"),
+        certainty=Certainty.CERTAIN,
+        effort=Effort.SMALL,
+        explains=("slow_stage", "input_bound", "no_prefetch", "no_cache", "late_shuffle", "input_stalls", "cpu_contention"),
+    )
 
 
 def _no_prefetch(context: PipelineContext) -> Iterator[Finding]:
