@@ -8,7 +8,7 @@ from functools import cache
 from typing import Any
 
 from outpace.metrics.facts import hlo_instructions, model_ops
-from outpace.metrics.facts.op_locations import LINE, OpLocation
+from outpace.metrics.facts.op_locations import LAYER, LINE, OpLocation
 from outpace.metrics.facts.roofs import Bound, Roof, device_roofs, op_roof
 from outpace.metrics.facts.workload import Workload
 from outpace.metrics.savings import best_case
@@ -28,6 +28,17 @@ _US = 1_000_000
 Rows = list[dict[str, Any]]
 
 
+_LAYER = {
+    "name": "encoder",
+    "kind": "layer",
+    "type": "Dense",
+    "file": "/home/me/model.py",
+    "line": 5,
+    "text": "",
+    "inner": False,
+    "call_file": "",
+    "call_line": 0,
+}
 _NO_ROOF = {"above_ps": float("nan")}  # of rows of parts and kinds of work whose roofs are not known
 
 
@@ -263,6 +274,25 @@ def _layer_above(above: float, far: float) -> Find:
     """
     row = {**_part(0.4, "Fft"), "above_ps": above * 0.4 * STEP, "far_ps": far * 0.4 * STEP}
     return _find([row, _part(0.1, name="out")], ran=(_slow_op(above * 0.4, 0.4),))
+
+
+def _frozen(frozen: float, back: float = 0.0, head: float = 0.1, is_frozen: bool = True) -> Find:
+    """A layer that does not train, with so much of the step forward and in gradients, and one that
+    does.
+    """
+    places = {
+        "encoder": OpLocation("encoder", LAYER, "/home/me/model.py:5", is_frozen=is_frozen),
+        "encoder_back": OpLocation("encoder", LAYER, "/home/me/model.py:5", is_frozen=is_frozen, is_backward=True),
+        "head": OpLocation("head", LAYER, "/home/me/model.py:6", is_backward=True),
+    }
+    times = {"encoder": frozen, "encoder_back": back, "head": head}
+    # The ops of `computes` are ten steps of 10 ms.
+    ops = (
+        model_parts.LocatedOp(places[name], name, "MatMul", STEPS, share * STEP * STEPS, 0.0, 0.0, float("nan"))
+        for name, share in times.items()
+        if share
+    )
+    return _find(located=tuple(ops), record={"layers": {"encoder": {"is_frozen": True, **_LAYER}}}, program=KERAS)
 
 
 def _graph_op_above(above: float) -> Find:
@@ -865,6 +895,23 @@ CASES: list[Case] = [
     silent("unused_results", "a third of the step, most of it needed", _of_one_kind(0.3, needed_share=0.6)),
     silent("unused_results", "half of 16% of the step", _of_one_kind(0.16, needed_share=0.5)),
     silent("unused_results", "waiting for other devices", _of_one_kind(0.4, needed_share=0.1, transfer="collective")),
+    fires(
+        "frozen_layers",
+        "40% of the step",
+        _frozen(0.4),
+        Severity.HIGH,
+        saves=about(0.4),
+        says=(
+            "40% of the step computes layers that do not train, at model.py:5: encoder.",
+            "Compute their outputs once per example",
+        ),
+        **_AT,
+    ),
+    fires("frozen_layers", "a quarter of the step", _frozen(0.25), Severity.HIGH, saves=about(0.25), **_AT),
+    silent("frozen_layers", "15% of the step", _frozen(0.15)),
+    silent("frozen_layers", "through which gradients go", _frozen(0.3, 0.1)),
+    silent("frozen_layers", "where nothing trains", _frozen(0.4, head=0.0)),
+    silent("frozen_layers", "that train", _frozen(0.4, is_frozen=False)),
     fires(
         "idle_updates",
         "a third of the step",

@@ -82,6 +82,7 @@ def _without_device(run: Run, finding: Finding) -> float:
 BOUNDS: dict[str, Callable[[Run, Finding], float]] = {
     "slow_stage": _slow_stage,
     "input_bound": lambda run, f: _shorter(run, f.host) if slowest_segment_share(run) is None else _input(run, f.host),
+    "frozen_layers": lambda run, f: 1 - _input(run, f.host),
     "new_iterators": lambda run, f: _input(run, f.host),
     "no_prefetch": lambda run, f: _shorter(run, f.host),
     "odd_ops": lambda run, f: _idle(run, f.host) if f.action.startswith("Move") else 1.0,

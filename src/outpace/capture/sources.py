@@ -223,6 +223,7 @@ class SourceRecorder:
             call_file=source[0],
             call_line=source[1],
             recurrent_dropout=float(dropout) if isinstance(dropout, (int, float)) else 0.0,
+            is_frozen=kind == "layer" and bool(getattr(owner, "weights", ())) and not owner.trainable_weights,
         )
 
 

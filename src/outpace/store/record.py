@@ -138,6 +138,7 @@ class LayerSource:
         `Mul_1`, ...).
     recurrent_dropout: for a recurrent layer, the share of its state that it drops in each step of
         the sequence.
+    is_frozen: whether a layer has weights, none of which train.
     """
 
     name: str
@@ -152,6 +153,7 @@ class LayerSource:
     variables: tuple[str, ...] = ()
     updates: dict[str, int] = field(default_factory=dict)
     recurrent_dropout: float = 0.0
+    is_frozen: bool = False
 
 
 @dataclass(frozen=True)

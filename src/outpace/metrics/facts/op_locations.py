@@ -15,6 +15,7 @@ import re
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
+from functools import partial
 from itertools import pairwise
 from typing import Any
 
@@ -63,6 +64,7 @@ class OpLocation:
     layer_type: class of the layer; "" for other parts
     is_backward: whether the op computes gradients, or updates a variable of the layer with them
     is_update: whether the op updates a variable of the layer
+    is_frozen: whether the layer has weights, none of which train
     is_in_call: whether `source` is a line of the layer's own call, not the line that made the layer
     """
 
@@ -74,6 +76,7 @@ class OpLocation:
     is_backward: bool = False
     is_update: bool = False
     is_in_call: bool = False
+    is_frozen: bool = False
 
 
 class OpLocator:
@@ -116,6 +119,13 @@ class OpLocator:
             return "", ""
         layer = self._layers[path]
         return f"{self._layer_names(path) or layer['name']} ({layer['type']})", self._layer_text(layer)[0]
+
+    def locate_line(self, name: str) -> str:
+        """Return the program's own line that ran an op, of a layer's op the line that calls the
+        model; "" where it is unknown.
+        """
+        segments, back = _split_name(name)
+        return self._line_text(self._line(segments, segments[back:] if back else []))[0]
 
     def locate_loop(self, name: str) -> tuple[str, str]:
         """Return (source line, its text) of the innermost loop of a graph whose body holds an op;
@@ -196,12 +206,17 @@ class OpLocator:
             return None
         while (parent := self._parent(path)) and layer["inner"] and self._layers[parent]["kind"] == "layer":
             path, layer = parent, self._layers[parent]  # layers inside a library's layer belong to that layer
+        frozen = bool(layer.get("is_frozen"))
+        located = partial(
+            OpLocation, self._layer_names(path), LAYER, layer_type=layer["type"], is_backward=back, is_frozen=frozen
+        )
         if line is not None and layer["call_line"]:
-            return OpLocation(self._layer_names(path), LAYER, *self._line_text(line), layer["type"], back, is_in_call=True)
+            source, text = self._line_text(line)
+            return located(source=source, text=text, is_in_call=True)
         if layer["call_line"] and op_source.rpartition(":")[0] == layer["call_file"]:
-            in_call = shorten_source_path(op_source)
-            return OpLocation(self._layer_names(path), LAYER, in_call, "", layer["type"], back, is_in_call=True)
-        return OpLocation(self._layer_names(path), LAYER, *self._layer_text(layer), layer["type"], back)
+            return located(source=shorten_source_path(op_source), is_in_call=True)
+        source, text = self._layer_text(layer)
+        return located(source=source, text=text)
 
     def _layer_names(self, path: str) -> str:
         """Return the names of a layer and of the layers around it, joined with "/".

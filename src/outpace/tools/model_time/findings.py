@@ -125,6 +125,7 @@ def iter_findings(run: Run, budgets: dict[str, Budget], program: Workload) -> It
         yield from iter_loop_findings(run, timeline.host)
         yield from iter_needed_part_findings(run, timeline.host)
         yield from iter_idle_update_findings(run, timeline.host, program)
+        yield from _frozen_layers(run, timeline.host)
         attends = list(iter_attention_findings(run, timeline.host, here))
         yield from attends
         fusible = _find_fusible(run, timeline.host, budget, here)
@@ -142,6 +143,14 @@ def iter_findings(run: Run, budgets: dict[str, Budget], program: Workload) -> It
             slow = list(_slow_part(run, timeline.host, large, here, named, fusible.share if fusible else 0.0))
         yield from slow or ([] if starts or attends else _slow_kind(run, timeline.host, work, here))
         yield from _model_bound(timeline.host, budget, parts, work, here, outside)
+
+
+def _frozen_layers(run: Run, host: str) -> Iterator[Finding]:
+    """Yield the finding on layers that do not train, if the capture saw any."""
+    if any(layer.get("is_frozen") for layer in (run.record(host).get("layers") or {}).values()):
+        from outpace.tools.model_time.frozen_layers import iter_frozen_layer_findings  # few models have such layers
+
+        yield from iter_frozen_layer_findings(run, host)
 
 
 def _above_roof(run: Run, timeline: Timeline, parts: list[ModelPart], here: ActionContext) -> list[Finding]:
