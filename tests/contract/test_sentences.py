@@ -16,7 +16,8 @@ from outpace.metrics.facts.workload import find_workload
 from outpace.model import Category, Figures, Page, Report, Severity
 from outpace.report.chart_data import compute_parts as drawn
 from outpace.report.first_screen import build_first_screen
-from outpace.tools.model_time.work_summary import LARGE_SHARE, find_parts
+from outpace.tools.model_time.parts import find_parts
+from outpace.tools.model_time.work_summary import LARGE_SHARE
 from outpace.tools.overview.bottleneck import HOST_NO_OP, HOST_OPS, HOST_TRANSFERS, StepBottleneck, find_bottleneck
 from outpace.tools.overview.compute import compute_mean_step
 from tests.support import PROFILES, opened

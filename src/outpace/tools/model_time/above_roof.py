@@ -19,14 +19,8 @@ from outpace.model.units import format_count
 from outpace.timeline import Run
 from outpace.timeline.work_kinds import classify_work
 from outpace.tools.model_time.actions import CPU, ActionContext
-from outpace.tools.model_time.work_summary import (
-    ModelPart,
-    compute_roof_saving,
-    compute_saving,
-    compute_traits,
-    format_source,
-    render_part_actions,
-)
+from outpace.tools.model_time.parts import ModelPart, format_source
+from outpace.tools.model_time.work_summary import compute_roof_saving, compute_saving, compute_traits, render_part_actions
 
 if TYPE_CHECKING:
     from outpace.timeline.hlo.ops import HloOp

@@ -20,13 +20,8 @@ from outpace.model.text import format_largest_part
 from outpace.timeline import Run
 from outpace.timeline.hlo.transfers import COLLECTIVE
 from outpace.tools.model_time.actions import GPU, ActionContext
-from outpace.tools.model_time.work_summary import (
-    compute_needless_saving,
-    compute_saving,
-    format_lines,
-    format_source,
-    join_names,
-)
+from outpace.tools.model_time.parts import format_source, join_names
+from outpace.tools.model_time.work_summary import compute_needless_saving, compute_saving, format_lines
 
 _DOUBLE = Threshold(
     "products in float64", 0.10, Unit.FRACTION, "our choice: half of it, which float32 saves at least, can be measured"
@@ -51,7 +46,18 @@ _IDLE_ROWS = Threshold(
 _HOT = Threshold("products with one-hot matrices", 0.10, Unit.FRACTION, "our choice: labels of a loss take less")
 
 
-def iter_attention_findings(run: Run, host: str, context: ActionContext) -> Iterator[Finding]:
+def iter_findings(run: Run, host: str, context: ActionContext) -> Iterator[Finding]:
+    """Yield all findings on one host."""
+    yield from _float64_findings(run, host, context.program)
+    yield from _remat_findings(run, host)
+    yield from _one_hot_findings(run, host)
+    yield from _loop_findings(run, host)
+    yield from _needed_part_findings(run, host)
+    yield from _idle_update_findings(run, host, context.program)
+    yield from _attention_findings(run, host, context)
+
+
+def _attention_findings(run: Run, host: str, context: ActionContext) -> Iterator[Finding]:
     """Yield the finding on attention that a device computes in several kernels (a product, a
     softmax, a product), which pass the scores on through memory.
     """
@@ -90,7 +96,7 @@ def iter_attention_findings(run: Run, host: str, context: ActionContext) -> Iter
     )
 
 
-def iter_remat_findings(run: Run, host: str) -> Iterator[Finding]:
+def _remat_findings(run: Run, host: str) -> Iterator[Finding]:
     """Yield the finding on what the backward pass recomputes because the program requests it, to
     save memory.
     """
@@ -114,7 +120,7 @@ def iter_remat_findings(run: Run, host: str) -> Iterator[Finding]:
     )
 
 
-def iter_loop_findings(run: Run, host: str) -> Iterator[Finding]:
+def _loop_findings(run: Run, host: str) -> Iterator[Finding]:
     """Yield the finding on products that a loop computes in each iteration though once would do."""
     share, sources = _sum_by_line(r for r in instruction_stats(run).get(host, ()) if r.op.is_hoistable)
     if share < _EACH.value:
@@ -138,7 +144,7 @@ def iter_loop_findings(run: Run, host: str) -> Iterator[Finding]:
     )
 
 
-def iter_needed_part_findings(run: Run, host: str) -> Iterator[Finding]:
+def _needed_part_findings(run: Run, host: str) -> Iterator[Finding]:
     """Yield the finding on ops that compute whole arrays of which little is read, and on their
     gradients, which multiply by zeros for the rest.
     """
@@ -209,7 +215,7 @@ def _zero_weight_finding(run: Run, host: str, ran: list[InstructionStats]) -> Fi
     )
 
 
-def iter_idle_update_findings(run: Run, host: str, program: Workload) -> Iterator[Finding]:
+def _idle_update_findings(run: Run, host: str, program: Workload) -> Iterator[Finding]:
     """Yield the finding on updates that go over all rows of a table though a step reads, and has
     gradients of, few of them.
     """
@@ -255,7 +261,7 @@ def _sum_by_line(ran: Iterable[InstructionStats]) -> tuple[float, list[str]]:
     return min(1.0, sum(by_line.values())), sorted((line for line in by_line if line), key=lambda line: -by_line[line])
 
 
-def iter_one_hot_findings(run: Run, host: str) -> Iterator[Finding]:
+def _one_hot_findings(run: Run, host: str) -> Iterator[Finding]:
     """Yield the finding on products with one-hot matrices, which select rows of a table. Indexing
     selects the same rows without the arithmetic.
     """
@@ -281,7 +287,7 @@ def iter_one_hot_findings(run: Run, host: str) -> Iterator[Finding]:
     )
 
 
-def iter_float64_findings(run: Run, host: str, program: Workload) -> Iterator[Finding]:
+def _float64_findings(run: Run, host: str, program: Workload) -> Iterator[Finding]:
     """Yield the finding on products in float64, which hardly any training needs and NumPy makes by
     default.
     """

@@ -17,6 +17,7 @@ from outpace.metrics.facts.workload import Workload
 from outpace.metrics.savings.best_case import format_contention
 from outpace.metrics.savings.bounds import background_bound, fusion_bound, half_precision_bound
 from outpace.metrics.savings.budget import Budget, build_saving
+from outpace.metrics.views.float64_ops import float64_ops
 from outpace.metrics.views.host_copies import host_copies
 from outpace.metrics.views.host_time import EXECUTOR, OPS, WAITING, mean_host_time
 from outpace.metrics.views.misplaced_ops import AUGMENTATION, IMAGE, PREPROCESSING, PYTHON, RANDOM, misplaced_ops
@@ -29,18 +30,9 @@ from outpace.timeline.event_names import ONEDNN_PREFIX
 from outpace.timeline.work_kinds import WorkKind
 from outpace.tools.model_time import work_summary
 from outpace.tools.model_time.actions import CPU, GPU, TPU, ActionContext, advises_half, render_actions
-from outpace.tools.model_time.avoidable_work import (
-    iter_attention_findings,
-    iter_float64_findings,
-    iter_idle_update_findings,
-    iter_loop_findings,
-    iter_needed_part_findings,
-    iter_one_hot_findings,
-    iter_remat_findings,
-)
+from outpace.tools.model_time.parts import ModelPart, find_parts, format_source
 from outpace.tools.model_time.work_summary import (
     COMPUTE_CATEGORIES,
-    ModelPart,
     WorkTotals,
     compute_op_speed,
     compute_roof_saving,
@@ -49,10 +41,8 @@ from outpace.tools.model_time.work_summary import (
     compute_traits,
     compute_work_totals,
     find_fusible_lines,
-    find_parts,
     format_flop_rate,
     format_lines,
-    format_source,
     render_part_actions,
     sum_shares_by_line,
 )
@@ -118,16 +108,11 @@ def iter_findings(run: Run, budgets: dict[str, Budget], program: Workload) -> It
         lines_above = {f.location for f in above}
         odd = [f for f in _odd_ops(run, timeline.host, program, parts) if f.location not in lines_above]
         yield from odd
-        yield from iter_float64_findings(run, timeline.host, program)
         yield from _undonated(run, timeline.host, here, parts, work)
-        yield from iter_remat_findings(run, timeline.host)
-        yield from iter_one_hot_findings(run, timeline.host)
-        yield from iter_loop_findings(run, timeline.host)
-        yield from iter_needed_part_findings(run, timeline.host)
-        yield from iter_idle_update_findings(run, timeline.host, program)
         yield from _frozen_layers(run, timeline.host)
-        attends = list(iter_attention_findings(run, timeline.host, here))
-        yield from attends
+        avoidable = _avoidable_work(run, timeline.host, here)
+        attends = any(finding.id == "unfused_attention" for finding in avoidable)
+        yield from avoidable
         fusible = _find_fusible(run, timeline.host, budget, here)
         starts = list(_short_ops(run, timeline.host, fusible, here)) if fusible else []
         if _is_made_by_loops(run, timeline.host, parts):
@@ -143,6 +128,15 @@ def iter_findings(run: Run, budgets: dict[str, Budget], program: Workload) -> It
             slow = list(_slow_part(run, timeline.host, large, here, named, fusible.share if fusible else 0.0))
         yield from slow or ([] if starts or attends else _slow_kind(run, timeline.host, work, here))
         yield from _model_bound(timeline.host, budget, parts, work, here, outside)
+
+
+def _avoidable_work(run: Run, host: str, here: ActionContext) -> list[Finding]:
+    """Return the findings on work that a compiled program could do without, and on float64."""
+    if not instruction_stats(run).get(host) and not len(float64_ops(run).filter_by("host", host)):
+        return []
+    from outpace.tools.model_time.avoidable_work import iter_findings  # most reports are of no compiled program
+
+    return list(iter_findings(run, host, here))
 
 
 def _frozen_layers(run: Run, host: str) -> Iterator[Finding]:

@@ -20,8 +20,8 @@ from outpace.model import Chart, ChartKind, Page, Table, TableView, select_nonem
 from outpace.timeline import Run
 from outpace.tools.model_time import TOOL, work_summary
 from outpace.tools.model_time import findings as rules
+from outpace.tools.model_time.parts import ModelPart, find_parts
 from outpace.tools.model_time.schema import MODEL_SHARES
-from outpace.tools.model_time.work_summary import ModelPart, find_parts
 
 _BY = ("layer_type", "top_op", "source", "kind")
 _WAYS = {"together": "self_ps", "forward": "forward_ps", "backward": "backward_ps"}

@@ -6,8 +6,6 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from outpace._lazy import compile_lazily
-from outpace.metrics.actions.python_lines import PYTHON_ACTIONS, CallKind, Need, classify_call
-from outpace.metrics.actions.table import choose_action
 from outpace.metrics.facts.input_pipelines import StageWork
 from outpace.metrics.facts.workload import find_workload
 from outpace.metrics.savings.best_case import format_contention
@@ -213,8 +211,13 @@ def _advice(stage: StageWork, context: PipelineContext) -> tuple[str, Saving | N
 def _reading_advice(stage: StageWork, context: PipelineContext) -> str:
     """Return the action on a stage whose Python mostly reads; "" for others."""
     line = _python_line(context, stage)[0]
-    library, below = find_call_below(context.run, context.host, line) if line else ("", "")
-    if not line or classify_call(library, below) is not CallKind.READING:
+    if not line:
+        return ""
+    # most pipelines run no Python
+    from outpace.metrics.actions.python_lines import PYTHON_ACTIONS, CallKind, Need, classify_call
+    from outpace.metrics.actions.table import choose_action
+
+    if classify_call(*find_call_below(context.run, context.host, line)) is not CallKind.READING:
         return ""
     holds = frozenset((Need.CALLS_NO_STEP, Need.FEEDS_STEP))
     return choose_action(PYTHON_ACTIONS, CallKind.READING, holds).render(line, find_workload(context.run))

@@ -16,7 +16,7 @@ from outpace.metrics.views.model_work import model_work
 from outpace.metrics.views.small_ops import small_ops
 from outpace.testing import LineBuilder, SpaceBuilder, training_run
 from outpace.timeline import Run
-from outpace.tools.model_time.work_summary import find_parts as tool_parts
+from outpace.tools.model_time.parts import find_parts as tool_parts
 from outpace.trace import read_trace
 
 MS = 1_000_000_000
