@@ -156,6 +156,22 @@ def _generator(cores: float) -> Find:
     return _context(0.3, [made], lines=[line])
 
 
+def _sampled(innermost: str, library: str) -> Find:
+    """A Python generator whose line 5 mostly calls this."""
+    frames = (("/home/me/in.py", "Pages.__getitem__", 3, ""), (f"/lib/{library}/io.py", innermost, 1, library))
+    samples = {
+        "frames": frames,
+        "stacks": (((0, 5), (1, 9)), ((0, 6),)),
+        "others": ({"name": "native", "stacks": ((0, 90), (1, 10)), "watched_ns": 10**9, "cpu_ns": 10**9},),
+    }
+    lines = [
+        {"host": HOST, "thread": "native", "source": "in.py:5", "function": "Pages.__getitem__", "cores": 0.9},
+        {"host": HOST, "thread": "native", "source": "in.py:6", "function": "Pages.__getitem__", "cores": 0.1},
+    ]
+    found = [pipeline_of([staged(_ROOT, 0, -1), staged("Generator", 9, 0, runs_python=True)], 9)]
+    return _context(0.3, found, record={"python_samples": samples}, lines=lines)
+
+
 def _beside(ratio: float, share: float = 0.3, kind: str = _MAP, record: Mapping[str, Any] | None = None, **more: Any) -> Find:
     """A stage with `ratio` of the slowest segment's work, beside the stage that limits it."""
     slowest = staged("FlatMap", 9, 0, label="x_py_L3_flat_map")
@@ -600,6 +616,26 @@ CASES: list[Case] = [
         **_MAP_AT,
     ),
     silent("python_in_pipeline", "15% of the work", _beside(0.15, runs_python=True)),
+    fires(
+        _SLOW,
+        "a generator that reads a compressed file",
+        _sampled("ZipExtFile.read1", "python"),
+        Severity.HIGH,
+        saves=about(0.3),
+        location="in.py:5",
+        says=("Read it once (at in.py:5)", "keep it in memory"),
+        **_TAKES,
+    ),
+    fires(
+        _SLOW,
+        "a generator that resizes",
+        _sampled("Image.resize", "PIL"),
+        Severity.HIGH,
+        saves=about(0.3),
+        location="in.py:5",
+        never=("Read it once",),
+        **_TAKES,
+    ),
     fires(
         "new_iterators",
         "in each step",
