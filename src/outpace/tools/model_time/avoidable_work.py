@@ -53,6 +53,7 @@ def iter_findings(run: Run, host: str, context: ActionContext) -> Iterator[Findi
     yield from _one_hot_findings(run, host)
     yield from _loop_findings(run, host)
     yield from _needed_part_findings(run, host)
+    yield from _zero_weight_findings(run, host)
     yield from _idle_update_findings(run, host, context.program)
     yield from _attention_findings(run, host, context)
 
@@ -148,18 +149,11 @@ def _needed_part_findings(run: Run, host: str) -> Iterator[Finding]:
     """Yield the finding on ops that compute whole arrays of which little is read, and on their
     gradients, which multiply by zeros for the rest.
     """
-    ran = [
-        r
-        for r in instruction_stats(run).get(host, ())
-        if r.op.needed_share <= _MOSTLY_UNUSED and r.op.transfer != COLLECTIVE and r.op.filled_share == 1
-    ]
+    ran = [r for r in _partly_unused(run, host) if r.op.needed_share]
     share = min(1.0, sum(r.share * (1 - r.op.needed_share) for r in ran))
     if share < _UNUSED.value:
         return
     largest = max(ran, key=lambda r: r.share)
-    if not largest.op.needed_share:
-        yield _zero_weight_finding(run, host, [r for r in ran if not r.op.needed_share])
-        return
     _, sources = _sum_by_line(ran)
     takers: dict[str, float] = {}
     for r in ran:
@@ -186,11 +180,20 @@ def _needed_part_findings(run: Run, host: str) -> Iterator[Finding]:
     )
 
 
-def _zero_weight_finding(run: Run, host: str, ran: list[InstructionStats]) -> Finding:
-    """Return the finding on products with arrays of zeros alone, and on what is only multiplied by
-    0 afterwards.
+def _partly_unused(run: Run, host: str) -> list[InstructionStats]:
+    """Return the instructions of which at most half of the work is needed."""
+    ran = (r for r in instruction_stats(run).get(host, ()) if r.op.transfer != COLLECTIVE and r.op.filled_share == 1)
+    return [r for r in ran if r.op.needed_share <= _MOSTLY_UNUSED]
+
+
+def _zero_weight_findings(run: Run, host: str) -> Iterator[Finding]:
+    """Yield the finding on products with arrays of zeros alone, and on what is only multiplied by 0
+    afterwards.
     """
+    ran = [r for r in _partly_unused(run, host) if not r.op.needed_share]
     share = min(1.0, sum(r.share for r in ran))
+    if share < _UNUSED.value:
+        return
     locator, parts = op_locators(run)[host], defaultdict[tuple[str, str], float](float)
     for r in ran:
         place = locator.locate(r.op.framework_op, r.op.opcode, r.op.source)
@@ -198,7 +201,7 @@ def _zero_weight_finding(run: Run, host: str, ran: list[InstructionStats]) -> Fi
         parts[place.part if place.kind == LAYER else source, source] += r.share
     places = sorted(parts, key=lambda part: -parts[part])
     names = list(dict.fromkeys(name for name, _ in places if name))
-    return Finding(
+    yield Finding(
         id="unused_results",
         severity=Severity.HIGH,
         sentence=f"{share:.0%} of the step computes with zeros alone{f', in {join_names(names)}' if names else ''}: what it is for is "
