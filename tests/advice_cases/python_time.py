@@ -176,6 +176,16 @@ CASES: list[Case] = [
             (JAX, "put it under jax.jit"),
         )
     ),
+    fires(
+        "python_line",
+        "a line that builds graphs as well",
+        _line(0.25, building_ps=round(0.3 * STEP)),
+        Severity.HIGH,
+        saves=about(sum(sampled(0.25)) / 2 + 0.3),
+        says=("it builds graphs for 30% of the step besides",),
+        location="train.py:10",
+        takes_from=("all_others", "compilation"),
+    ),
     fires("python_line", "10% of the step", _line(0.1), Severity.MODERATE, saves=sampled(0.1), **_ALONE),
     fires("python_line", "5% of the step", _line(0.05), Severity.MODERATE, saves=sampled(0.05), says=("augment()",), **_ALONE),
     silent("python_line", "2% of the step", _line(0.02)),

@@ -28,7 +28,7 @@ from outpace.metrics.source_line import format_source_line, shorten_source_path
 from outpace.metrics.views.jit_calls import is_op_by_op
 from outpace.metrics.views.thread_lines import ThreadWork, thread_work
 from outpace.model import Category, Certainty, Effort, Evidence, Finding, Severity, Threshold, Unit, humanize
-from outpace.model.text import format_largest_part
+from outpace.model.text import format_largest_part, is_majority
 from outpace.model.units import format_count
 from outpace.timeline import Run
 
@@ -179,11 +179,16 @@ def _line(run: Run, host: str, function: _Function, samples: int, program: Workl
     below = f", {format_largest_part(f'in {top.below}', function.below, 1.0)}" if top.library else ""
     context = "it runs beside the step's own function" if function.traced else "nothing else of the step runs meanwhile"
     recorded = function.traced or (python_records(run)[host].get("python_samples") or {}).get("method") == TRACER_METHOD
-    takes = (Category.ALL_OTHERS, Category.HOST_COMPUTE, Category.OUTPUT) if recorded else (Category.ALL_OTHERS,)
+    builds = _building_share(run, host, function)
+    takes = (
+        *((Category.ALL_OTHERS, Category.HOST_COMPUTE, Category.OUTPUT) if recorded else (Category.ALL_OTHERS,)),
+        *(Category.COMPILATION,) * bool(builds),
+    )
     worker = next((work for work in thread_work(run, host) if work.cores >= _WORKS), None) if function.waits else None
     name = "the module's own loop" if top.function == "<module>" else f"{top.function.partition('.<locals>')[0]}()"
     where = _where(function, program)
     much = share >= _MUCH.value
+    context += f"; it builds graphs for {builds:.0%} of the step besides" * bool(builds)
     return Finding(
         id="python_line",
         severity=Severity.HIGH if much else Severity.MODERATE,
@@ -199,17 +204,31 @@ def _line(run: Run, host: str, function: _Function, samples: int, program: Workl
             Evidence("upper end of the 95% CI", high, Unit.FRACTION, "python_lines"),
         ),
         threshold=_MUCH if much else _SOME,
-        saving=build_saving(high, *takes, assumes="if this function took no time on the training thread", whole_line=True),
+        saving=build_saving(
+            high + builds, *takes, assumes="if this function took no time on the training thread", whole_line=True
+        ),
         counter_evidence=() if samples * share >= _FEW_SAMPLES else (f"Only {samples * share:.0f} samples fell on it.",),
         location=worker.source if worker is not None else function.place,
         host=host,
         certainty=Certainty.CERTAIN if samples * share >= _FEW_SAMPLES and worker is None else Certainty.LIKELY,
         explains=(
             *("python_overhead", "even_stops", "per_call_cost", "periodic_cost"),
+            *("compiling_in_steps",) * bool(builds),
             *(("background_threads", "interpreter_lock") if worker is not None else ()),
         ),
         effort=Effort.MEDIUM,
     )
+
+
+def _building_share(run: Run, host: str, function: _Function) -> float:
+    """Return the share of the step in which a function's lines build or compile what they call,
+    where that is most of what is built in the steps; else 0.
+    """
+    rows = list(python_lines(run).filter_by("host", host).records())
+    lines = {(line.file, line.line) for line in function.lines}
+    own = sum(row["building_ps"] for row in rows if (row["file"], row["line"]) in lines)
+    share = own / function.step if function.step else 0.0
+    return share if share >= _SOME.value and is_majority(own, sum(row["building_ps"] for row in rows)) else 0.0
 
 
 def _advise_feeding(worker: ThreadWork) -> str:
