@@ -138,17 +138,17 @@ def iter_findings(run: Run, functions: Table, traces: Table, compilations: Table
 
 def _recompilations(run: Run, compiled: Table, built: Table, in_steps: dict[str, int]) -> Iterator[Finding]:
     """Yield findings about functions that JAX builds again and again, one per host and calling
-    line.
+    line. What is built once, as other functions that the line calls, belongs to the start.
     """
     by_place: dict[tuple[str, str], list[dict[str, Any]]] = {}
     for row in compiled.records():
-        if row["function"] and row["in_steps_ps"] > 0:
+        again = row["count"] >= MIN_RETRACES.value or _rebuilds(built, row)  # one changed argument is enough
+        if row["function"] and row["in_steps_ps"] > 0 and again:
             by_place.setdefault((row["host"], row["source"] or row["function"]), []).append(row)
     for (host, _), rows in by_place.items():
         time, count = sum(r["in_steps_ps"] for r in rows), sum(r["count"] for r in rows)
         share = min(time / in_steps[host], 1.0) if in_steps.get(host) else 0.0  # capped, because nested builds count twice
-        changed = any(_rebuilds(built, row) for row in rows)  # one changed argument is enough
-        if (count >= MIN_RETRACES.value or changed) and share >= _REBUILDS.value:
+        if share >= _REBUILDS.value:
             yield _recompilation(run, host, rows, built, count, share)
 
 
