@@ -295,18 +295,25 @@ def _frozen(frozen: float, back: float = 0.0, head: float = 0.1, is_frozen: bool
     return _find(located=tuple(ops), record={"layers": {"encoder": {"is_frozen": True, **_LAYER}}}, program=KERAS)
 
 
-def _graph_op_above(above: float) -> Find:
-    """A line with 40% of the step, `above` of the step of it above the roof of its cumulative
-    sum.
+def _graph_op_above(above: float, beside: bool = False) -> Find:
+    """A part with 40% of the step, `above` of the step of it above the roof of its cumulative sum;
+    of a layer, `beside` which the same line made another one.
     """
-    row = {**_part(0.4, "MatMul"), "above_ps": above * STEP, "far_ps": above * STEP}
+    row = {**_part(0.4, "MatMul"), "above_ps": above * STEP, "far_ps": above * STEP, "layer_type": "Dense" * beside}
+    if beside:
+        other = {**row, **_part(0.01, "MatMul", "dense_1"), "above_ps": 0.0, "far_ps": 0.0}
+        return _find([row, other, _part(0.1, name="out")], located=_graph_ops(above))
+    return _find([row, _part(0.1, name="out")], located=_graph_ops(above))
+
+
+def _graph_ops(above: float) -> tuple[model_parts.LocatedOp, ...]:
+    """The ops of that part."""
     place = OpLocation("dense", LINE, "/home/me/model.py:5")
     times = {"Cumsum": (above + 0.01, 0.01), "MatMul": (0.4 - above - 0.01, 0.3 - above)}
-    ops = (
+    return tuple(
         model_parts.LocatedOp(place, kind, kind, STEPS, wall * STEP * STEPS, 0.0, 0.0, least * STEP * STEPS)
         for kind, (wall, least) in times.items()
     )
-    return _find([row, _part(0.1, name="out")], located=tuple(ops))
 
 
 def _partly_known(known: float) -> Find:
@@ -763,6 +770,15 @@ CASES: list[Case] = [
         location="model.py:5",
         saves=about(0.13),
         says=("takes 40% of the step, 14% in Cumsum: 1.30 ms per step more than the processor needs",),
+    ),
+    fires(
+        "slow_part",
+        "an op of TensorFlow far above its roof, of a layer beside one of its line",
+        _graph_op_above(0.13, beside=True),
+        Severity.HIGH,
+        location="model.py:5",
+        saves=about(0.13),
+        says=("dense and dense_1 (model.py:5) take 41% of the step, 14% in Cumsum: 1.30 ms per step more",),
     ),
     fires(
         "slow_part",

@@ -216,7 +216,7 @@ def _find_slow_graph_op(run: Run, host: str, part: ModelPart) -> SlowOp | None:
     far: dict[str, float] = defaultdict(float)
     for ops, ran in located_ops(run):
         for op in ran if ops.host == host else ():
-            if format_source(op.location.part) == part.name and op.least_ps == op.least_ps:
+            if op.location.part in part.members and op.least_ps == op.least_ps:
                 step = op.wall_ps / ops.step_count, op.least_ps / ops.step_count, ops.step_share(op.wall_ps)
                 times[op.type] = [a + b for a, b in zip(times[op.type], step, strict=True)]
                 far[op.type] += step[0] - step[1] if op.is_far_above else 0.0

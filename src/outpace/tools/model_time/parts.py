@@ -74,7 +74,7 @@ class ModelPart:
         than 30 % of both roofs; 0 where no roof is known.
     bound: share of the step that all of its ops took above their roofs; None where the roofs of
         much of its time are not known.
-    layer_count: number of layers that it is; 1 for other parts.
+    members: names of the layers or lines that it is, as `OpLocation.part` has them.
     loop: line of the loop of a graph whose body holds its ops; "" where there is none, or unknown.
     is_map: whether that is tf.map_fn, whose iterations do not need each other.
     """
@@ -97,14 +97,14 @@ class ModelPart:
     work_share: float = 1.0
     above_share: float = 0.0
     bound: float | None = None
-    layer_count: int = 1
+    members: tuple[str, ...] = ()
     loop: str = ""
     is_map: bool = False
 
     @property
     def takes(self) -> str:
         """The verb behind the part's name."""
-        return "takes" if self.layer_count == 1 else "take"
+        return "take" if len(self.members) > 1 and self.name != self.source else "takes"
 
     @property
     def is_attention(self) -> bool:
@@ -154,7 +154,7 @@ def _op_parts(run: Run, host: str) -> list[ModelPart]:
     shown = select_compute_rows(model_parts(run).filter_by("host", host))
     rows = [row for row in shown if row["share"] > 0 and not REPLICA.fullmatch(row["part"])]
     rounds = sum(row["dispatches"] for row in small_ops(run).filter_by("host", host).records())
-    around = max(sum(row["overhead_ps"] for row in rows), 1)
+    around = max(sum(row["overhead_ps"] for row in shown if row["share"] > 0), 1)
     parts = []
     for row in _join_loops(run, host, _join_layers(rows), rounds / around):
         time, starts = row["self_ps"] + row["overhead_ps"], row["overhead_ps"] > row["self_ps"]
@@ -177,7 +177,7 @@ def _op_parts(run: Run, host: str) -> list[ModelPart]:
                 op_share=row["top_op_ps"] / max(time, 1),
                 above_share=row["share"] * (row["far_ps"] or 0.0) / max(time, 1),
                 bound=compute_bound([row]),
-                layer_count=row["layers"],
+                members=row["members"],
                 loop=row["loop"] if loops else "",
                 is_map=row["is_map"],
             )
@@ -199,7 +199,7 @@ def _is_loop(row: dict[str, Any], rounds_per_ps: float) -> bool:
 
 def _join_layers(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
     """Join the rows of layers of one class that one line of the program made: who changes that line
-    changes all of them. Each row gets the number of its layers (`layers`).
+    changes all of them. Each row gets the names of the parts that it is (`members`).
     """
     groups: dict[tuple[str, str], list[dict[str, Any]]] = defaultdict(list)
     for row in rows:
@@ -224,7 +224,7 @@ def _join_loops(run: Run, host: str, rows: list[dict[str, Any]], rounds_per_ps: 
         row = {**row, "loop": loop, "is_map": bool(loop) and "map_fn" in text}
         (by_loop[loop] if loop and row["kind"] == LINE else joined).append(row)
     for loop, lines in by_loop.items():
-        whole = _join_rows(sorted(lines, key=lambda row: -row["share"])) | {"layers": 1, "part": loop, "source": loop}
+        whole = _join_rows(sorted(lines, key=lambda row: -row["share"])) | {"part": loop, "source": loop}
         joined += [whole] if len(lines) > 1 and _is_loop(whole, rounds_per_ps) else lines
     return joined
 
@@ -245,7 +245,7 @@ def _join_rows(rows: list[dict[str, Any]]) -> dict[str, Any]:
         **above,
         "top_op_ps": top,
         "part": join_names([format_source(row["part"]) for row in rows]),
-        "layers": len(rows),
+        "members": tuple(member for row in rows for member in row.get("members", (row["part"],))),
     }
 
 
@@ -341,7 +341,7 @@ def _part(rows: list[dict[str, Any]], scale: float, steps: int) -> ModelPart:
         work_share=by_work[work] / max(time, 1),
         above_share=_above_share(rows),
         bound=compute_bound(rows, "time_ps"),
-        layer_count=max(len(names), 1),
+        members=tuple(layers),
     )
 
 
