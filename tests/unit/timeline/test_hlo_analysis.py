@@ -5,10 +5,16 @@ digits, sizes of convolutions.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
+from threading import Event
+from time import sleep
+from typing import Any
 
 import pytest
 
 from outpace.model.protobuf_wire import encode_bytes, encode_integer
+from outpace.timeline.hlo.cost import model
+from outpace.timeline.hlo.cost.arithmetic import arithmetic_flops
 from outpace.timeline.hlo.module import HloModule
 from tests.hlo_proto import BF16, F32, instruction, module, numbers, shape
 
@@ -405,3 +411,26 @@ def test_products_inside_of_fusions_take_what_the_fusion_takes() -> None:
     fusion = instruction("fused", "fusion", 6, shape(BF16, 8, 8), [1, 3], [2])
     assert joined(times("q", 5, 1, 2), fusion, calls=[fused]) == {"q", "fused"}
     assert joined(fusion, calls=[fused]) == set()
+
+
+def test_a_thread_sees_no_sum_of_another_before_its_end(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Two pages ask for one fusion's operations at the same time."""
+    fused = [
+        instruction("given", "parameter", 20, shape(BF16, 8, 8)),
+        instruction("factor", "parameter", 21, shape(BF16, 8, 8), more=encode_integer(9, 1)),
+        times("inside", 22, 20, 21),
+    ]
+    given = [instruction(name, "parameter", number, shape(BF16, 8, 8)) for number, name in enumerate("xa", 1)]
+    program = HloModule(module([*given, instruction("fused", "fusion", 6, shape(BF16, 8, 8), [1, 2], [2])], fused))
+    begun, count = Event(), arithmetic_flops
+
+    def slowly(*given: Any) -> Any:
+        begun.set()
+        sleep(0.05)
+        return count(*given)
+
+    monkeypatch.setattr(model, "arithmetic_flops", slowly)
+    with ThreadPoolExecutor(2) as threads:
+        first = threads.submit(lambda: program["fused"].cost.flops)
+        begun.wait(5)
+        assert threads.submit(lambda: program["fused"].cost.flops).result() == first.result() == 2 * 8**3

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from functools import reduce
+from threading import RLock
 
 from outpace.timeline.hlo.cost import CONTROL_OPCODES, NO_COST, UNKNOWN_COST, Cost
 from outpace.timeline.hlo.cost.arithmetic import PRODUCTS, arithmetic_flops
@@ -30,6 +31,7 @@ class CostModel:
         self._computations: dict[Computation, Cost] = {}
         self._fusions: dict[Computation, Cost] = {}
         self._depth = 0
+        self._lock = RLock()  # pages are computed in threads: none may see a sum before its end
 
     def program(self) -> Cost:
         """Return the cost of one run of the program."""
@@ -74,13 +76,14 @@ class CostModel:
         self, computation: Computation, known: dict[Computation, Cost], count: Callable[[Sequence[Instruction]], Cost]
     ) -> Cost:
         """Return what is counted of a computation's instructions, counted once."""
-        if computation not in known:
-            known[computation] = NO_COST  # for a damaged program, whose computations call themselves
-            self._depth += 1
-            if self._depth <= _DEEPEST:
-                known[computation] = count(computation.instructions)
-            self._depth -= 1
-        return known[computation]
+        with self._lock:
+            if computation not in known:
+                known[computation] = NO_COST  # for a damaged program, whose computations call themselves
+                self._depth += 1
+                if self._depth <= _DEEPEST:
+                    known[computation] = count(computation.instructions)
+                self._depth -= 1
+            return known[computation]
 
     def _sum_arithmetic(self, instructions: Sequence[Instruction]) -> Cost:
         flops = products = 0.0
