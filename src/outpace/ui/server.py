@@ -25,6 +25,7 @@ _OTHERS = 100  # file descriptors for everything else: profiles, the analysis pr
 # fraction of the maximum number of connections above which old connections are closed
 _NEARLY = 0.9
 _SILENT = 15  # seconds without data after which a connection is closed
+_LAST_RESPONSES = 1  # seconds that `stop` waits for responses that are being made
 _LARGEST_HEAD = 1 << 15  # maximum size of a request's headers, bytes
 
 
@@ -81,8 +82,22 @@ class Server:
         return False
 
     def stop(self) -> None:
-        """Close all connections."""
-        self._server.close()
+        """Accept no more connections, wait shortly for the responses that are being made, and close
+        all.
+        """
+        from waitress import wasyncore
+
+        threads = self._server.task_dispatcher
+        threads.set_thread_count(0)
+        deadline = time.monotonic() + _LAST_RESPONSES
+        while threads.threads and time.monotonic() < deadline:
+            time.sleep(0.01)
+        if threads.threads:
+            # A thread writes to the server's pipe when its response is ready. The pipe stays open
+            # for it: its number would belong to another file.
+            wasyncore.dispatcher.close(self._server)
+        else:
+            self._server.close()
 
     def _make_room(self, now: float) -> None:
         """Close connections that are silent, or, where hardly any more can be accepted, the older

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 import time
 import urllib.error
 import urllib.request
@@ -41,3 +42,35 @@ def test_whoever_may_look_keeps_it(server: Server) -> None:
 def test_one_that_was_stopped_is_no_idle_one(server: Server) -> None:
     server.stop()
     assert server.wait(idle_s=1e9) is False
+
+
+@pytest.mark.parametrize("seconds", [0.3, 1.5])
+def test_a_response_that_is_made_while_it_stops_is_no_error(caplog: pytest.LogCaptureFixture, seconds: float) -> None:
+    """A thread whose response is ready wakes the server up, through a pipe that has to be open."""
+    begun, ended = threading.Event(), threading.Event()
+
+    def answer(_: object) -> Response:
+        begun.set()
+        time.sleep(seconds)
+        return Response(b"here")
+
+    def ask() -> None:
+        try:
+            urllib.request.urlopen(request, timeout=10)
+        except OSError:
+            pass
+        ended.set()
+
+    server = Server(answer)
+    server.start()
+    request = urllib.request.Request(
+        f"http://127.0.0.1:{server.port}/", headers={"Authorization": f"Bearer {server.guard.token}"}
+    )
+    threading.Thread(target=ask, daemon=True).start()
+    assert begun.wait(10)
+    server.stop()
+    ended.wait(seconds)
+    time.sleep(0.2)
+    assert not caplog.records
+    with pytest.raises(OSError):
+        urllib.request.urlopen(request, timeout=10)
