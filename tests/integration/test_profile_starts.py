@@ -59,7 +59,7 @@ def trains(run: Run | None) -> bool:
 def test_data_made_by_a_jitted_function_is_no_training(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
     text = """
 key, batches = jax.random.PRNGKey(0), []
-while time.time() - begun < 6:
+while time.time() - begun < 12:
     batch, key = make_batch(key)
     batches = [np.asarray(batch), *batches[:20]]
 """
