@@ -163,3 +163,26 @@ def test_a_healthy_capture_meets_no_fault_of_ours(tmp_path: Path, capfd: pytest.
     assert run is not None
     record = run.record(run.hosts[0].host)
     assert record["faults"] == {} and record["command_buffers"] is True
+
+
+def test_a_training_that_compiles_nearly_all_the_time_is_captured(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    """While a program is compiled there is nothing to look at, unless it was compiled before."""
+    text = """
+@functools.partial(jax.jit, static_argnums=2)
+def train_step(w, x, rate):
+    def loss(w):
+        y = x
+        for number in range(120):
+            y = jnp.tanh(y @ w + number)
+        return jnp.mean(y ** 2)
+    return w - rate * jax.grad(loss)(w)
+
+for number in range(10**9):
+    w = train_step(w, x, 1e-3 / (1 + number // 10))
+    w.block_until_ready()
+    if time.time() - begun > 60:
+        break
+"""
+    run, _, reason = profiled("import functools\n" + text, tmp_path, capfd)
+    assert run is not None, reason
+    assert "train_step" in run.hosts[0].steps.explanation and run.record(run.hosts[0].host).get("compilations")

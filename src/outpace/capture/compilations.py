@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import sys
 import time
+from collections import Counter
 from collections.abc import Callable
 from types import FrameType
 from typing import Any
@@ -21,6 +22,7 @@ EVENT_PREFIX = "/jax/core/compile/"
 # endings of the events of lowering and of compiling
 LOWERING_EVENT, COMPILE_EVENT = "jaxpr_to_mlir_module_duration", "backend_compile_duration"
 MAX_COMPILATIONS = 500
+MIN_BUILDS = 2  # compilations of a function, after which one more is part of what comes round
 MIN_DURATION_S = 1e-3  # tracing a small function takes less, and is not recorded
 
 
@@ -29,13 +31,14 @@ class CompilationRecorder:
 
     compilations: recorded events, in order.
     last_event_s: time of the last compile event, monotonic clock, seconds; None before the first.
-    is_pending: whether a program was lowered and is not compiled yet.
+    pending: name of a program that was lowered and is not compiled yet; None where there is none.
     """
 
     def __init__(self, is_recording: Callable[[], bool]) -> None:
         self.compilations: list[Compilation] = []
         self.last_event_s: float | None = None
-        self.is_pending = False
+        self.pending: str | None = None
+        self._builds: Counter[str] = Counter()  # compilations by the program's name
         self._is_recording = is_recording
         self._owners: dict[str, str] = {}
         self._jit_arguments = JitArguments()
@@ -46,6 +49,13 @@ class CompilationRecorder:
         if listen is not None:
             listen(self.on_event)
 
+    @property
+    def is_pending_again(self) -> bool:
+        """Whether the pending program was compiled several times before, as one that is compiled
+        anew for each new value.
+        """
+        return self.pending is not None and self._builds[self.pending] >= MIN_BUILDS
+
     def on_event(self, event: str, duration: float, **details: Any) -> None:
         """Listener of JAX's monitoring: something that took `duration` seconds has just ended."""
         if not event.startswith(EVENT_PREFIX):
@@ -53,11 +63,16 @@ class CompilationRecorder:
         with suppress_faults():
             self.last_event_s = time.monotonic()
             done = event.endswith(COMPILE_EVENT)
-            self.is_pending = not done and (self.is_pending or event.endswith(LOWERING_EVENT))
+            program = str(details.get("fun_name", ""))
+            if done:
+                self.pending = None
+                self._builds[program] += 1
+            elif event.endswith(LOWERING_EVENT):
+                self.pending = program
             # also outside a capture, because the next compilation is compared with this one
             change = self._find_change(sys._getframe(1)) if done else None
             if self._is_recording() and len(self.compilations) < MAX_COMPILATIONS and (done or duration >= MIN_DURATION_S):
-                self.compilations.append(self._build_compilation(event, duration, str(details.get("fun_name", "")), change))
+                self.compilations.append(self._build_compilation(event, duration, program, change))
 
     def _find_change(self, frame: FrameType) -> ArgumentChange | None:
         """Return which arguments made JAX compile; None where JAX, or an argument's own code,

@@ -12,6 +12,7 @@ infers the steps from what was recorded.
 from __future__ import annotations
 
 import contextlib
+import dataclasses
 import math
 import threading
 import time
@@ -21,6 +22,7 @@ from outpace.capture.faults import count_fault
 from outpace.capture.frameworks import framework_in_use
 from outpace.capture.host_snapshots import (
     FIRST_DURATION_S,
+    MAX_DURATION_S,
     MIN_ROUNDS,
     AnalysisClient,
     HostSnapshots,
@@ -197,7 +199,14 @@ class TimedWindow:
         """
         profiler = self._session.profilers.get("jax")
         self._print_waiting()
-        if not isinstance(profiler, JaxProfiler) or self._is_compiling() or self._stop_event.wait(SNAPSHOT_INTERVAL_S):
+        again = self._compilations.is_pending_again
+        if again:  # what comes round takes at least as long as a compilation
+            self.detector.next_duration_s = MAX_DURATION_S
+        if (
+            not isinstance(profiler, JaxProfiler)
+            or (self._is_compiling() and not again)
+            or self._stop_event.wait(SNAPSHOT_INTERVAL_S)
+        ):
             return None
         try:
             repetition = self._snapshots.take(profiler, self.detector.next_duration_s, self._stop_event)
@@ -206,6 +215,8 @@ class TimedWindow:
         except NotImplementedError:
             # without snapshots, only a window can show whether the work repeats
             return DEFAULT_LENGTH_S
+        if repetition is not None and again:
+            repetition = dataclasses.replace(repetition, busy=True)
         if repetition is None or not self.detector.add(repetition, time.monotonic()) or self._session.window.expects_steps:
             return None
         self._is_training = True
@@ -228,7 +239,7 @@ class TimedWindow:
         lowered, or failed.
         """
         event_s = self._compilations.last_event_s
-        return self._compilations.is_pending and event_s is not None and time.monotonic() - event_s < MAX_COMPILATION_S
+        return self._compilations.pending is not None and event_s is not None and time.monotonic() - event_s < MAX_COMPILATION_S
 
     def _print_waiting(self) -> None:
         """Print at the times of `MESSAGE_TIMES_S` that the session waits for the training, and what
@@ -319,7 +330,7 @@ class TimedWindow:
             event_s = self._compilations.last_event_s
             if (
                 event_s is None
-                or (now - event_s >= MIN_STEADY_S and not self._compilations.is_pending)
+                or (now - event_s >= MIN_STEADY_S and self._compilations.pending is None)
                 or self._stop_event.wait(_POLL_S)
             ):
                 return

@@ -21,17 +21,27 @@ def test_the_users_line_and_the_program_are_noted() -> None:
     (seen,) = watch.compilations
     assert (seen.file, seen.line, seen.function) == (__file__, line, "heard")
     assert (seen.event, seen.duration_ns, seen.program) == (EVENT_PREFIX + "backend_compile_duration", 250_000_000, "step")
-    assert not watch.is_pending
+    assert watch.pending is None
 
 
 def test_what_was_lowered_is_pending_until_it_is_compiled() -> None:
     watch = CompilationRecorder(lambda: False)
     heard(watch, "jaxpr_to_mlir_module_duration")
-    assert watch.is_pending and watch.last_event_s is not None
+    assert watch.pending is not None and watch.last_event_s is not None
     heard(watch, "backend_compile_duration")
     heard(watch, "jaxpr_trace_duration")  # jax.eval_shape traces, and nothing is compiled
-    assert not watch.is_pending
+    assert watch.pending is None
     assert watch.compilations == []  # nothing was recorded meanwhile
+
+
+def test_what_is_compiled_for_the_third_time_comes_round() -> None:
+    watch = CompilationRecorder(lambda: False)
+    seen = []
+    for program in ("jit(step)", "jit(init)", "jit(step)", "jit(step)"):
+        heard(watch, "jaxpr_to_mlir_module_duration", fun_name=program)
+        seen.append(watch.is_pending_again)
+        heard(watch, "backend_compile_duration", fun_name=program)
+    assert seen == [False, False, False, True] and not watch.is_pending_again
 
 
 def test_other_events_and_short_traces_are_no_news() -> None:
