@@ -37,7 +37,7 @@ ds = tf.data.Dataset.from_tensor_slices((x, x[:, :1]))
 ds = ds.map(load)
 ds = ds.map(flip)
 ds = ds.cache()
-ds = ds.batch(16)
+ds = ds.batch(4)
 ds = ds.prefetch(2)
 model = keras.Sequential([keras.Input((8,)), keras.layers.Dense(1)])
 model.compile("sgd", "mse")
@@ -71,7 +71,7 @@ def test_text_exit_codes_and_summary(folder: Path) -> None:
     assert "train.py:12:5" in done.stdout
     assert "12 |     count(tf.constant(1), i)" in done.stdout
     assert "   |     ^^^^^" in done.stdout
-    assert done.stdout.splitlines()[-1] == "1 warning and 2 notes in 1 file."
+    assert done.stdout.splitlines()[-1] == "1 warning and 1 note in 1 file."
     assert all(len(line) <= 80 for line in done.stdout.splitlines())
     assert "\x1b" not in done.stdout
     assert run(folder, "lint", "train.py", "--exit-zero").returncode == 0
@@ -99,10 +99,10 @@ def test_json(folder: Path) -> None:
     done = run(folder, "lint", ".", "--json", "--select", "DS,TF205")
     result = json.loads(done.stdout)
     assert {key: result[key] for key in ("files", "warnings", "notes", "capture", "errors")} == {
-        "files": 2, "warnings": 1, "notes": 2, "capture": None, "errors": [],
+        "files": 2, "warnings": 1, "notes": 1, "capture": None, "errors": [],
     }  # fmt: skip
     assert [(m["rule"], m["line"], m["origin"]) for m in result["messages"]] == [
-        ("TF205", 12, "source"), ("DS102", 16, "source"), ("DS102", 17, "source"),
+        ("TF205", 12, "source"), ("DS112", 19, "source"),
     ]  # fmt: skip
 
 
@@ -119,7 +119,7 @@ def test_a_sarif_log_fits_the_schema_and_names_every_place(folder: Path) -> None
     (ran,) = log["runs"]
     rules = ran["tool"]["driver"]["rules"]
     plain = json.loads(run(folder, "lint", ".", "--json").stdout)["messages"]
-    assert len(plain) == 4 == len(ran["results"])
+    assert len(plain) == 3 == len(ran["results"])
     for result, message in zip(ran["results"], plain, strict=True):
         place = result["locations"][0]["physicalLocation"]
         region = place["region"]
@@ -144,10 +144,10 @@ def test_fingerprints_stay_where_lines_move(folder: Path) -> None:
 
     before = prints("train.py")
     (folder / "train.py").write_text("# a line more\n" + TRAIN)
-    assert prints("train.py") == before and len(set(before)) == len(before) == 3
+    assert prints("train.py") == before and len(set(before)) == len(before) == 2
     assert prints(str(folder / "train.py")) == before  # a whole path is the same file
     (folder / "train.py").write_text(TRAIN + 2 * f"{EAGER}\n")
-    assert len(set(prints("train.py"))) == 5 and set(before) < set(prints("train.py"))  # two lines of one text
+    assert len(set(prints("train.py"))) == 4 and set(before) < set(prints("train.py"))  # two lines of one text
 
 
 def test_forms_that_contradict_each_other(folder: Path) -> None:
@@ -184,10 +184,10 @@ def test_every_rule_is_of_a_plugin() -> None:
 
 def test_characters_that_a_terminal_lacks_are_no_error(tmp_path: Path) -> None:
     (tmp_path / "train.py").write_text(
-        f"import tensorflow as tf\nds = tf.data.Dataset.range(9).batch(2){'.map(abs)' * 20}  # ü\n"
+        f"import tensorflow as tf\nds = tf.data.Dataset.range(9){'.map(abs)' * 20}.batch(2).shuffle(9)  # ü\n"
     )
     done = run(tmp_path, "lint", "--width", "60", "train.py", PYTHONIOENCODING="ascii")
-    assert done.returncode == 0, done.stderr
+    assert done.returncode == 1, done.stderr
     assert done.stdout.isascii() and "train.py:2" in done.stdout
 
 
@@ -242,10 +242,9 @@ def test_with_the_record_of_a_real_capture(folder: Path) -> None:
     result = json.loads(run(folder, "lint", "train.py", "--record", "auto", "--json").stdout)
     assert result["capture"]
     messages = {(m["rule"], m["line"]): m for m in result["messages"]}
-    assert set(messages) == {("TF205", 12), ("DS102", 16), ("DS102", 17), ("DS105", 18)}
+    assert set(messages) == {("TF205", 12), ("DS102", 17), ("DS105", 18), ("DS112", 19)}
     assert {m["origin"] for m in messages.values()} == {"capture"}
     assert messages["TF205", 12]["evidence"].startswith("traced 12 times, ")
-    assert (messages["DS102", 16]["level"], messages["DS102", 16]["evidence"]) == ("note", "its function is stateless")
     drawing = messages["DS102", 17]
     assert (drawing["level"], drawing["evidence"]) == ("warning", "its function holds RandomUniform")
     text = run(folder, "lint", "train.py", "--record", "outpace-logs").stdout

@@ -76,14 +76,6 @@ class FunctionResolver:
         definition = self.resolve(node)
         return definition if isinstance(definition, FUNCTIONS) else None
 
-    def is_known(self, node: ast.AST | None) -> bool:
-        """Whether the definition of the callee is in this file, or the callee belongs to TensorFlow
-        or Keras.
-        """
-        if isinstance(node, ast.Call) and self.source.called_name(node).startswith("keras."):
-            return True
-        return self.resolve(node) is not None or self.source.qualified_name(node).startswith(("tensorflow.", "keras."))
-
     def traits(self, node: ast.AST | None) -> frozenset[Trait]:
         """Return the traits of the function, layer or operation that an expression names."""
         definition = self.resolve(node) or node

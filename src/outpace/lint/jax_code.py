@@ -25,7 +25,10 @@ _DESCRIBING = (
     *("size", "ndim", "shape", "dtype", "finfo", "iinfo", "issubdtype", "result_type", "promote_types", "can_cast"),
     *("isscalar", "iscomplexobj", "isrealobj"),
 )
-_GRADIENTS = ("jax.grad", "jax.value_and_grad", "jax.vjp")
+_GRADIENTS = (
+    *("jax.grad", "jax.value_and_grad", "jax.vjp", "flax.nnx.grad", "flax.nnx.value_and_grad"),
+    *("equinox.filter_grad", "equinox.filter_value_and_grad"),
+)
 _CACHES = ("functools.cache", "functools.lru_cache")
 _NUMBERS = ("int", "float", "bool")
 
@@ -136,9 +139,13 @@ class JaxCode:
         )
 
     def reads_number(self, node: ast.AST) -> bool:
-        """Whether a node converts what JAX computed to a Python number."""
+        """Whether a node converts what JAX computed to a Python number, or copies it to the
+        host.
+        """
         if not isinstance(node, ast.Call):
             return False
+        if self._source.called_name(node) == "jax.device_get":
+            return any(map(self._holds_array, node.args))
         if isinstance(node.func, ast.Attribute) and node.func.attr == "item" and not node.args:
             return self._holds_array(node.func.value)
         is_number = isinstance(node.func, ast.Name) and node.func.id in _NUMBERS

@@ -27,7 +27,7 @@ _CANONICAL = (
     (re.compile(r"^tensorflow\.compat\.v2\."), "tensorflow."),
     (re.compile(r"^tensorflow\.compat\.v1\.(?=data\.|keras\.|train\.|python_io\.)"), "tensorflow."),
     (re.compile(r"^(?:tensorflow\.python|tensorflow|tf_keras\.src|tf_keras)\.keras\."), "keras."),
-    (re.compile(r"^tf_keras\."), "keras."),
+    (re.compile(r"^(?:tf_keras|keras_core)\."), "keras."),
     (re.compile(r"^keras\.layers\.experimental\.preprocessing\."), "keras.layers."),
 )
 

@@ -211,11 +211,20 @@ class TrainingLoops:
         return any(self.resolve_method(item) in steps for item in callees)
 
     def _keras_methods(self) -> Iterator[ast.AST]:
+        """Yield the methods that Keras may compile: of its classes' subclasses, and of those of
+        classes that the file does not show.
+        """
         for node in self.source.nodes:
-            if isinstance(node, ast.ClassDef) and any(
-                self.source.qualified_name(base).startswith("keras.") for base in node.bases
-            ):
+            if isinstance(node, ast.ClassDef) and any(self._may_be_of_keras(base, ()) for base in node.bases):
                 yield from (item for item in node.body if isinstance(item, ast.FunctionDef) and item.name in _COMPILED_METHODS)
+
+    def _may_be_of_keras(self, base: ast.expr, below: tuple[ast.ClassDef, ...]) -> bool:
+        definition = self.functions.resolve(base)
+        if isinstance(definition, ast.ClassDef):
+            return definition not in below and any(
+                self._may_be_of_keras(item, (*below, definition)) for item in definition.bases
+            )
+        return getattr(base, "id", "") != "object" and not self.source.qualified_name(base).startswith("tensorflow.")
 
 
 def forces_sync(node: ast.AST) -> bool:

@@ -92,6 +92,14 @@ def test_what_is_compiled_in_each_iteration(body: str, expected: set[str]) -> No
         (COUNT + "for x in xs:\n    count(t)\n    train_step(w, x)", {"JX303"}),
         ("import pickle\nfor f in files:\n    x = pickle.load(f)\n    train_step(w, x)", {"LP106"}),
         (READ.format(early="if x is None:\n        continue"), {"JX303"}),
+        ("for x in xs:\n    w, loss = train_step(w, x)\n    logs.append(jax.device_get(loss))", {"JX303"}),
+        # seldom: under a branch of the loop that trains
+        (
+            "for i, x in enumerate(xs):\n    w, loss = train_step(w, x)\n    if i % 9 == 0:\n        for y in splits:\n"
+            "            print(float(train_step(w, y)[1]))",
+            set(),
+        ),
+        ("for e in epochs:\n    if training:\n        for x in xs:\n            float(train_step(w, x)[1])", {"JX303"}),
         # behind a way out
         ("for i, x in enumerate(xs):\n    w, loss = train_step(w, x)\n    if i % 9:\n        continue\n    print(float(loss))", set()),
         ("for i, x in enumerate(xs):\n    w, loss = train_step(w, x)\n    i % 9 == 0 and print(float(loss))", set()),

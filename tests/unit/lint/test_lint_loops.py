@@ -70,6 +70,13 @@ def step(x):
         ("for x in ds:\n    with tf.GradientTape() as t:\n        loss = model(x)\n    opt.apply_gradients(g)", {"LP103"}),
         ("class T:\n    def train(self):\n        for x in self.ds:\n            self.one(x)\n    def one(self, x):\n"
          "        with tf.GradientTape() as t:\n            loss = m(x)\n        self.opt.apply_gradients(g)", {"LP103"}),
+        *[(f"{top}class M({base}):\n    def train_step(self, x):\n        for i in range(3):\n            with tf.GradientTape() as t:\n"
+           "                loss = self(x)\n            self.optimizer.apply_gradients(g)", expected)
+          for top, base, expected in (
+              ("", "object", {"LP103"}), ("", "tf.Module", {"LP103"}), ("", "keras.Model", set()),
+              ("import keras_core\n", "keras_core.Model", set()), ("from other import Base\n", "Base", set()),
+              ("class Base(keras.Model):\n    pass\n", "Base", set()), ("class Base:\n    pass\n", "Base", {"LP103"}),
+          )],
         (EAGER + "fast = tf.function(step)\nfor x in ds:\n    fast(x)", set()),
         (EAGER + "@tf.function\ndef outer(x):\n    step(x)\nfor x in ds:\n    outer(x)", set()),
         (EAGER + "@tf.function\ndef outer(x):\n    strategy.run(step, args=(x,))\nfor x in ds:\n    outer(x)", set()),

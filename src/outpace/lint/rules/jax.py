@@ -13,6 +13,7 @@ from outpace.lint.rules.loops import find_file_reads
 from outpace.lint.training_loops import LOOP_NODES, Loop, is_short, iter_unconditional
 from outpace.pyscope.mutations import assignment_targets
 from outpace.pyscope.names import used_names
+from outpace.pyscope.nodes import FUNCTIONS
 
 _CACHE = "https://docs.jax.dev/en/latest/jit-compilation.html#jit-and-caching"
 JIT = Rule(
@@ -98,7 +99,7 @@ def _reads(program: LintContext, loop: Loop) -> Iterator[Message]:
     """
     code = program.jax_code
     body = list(iter_unconditional(loop, code.runs_step))
-    if not any(map(code.runs_step, body)):
+    if not any(map(code.runs_step, body)) or _is_seldom(program, loop):
         return
     reached = list(program.training_loops.iter_reached(body, code.compiled_functions, inner_loops=True))
     inner = [node for node, _ in reached if isinstance(node, LOOP_NODES)]
@@ -111,6 +112,20 @@ def _reads(program: LintContext, loop: Loop) -> Iterator[Message]:
             if code.reads_number(node) and not code.is_needed_by_host(node):
                 yield program.build_message(READ, node, f"Each iteration waits here for a result{_below(way)}.")
     yield from find_file_reads(program, reached)
+
+
+def _is_seldom(program: LintContext, loop: Loop) -> bool:
+    """Whether a loop stands under an `if` of a loop that runs a step in each iteration, as an
+    evaluation every few steps does.
+    """
+    below_if = False
+    for above in program.source.iter_ancestors(loop):
+        if isinstance(above, FUNCTIONS):
+            return False
+        if isinstance(above, LOOP_NODES) and below_if:
+            return any(map(program.jax_code.runs_step, iter_unconditional(above)))
+        below_if = below_if or isinstance(above, ast.If)
+    return False
 
 
 def _waits(program: LintContext, node: ast.AST) -> bool:

@@ -23,21 +23,20 @@ PREFETCH = Rule(
     "DS101",
     "no prefetch at the end of the pipeline",
     "Without a prefetch, the input of the next step is made only after this step has ended. TensorFlow adds one by itself "
-    "(measured with 2.21), unless the options of the data set switch that off or TensorFlow is older than 2.10.",
+    "(measured with 2.21), so that the rule speaks only where the file switches that off.",
     "https://www.tensorflow.org/guide/data_performance#prefetching",
     "End the pipeline with `.prefetch(tf.data.AUTOTUNE)`.",
-    "with a current TensorFlow and default options",
-    Level.NOTE,
+    "when making a batch costs little beside a training step",
 )
 MAP = Rule(
     "DS102",
     "map without num_parallel_calls",
     "A map without `num_parallel_calls` runs one element at a time. TensorFlow parallelises it by itself when its function is "
-    "stateless; random operations, captured variables, lookup tables and Python functions keep it sequential (measured with 2.21).",
+    "stateless; random operations, captured variables, lookup tables and Python functions keep it sequential (measured with 2.21). "
+    "The rule speaks only of those, and of all maps where the file switches that off.",
     "https://www.tensorflow.org/guide/data_performance#parallelizing_data_transformation",
     "Write `map(f, num_parallel_calls=tf.data.AUTOTUNE)`.",
     "when the map costs little beside a training step",
-    Level.NOTE,
 )
 INTERLEAVE = Rule(
     "DS103",
@@ -69,8 +68,20 @@ def check(context: LintContext) -> Iterator[Message]:
     yield from _python_code(context)
 
 
+def _switches_off(program: LintContext, option: str) -> bool:
+    """Whether the file switches off what TensorFlow does to data sets by itself: an option of
+    `tf.data.Options().experimental_optimization`, or all of them.
+    """
+    return any(
+        isinstance(node, ast.Assign)
+        and getattr(node.value, "value", None) is False
+        and any(getattr(target, "attr", "") in (option, "apply_default_optimizations") for target in node.targets)
+        for node in program.source.nodes
+    )
+
+
 def _prefetch(program: LintContext) -> Iterator[Message]:
-    for _, end in program.datasets.find_uses("fit", "loop"):
+    for _, end in program.datasets.find_uses("fit", "loop") if _switches_off(program, "inject_prefetch") else ():
         ops = [stage.op for stage in end.iter_chain()]
         if (
             end.is_nested
@@ -102,39 +113,29 @@ def _map(program: LintContext) -> Iterator[Message]:
         built = program.record_facts.stages(stage.call, "map")
         if any("num_parallel_calls" in record.kwargs for record in built):
             continue
-        if built:
-            yield _recorded_message(program, stage, sorted({kind for record in built for kind in record.stateful}))
-        else:
-            yield _source_message(program, stage)
+        yield from _sequential_map(program, stage, sorted({kind for record in built for kind in record.stateful}), bool(built))
 
 
-def _recorded_message(program: LintContext, stage: Stage, kinds: list[str]) -> Message:
-    if kinds:
-        evidence = f"its function holds {_list(kinds)}"
-        return program.build_message(
-            MAP, stage.call, _SEQUENTIAL, level=Level.WARNING, evidence=evidence, fix=_fix(Trait.RANDOM)
-        )
-    evidence = "its function is stateless"
-    return program.build_message(
-        MAP, stage.call, _PARALLEL, evidence=evidence, edit=_parallel(program, stage), harmless=_WITH_DEFAULTS
-    )
+def _sequential_map(program: LintContext, stage: Stage, kinds: list[str], is_recorded: bool) -> Iterator[Message]:
+    """Yield the message on a map without `num_parallel_calls`, where TensorFlow leaves it so.
 
-
-_SEQUENTIAL = "This map runs one element at a time, and TensorFlow cannot parallelise it by itself."
-_PARALLEL = "This map has no num_parallel_calls; its function is stateless, so TensorFlow parallelises it by itself."
-_WITH_DEFAULTS = "with default options of the data set"
-
-
-def _source_message(program: LintContext, stage: Stage) -> Message:
+    kinds: stateful operations that a capture saw in its function.
+    """
     traits = program.functions.traits(stage.function)
     stateful = [trait for trait in STATEFUL if trait in traits]
-    if stateful and not stage.is_nested:
+    if kinds:
+        evidence = f"its function holds {_list(kinds)}"
+        yield program.build_message(MAP, stage.call, _SEQUENTIAL, evidence=evidence, fix=_fix(Trait.RANDOM))
+    elif stateful and not is_recorded and not stage.is_nested:
         text = f"This map runs one element at a time: its function {stateful[0].value}, so TensorFlow does not parallelise it by itself."
-        return program.build_message(MAP, stage.call, text, level=Level.WARNING, fix=_fix(stateful[0]))
-    if program.functions.is_known(stage.function) and not stateful:
-        return program.build_message(MAP, stage.call, _PARALLEL, edit=_parallel(program, stage), harmless=_WITH_DEFAULTS)
-    text = "This map has no num_parallel_calls; TensorFlow parallelises it by itself only if its function is stateless."
-    return program.build_message(MAP, stage.call, text)
+        yield program.build_message(MAP, stage.call, text, fix=_fix(stateful[0]))
+    elif _switches_off(program, "map_parallelization"):
+        evidence = "it was built without num_parallel_calls" if is_recorded else ""
+        edit = _parallel(program, stage) if is_recorded else None
+        yield program.build_message(MAP, stage.call, _SEQUENTIAL, evidence=evidence, edit=edit)
+
+
+_SEQUENTIAL = "This map runs one element at a time, and TensorFlow does not parallelise it by itself."
 
 
 def _fix(trait: Trait) -> str:
