@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""LP110 to LP112, KR301: arguments and calls of Keras."""
+"""LP110 to LP113, KR301: arguments and calls of Keras."""
 
 from __future__ import annotations
 
@@ -36,6 +36,15 @@ RECURRENT = Rule(
     "Use `dropout` (of the inputs) instead, or a dropout layer between the recurrent layers.",
     "when the model needs it and the sequences are short",
 )
+VALIDATION = Rule(
+    "LP113",
+    "the validation is larger than the training",
+    "`fit` validates after each epoch, over all examples of the validation: one that is larger than the training takes most of the time "
+    "between two epochs' ends.",
+    "https://keras.io/api/models/model_training_apis/#fit-method (validation_freq, validation_steps, validation_batch_size)",
+    "Validate a part (`validation_steps`), every few epochs (`validation_freq`), or in larger batches (`validation_batch_size`).",
+    "when few epochs are trained",
+)
 SCALED = Rule(
     "KR301",
     "loss scaling of Keras 2",
@@ -45,7 +54,8 @@ SCALED = Rule(
     "Use `optimizer.scale_loss(loss)` and `optimizer.apply_gradients(...)`, which unscales the gradients itself.",
     "with TensorFlow before 2.16, or with tf_keras (`TF_USE_LEGACY_KERAS=1`)",
 )
-RULES = (BOARD, EAGER, RECURRENT, SCALED)
+RULES = (BOARD, EAGER, RECURRENT, VALIDATION, SCALED)
+_LARGEST_VALIDATION = 1.0  # ratio of validation to training above which it is named
 _RECURRENT_LAYERS = ("keras.layers.LSTM", "keras.layers.GRU")
 _SCALING = ("get_scaled_loss", "get_unscaled_gradients")
 _SWITCHES = ("tensorflow.config.run_functions_eagerly", "tensorflow.config.experimental_run_functions_eagerly")
@@ -74,6 +84,8 @@ def _call(program: LintContext, node: ast.Call) -> Iterator[Message]:
         yield from _recurrent(program, node)
     elif name in _SWITCHES and node.args and _is_true(node.args[0]):
         yield _eager(program, node, node.args[0])
+    elif isinstance(node.func, ast.Attribute) and node.func.attr == "fit":
+        yield from _validation(program, node)
     elif isinstance(node.func, ast.Attribute) and node.func.attr == "compile" and name != "re.compile":
         for word in node.keywords:
             if word.arg == "run_eagerly" and _is_true(word.value):
@@ -99,6 +111,19 @@ def _recurrent(program: LintContext, node: ast.Call) -> Iterator[Message]:
         yield program.build_message(
             RECURRENT, node, "This layer masks its state in each step of the sequence, and cannot use cuDNN's kernel."
         )
+
+
+def _validation(program: LintContext, node: ast.Call) -> Iterator[Message]:
+    numbers: dict[str | None, float] = {}
+    for word in node.keywords:
+        value = getattr(program.functions.resolve(word.value) or word.value, "value", None)
+        if isinstance(value, (int, float)):
+            numbers[word.arg] = value
+    split, steps, trained = (numbers.get(name, 0) for name in ("validation_split", "validation_steps", "steps_per_epoch"))
+    ratio = split / (1 - split) if 0 < split < 1 else steps / trained if trained else 0.0
+    if ratio > _LARGEST_VALIDATION and numbers.get("validation_freq", 1) < ratio:
+        text = f"After each epoch of training, {ratio:.2g} times as many examples are validated."
+        yield program.build_message(VALIDATION, node, text)
 
 
 def _eager(program: LintContext, node: ast.AST, value: ast.expr) -> Message:
