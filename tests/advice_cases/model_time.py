@@ -7,7 +7,8 @@ from dataclasses import replace
 from functools import cache
 from typing import Any
 
-from outpace.metrics.facts import hlo_instructions, model_ops
+from outpace.metrics.facts import graph_costs, hlo_instructions, model_ops
+from outpace.metrics.facts.graph_costs import GraphCosts
 from outpace.metrics.facts.op_locations import LAYER, LINE, OpLocation
 from outpace.metrics.facts.roofs import Bound, Roof, device_roofs, op_roof
 from outpace.metrics.facts.workload import Workload
@@ -65,6 +66,7 @@ def _find(
     double: Rows | None = None,
     located: tuple[model_parts.LocatedOp, ...] = (),
     executed: tuple[tuple[str, str, str], ...] = (),
+    costs: GraphCosts | None = None,
 ) -> Find:
     """A model of which nothing is said but this."""
     of = run(
@@ -81,6 +83,7 @@ def _find(
             misplaced_ops.misplaced_ops: table("odd_ops", misplaced_ops.ODD_OPS, *(odd or [])),
             small_ops.small_ops: table("small_ops", small_ops.SMALL_OPS, *(small or [])),
             hlo_instructions.instruction_stats: {HOST: ran},
+            graph_costs.graph_costs: {HOST: costs} if costs is not None else {},
             hlo_instructions.hlo_source_lines: table("hlo_lines", hlo_instructions.HLO_LINES, *map(_line_row, lines or [])),
             model_work.model_work: table("model_work", model_work.MODEL_WORK, *(_NO_ROOF | row for row in work or [])),
         },
@@ -293,6 +296,25 @@ def _frozen(frozen: float, back: float = 0.0, head: float = 0.1, is_frozen: bool
         if share
     )
     return _find(located=tuple(ops), record={"layers": {"encoder": {"is_frozen": True, **_LAYER}}}, program=KERAS)
+
+
+def _partly_read(share: float, needed: float) -> Find:
+    """A product of a graph with so much of the step, half of it in its gradient, of whose result a
+    slice reads this part.
+    """
+    place = OpLocation("dense", LAYER, "/home/me/model.py:5")
+    names = ("dense/MatMul", "gradient_tape/dense/MatMul/MatMul_1")
+    ops = (
+        model_parts.LocatedOp(place, name, "MatMul", STEPS, share / 2 * STEP * STEPS, 0.0, 0.0, float("nan")) for name in names
+    )
+    function = "__inference_train_1"
+    parts = {function: {"dense/MatMul": (needed, "strided_slice")}}
+    record = {
+        "graph_shapes": {"texts": [], "by_function": {}, "needed": parts},
+        "op_sources": {"lines": [("/home/me/model.py", 9, "y = y[:, -1]")], "by_function": {function: {"strided_slice": 0}}},
+    }
+    costs = GraphCosts({function: {"dense/MatMul": "MatMul f32[8,4] f32[4,2] -> f32[8,2]"}}, parts)
+    return _find(located=tuple(ops), record=record, costs=costs)
 
 
 def _graph_op_above(above: float, beside: bool = False) -> Find:
@@ -908,6 +930,16 @@ CASES: list[Case] = [
         **_AT,
         **_COMPUTE,
     ),
+    fires(
+        "unused_results",
+        "in a graph of TensorFlow",
+        _partly_read(0.4, 1 / 64),
+        Severity.HIGH,
+        saves=about(0.394),
+        says=("39% of the step", "at model.py:5", "1.6% of the results", "where model.py:9 takes a part"),
+        **_AT,
+    ),
+    silent("unused_results", "in a graph, most of it needed", _partly_read(0.4, 0.6)),
     silent("unused_results", "a third of the step, most of it needed", _of_one_kind(0.3, needed_share=0.6)),
     silent("unused_results", "half of 16% of the step", _of_one_kind(0.16, needed_share=0.5)),
     silent("unused_results", "waiting for other devices", _of_one_kind(0.4, needed_share=0.1, transfer="collective")),

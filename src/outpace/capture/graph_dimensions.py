@@ -22,10 +22,10 @@ _DTYPES = {
     "complex": "c",
 }  # short names, as HLO has them
 _DTYPE = re.compile(r"([a-z]+)(\d*)$")
-_ELEMENTWISE = re.compile(
+ELEMENTWISE = re.compile(
     r"(Bias)?Add(V2|N)?$|Sub$|Mul$|RealDiv$|DivNoNan$|Neg$|Abs$|Sign$|Exp(m1)?$|Log(1p)?$|Pow$|R?[Ss]qrt(Grad)?$|Square(dDifference)?$|"
     r"Reciprocal(Grad)?$|Maximum$|Minimum$|(Tanh|Sigmoid|Relu6?|LeakyRelu|Elu|Selu|Softplus|Softsign)(Grad)?$|Erfc?$|Sin$|Cos$|Select(V2)?$|"
-    r"(Greater|Less)(Equal)?$|(Not)?Equal$|Logical|Cast$|(Log)?Softmax$|(Sparse)?SoftmaxCrossEntropyWithLogits$|ClipByValue$|(Zeros|Ones)Like$|Floor|Ceil$|Round$|IsFinite$|Identity$|"
+    r"(Greater|Less)(Equal)?$|(Not)?Equal$|Logical|Cast$|(Log)?Softmax$|ClipByValue$|(Zeros|Ones)Like$|Floor|Ceil$|Round$|IsFinite$|Identity$|"
     r"StopGradient$|PreventGradient$"
 )
 _WINDOWS = re.compile(r"(Depthwise)?Conv|(Max|Avg)Pool|FusedBatchNorm|Resize")  # ops that keep the first dimension
@@ -33,7 +33,7 @@ _MOVING = re.compile(
     r"Transpose$|ExpandDims$|Squeeze$|Sum$|Mean$|Max$|Min$|Prod$|All$|Any$|ArgM|Pack$|OneHot$|Cum"
 )  # or leave it out
 _LOOKUP = re.compile(r"(Resource)?Gather(V2)?$")
-_MATMUL = re.compile(r"(Batch)?MatMul(V\d)?$")
+MATMUL = re.compile(r"(Batch)?MatMul(V\d)?$")
 _JOINING = ("ConcatV2", "Split", "SplitV")
 
 
@@ -54,10 +54,13 @@ Dimensions = tuple[Dimension, ...] | None  # None where not even their number is
 
 @dataclass(frozen=True)
 class Tensor:
-    """What is known of a tensor: the name of its type, and its dimensions."""
+    """What is known of a tensor: the name of its type, its dimensions, and, of a number or vector
+    of sizes, its values.
+    """
 
     dtype: str
     dimensions: Dimensions
+    values: tuple[Dimension, ...] | None = None
 
     @property
     def open_dimensions(self) -> list[Dimension]:
@@ -137,17 +140,45 @@ def _joined(op: Any, inputs: list[Tensor], shape: tuple[int | None, ...]) -> Dim
 
 
 def _looked_up(op: Any, inputs: list[Tensor], shape: tuple[int | None, ...]) -> Dimensions:
-    """Rows of a table of known size have the open dimension of the indices."""
-    return (
-        _same_one(op, inputs[1:2], shape)
-        if len(inputs) > 1 and (inputs[0].dtype == "resource" or not inputs[0].open_dimensions)
-        else None
-    )
+    """The dimensions of the indices stand in place of the one along which they look up; the first
+    ones may be those of both.
+    """
+    indices = inputs[1].dimensions if len(inputs) > 1 else None
+    table = shape[len(indices or ()) :] if inputs[0].dtype == "resource" else inputs[0].dimensions
+    axis: Dimension = 0
+    shared = 0
+    if op.type == "GatherV2":
+        axis, shared = (inputs[2].values or (None,))[0], op.get_attr("batch_dims")
+    if indices is None or table is None or not isinstance(axis, int):
+        return None
+    if inputs[0].dtype == "resource":
+        return (*indices, *table)
+    axis %= max(len(table), 1)
+    return (*table[:axis], *indices[shared:], *table[axis + 1 :])
+
+
+def _taken(op: Any, inputs: list[Tensor], shape: tuple[int | None, ...]) -> Dimensions:
+    """A dimension of which a slice takes all stays."""
+    before = inputs[0].dimensions
+    masks = {name: op.get_attr(f"{name}_mask") for name in ("begin", "end", "shrink_axis", "ellipsis", "new_axis")}
+    if before is None or masks["ellipsis"] or masks["new_axis"]:
+        return None
+    strides, found = inputs[3].values or (), list[Dimension]()
+    for place, size in enumerate(before):
+        bit = 1 << place
+        is_whole = place >= len(strides) or (masks["begin"] & masks["end"] & bit and strides[place] == 1)
+        if not masks["shrink_axis"] & bit:
+            found.append(size if is_whole and strides else None)
+    return tuple(found)
 
 
 def _reshaped(op: Any, inputs: list[Tensor], shape: tuple[int | None, ...]) -> Dimensions:
-    """The number of elements stays."""
-    before = inputs[0]
+    """The dimensions are the values of the second input, and the number of elements stays."""
+    before, asked = inputs[0], inputs[1].values if len(inputs) > 1 else None
+    shape_asked = fill(shape, tuple(None if size == -1 else size for size in asked) if asked is not None else None)
+    if shape_asked is None or None not in shape_asked or any(isinstance(size, Symbol) for size in shape_asked):
+        return shape_asked
+    shape = tuple(size if isinstance(size, int) else None for size in shape_asked)
     if before.dimensions is None or shape.count(None) != 1 or len(before.open_dimensions) != 1:
         return None
     symbol = before.open_dimensions[0]
@@ -169,6 +200,12 @@ def _multiplied(op: Any, inputs: list[Tensor], shape: tuple[int | None, ...]) ->
     return (*(stacks or ()), left[-1 if turned[0] else -2], right[-2 if turned[1] else -1])
 
 
+def _compared(op: Any, inputs: list[Tensor], shape: tuple[int | None, ...]) -> Dimensions:
+    """A loss of each row of logits, or a gradient for each logit."""
+    logits = inputs[0].dimensions
+    return logits[: len(shape)] if logits is not None else None
+
+
 def _summed(op: Any, inputs: list[Tensor], shape: tuple[int | None, ...]) -> Dimensions:
     """Each letter of the equation has one size."""
     left, _, right = equation(op)[0].partition("->")
@@ -187,12 +224,14 @@ def equation(op: Any) -> tuple[str, ...]:
 
 
 _RULES: tuple[tuple[re.Pattern[str], Rule], ...] = (
-    (_ELEMENTWISE, _elementwise),
-    (_MATMUL, _multiplied),
+    (ELEMENTWISE, _elementwise),
+    (MATMUL, _multiplied),
     (_WINDOWS, _first_dimension),
     (_LOOKUP, _looked_up),
     (_MOVING, _same_one),
     (re.compile("Reshape$"), _reshaped),
+    (re.compile("StridedSlice$"), _taken),
+    (re.compile("(Sparse)?SoftmaxCrossEntropyWithLogits$"), _compared),
     (re.compile("Einsum$"), _summed),
     (re.compile("|".join(_JOINING)), _joined),
 )

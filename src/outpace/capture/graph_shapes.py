@@ -13,6 +13,7 @@ from __future__ import annotations
 import re
 import time
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 from outpace.capture.graph_dimensions import (
@@ -26,6 +27,8 @@ from outpace.capture.graph_dimensions import (
     find_dimensions,
     static_shape,
 )
+from outpace.capture.graph_parts import find_needed_parts, merge_needed_parts
+from outpace.capture.graph_sizes import find_values
 from outpace.frameworks.tensorflow import GRAPH_FUNCTIONS
 from outpace.store.record import AFTER, MAX_TEXT, GraphShapes
 
@@ -66,6 +69,7 @@ class ShapeReader:
     def __init__(self) -> None:
         self._numbers: dict[str, int] = {}
         self._by_function: dict[str, dict[str, int]] = {}
+        self._needed: dict[str, dict[str, tuple[float, str]]] = {}
         self._remaining_ops, self._remaining_s = _MAX_OPS, _MAX_SECONDS
 
     def read(self, name: str, graph: Any) -> None:
@@ -81,20 +85,25 @@ class ShapeReader:
                 op: -1 if text is None else self._numbers.setdefault(text, len(self._numbers))
                 for op, text in reader.texts.items()
             }
+            self._needed[name] = {op: part for op, part in reader.needed.items() if part is not None}
 
     def build_shapes(self) -> GraphShapes:
         """Return the shapes of all functions that were read."""
-        return GraphShapes(tuple(self._numbers), self._by_function)
+        return GraphShapes(
+            tuple(self._numbers), self._by_function, {name: parts for name, parts in self._needed.items() if parts}
+        )
 
 
 class _FunctionReader:
     """Reads the ops of one function, with those of the functions that it calls.
 
     texts: by the op's name; None for a name with two texts.
+    needed: the part of each op's result that is read, by its name (`find_needed_parts`).
     """
 
     def __init__(self, remaining_ops: int, deadline_s: float) -> None:
         self.texts: dict[str, str | None] = {}
+        self.needed: dict[str, tuple[float, str] | None] = {}
         self.remaining_ops, self._deadline_s = remaining_ops, deadline_s
         self._symbols = self._depth = 0
         self.is_complete = True
@@ -127,9 +136,16 @@ class _FunctionReader:
             inputs = [known.get(id(tensor)) or describe(tensor, static_shape(tensor)) for tensor in op.inputs]
             for tensor, dimensions in zip(op.outputs, self._find_dimensions(op, inputs, graph), strict=True):
                 known.setdefault(id(tensor), describe(tensor, dimensions))
+            if len(op.outputs) == 1 and (values := find_values(op, inputs)) is not None:
+                known[id(op.outputs[0])] = replace(known[id(op.outputs[0])], values=values)
             if op.type not in _NO_WORK and op.type not in _CALLS:
                 outputs = (known[id(tensor)] for tensor in op.outputs)
                 self._add(op, " ".join((op.type, *equation(op), *map(str, inputs), "->", *map(str, outputs))), products)
+        if self.is_complete:
+            parts = find_needed_parts(
+                graph.get_operations(), graph.outputs, lambda t: known.get(id(t)) or describe(t, static_shape(t))
+            )
+            self.needed = merge_needed_parts(self.needed, parts)
         self._depth -= 1
         return [known[id(tensor)].dimensions if id(tensor) in known else None for tensor in graph.outputs]
 

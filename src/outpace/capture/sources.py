@@ -25,6 +25,7 @@ from types import CodeType, FrameType, MappingProxyType, ModuleType
 from typing import Any, NamedTuple
 
 from outpace.capture.faults import suppress_faults
+from outpace.capture.graph_parts import GRADIENT_SCOPE
 from outpace.capture.graph_shapes import ShapeReader
 from outpace.frameworks.keras import ENDS_SCOPE, LAYER_CALL_FILES, NAME_SCOPE, VARIABLES
 from outpace.frameworks.tensorflow import DEFAULT_GRAPH, GRAPH_FUNCTIONS
@@ -37,7 +38,6 @@ _MAX_SECONDS = 1.0
 _MAX_TEXT = 160
 # types of ops that take no time
 _UNTIMED_OPS = ("Const", "Placeholder", "NoOp", "Identity", "IdentityN")
-_GRADIENT_SCOPE = re.compile(r"(?:^|/)(?:gradient_tape|gradients(?:_\d+)?)/")
 _OWN_FOLDER = os.path.dirname(os.path.dirname(os.path.abspath(__file__))) + os.sep
 
 _MAX_VARIABLES = 10_000
@@ -283,7 +283,7 @@ class _LineReader:
 
     def _add_op(self, op: Any, ops: dict[str, int]) -> None:
         """Store the line of an op in `ops`."""
-        if (match := _GRADIENT_SCOPE.search(op.name)) is not None:
+        if (match := GRADIENT_SCOPE.search(op.name)) is not None:
             if "/" in op.name[match.end() :]:
                 return  # the name of a gradient op contains the op that it belongs to
             forward = next((ops[tensor.op.name] for tensor in _forward_first(op) if tensor.op.name in ops), None)

@@ -114,10 +114,13 @@ class GraphShapes:
         that product's text behind the word `AFTER`.
     by_function: for each function, by its name in the profile, the ops of its graph and of the
         functions that it calls, with the index of their text; -1 where ops of one name differ.
+    needed: for each function that has such ops, (share of its result that anything but gradients
+        reads, name of the op that takes that part) of each op of whose result not all is read.
     """
 
     texts: tuple[str, ...] = ()
     by_function: Mapping[str, Mapping[str, int]] = field(default_factory=dict)
+    needed: Mapping[str, Mapping[str, tuple[float, str]]] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)

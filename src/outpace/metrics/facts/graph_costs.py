@@ -31,6 +31,7 @@ from outpace.trace.algorithms import intersect_indices
 
 # what TensorFlow puts before the name of an op where it writes a function's ops out in the caller
 _INLINED = compile_lazily(r"^(?:(?:Stateful)?PartitionedCall(?:_\d+)?|_\d+|(?:body|cond|then|else)(?:_\d+)?)$")
+_FORWARD = compile_lazily(r"^.*(?:^|/)gradient_tape/")  # what stands before the forward op in the name of a gradient op
 _BROADCAST = 1  # size at which an operand may take that of another
 
 
@@ -39,15 +40,20 @@ class GraphCosts:
 
     by_function: text of each op of each function that the host calls; None where ops of one name
         differ.
+    needed: for each of these functions, (share of its result that is read, op that takes that part)
+        of each op of whose result not all is read.
     """
 
-    def __init__(self, by_function: Mapping[str, Mapping[str, str | None]]) -> None:
+    def __init__(
+        self, by_function: Mapping[str, Mapping[str, str | None]], needed: Mapping[str, Mapping[str, tuple[float, str]]] = {}
+    ) -> None:
         self._places: dict[str, tuple[str, str]] = {}
         for function, ops in by_function.items():
             for name, text in ops.items():
                 place = (function, text or "")
                 if self._places.setdefault(name, place) != place:
                     self._places[name] = ("", "")
+        self._needed = needed
         self._sizes: dict[str, dict[int, int]] = {}
         self._known: dict[Op, HloOp] = {}
 
@@ -74,6 +80,20 @@ class GraphCosts:
             self._known[op] = find_graph_op(text, op.type, self._sizes.get(function, {})) if text else NO_OP
         return self._known[op]
 
+    def find_needed(self, name: str) -> tuple[float, str]:
+        """Return (share of an op's work that anything needs, op that takes the part that is needed;
+        "" where all of it is). A gradient op needs as much as the op in its name: for the rest it
+        multiplies by 0.
+        """
+        forward = _FORWARD.sub("", name)
+        while forward:
+            function, _ = self._find(forward)
+            parts = self._needed.get(function, {})
+            if found := next((parts[own] for own in _iter_names(forward) if own in parts), None):
+                return found
+            forward = forward.rpartition("/")[0] if function == "" and forward != name else ""
+        return 1.0, ""
+
     def _find(self, name: str) -> tuple[str, str]:
         """Return (function, text) of the op of a name; ("", "") where it is not known."""
         return next((self._places[own] for own in _iter_names(name) if own in self._places), ("", ""))
@@ -90,7 +110,8 @@ def graph_costs(run: Run) -> dict[str, GraphCosts]:
         by_function = shapes.get("by_function") or {}
         called = called_functions(timeline.trace, partial(_in_steps, timeline))
         if called and called <= by_function.keys():
-            costs = GraphCosts({function: _texts(by_function[function], shapes["texts"]) for function in called})
+            texts = {function: _texts(by_function[function], shapes["texts"]) for function in called}
+            costs = GraphCosts(texts, {function: _parts(shapes, function) for function in called})
             costs.learn_sizes(_allocated_shapes(timeline))
             found[timeline.host] = costs
     return found
@@ -98,6 +119,10 @@ def graph_costs(run: Run) -> dict[str, GraphCosts]:
 
 def _texts(ops: Mapping[str, int], texts: Any) -> dict[str, str | None]:
     return {name: str(texts[number]) if number >= 0 else None for name, number in ops.items()}
+
+
+def _parts(shapes: Mapping[str, Any], function: str) -> dict[str, tuple[float, str]]:
+    return {op: (float(share), str(taker)) for op, (share, taker) in (shapes.get("needed") or {}).get(function, {}).items()}
 
 
 def _iter_names(name: str) -> Iterator[str]:

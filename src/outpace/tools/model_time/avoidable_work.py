@@ -7,14 +7,16 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterable, Iterator
+from typing import NamedTuple
 
 from outpace._lazy import compile_lazily
+from outpace.metrics.facts.graph_costs import graph_costs
 from outpace.metrics.facts.hlo_instructions import DEVICE_SIDE as ON_DEVICE
 from outpace.metrics.facts.hlo_instructions import InstructionStats, instruction_stats
 from outpace.metrics.facts.op_locations import LAYER
 from outpace.metrics.facts.workload import Workload
 from outpace.metrics.views.float64_ops import float64_ops
-from outpace.metrics.views.model_parts import op_locators
+from outpace.metrics.views.model_parts import located_ops, op_locators
 from outpace.model import Certainty, Effort, Evidence, Finding, Severity, Threshold, Unit
 from outpace.model.text import format_largest_part
 from outpace.timeline import Run
@@ -145,31 +147,58 @@ def _loop_findings(run: Run, host: str) -> Iterator[Finding]:
     )
 
 
+class _PartlyRead(NamedTuple):
+    """An op that computes more than anything reads.
+
+    step_share: share of the step that it takes.
+    needed: share of its work that anything needs.
+    line, taker: source lines of the op, and of what takes the part that is needed; "" where
+        unknown.
+    name: name of the op.
+    """
+
+    step_share: float
+    needed: float
+    line: str
+    taker: str
+    name: str
+
+
 def _needed_part_findings(run: Run, host: str) -> Iterator[Finding]:
     """Yield the finding on ops that compute whole arrays of which little is read, and on their
     gradients, which multiply by zeros for the rest.
     """
-    ran = [r for r in _partly_unused(run, host) if r.op.needed_share]
-    share = min(1.0, sum(r.share * (1 - r.op.needed_share) for r in ran))
+    compiled = [
+        _PartlyRead(r.share, r.op.needed_share, format_source(r.op.source), format_source(r.op.needed_at), r.op.framework_op)
+        for r in _partly_unused(run, host)
+        if r.op.needed_share
+    ]
+    ran = [*compiled, *_partly_read_graph_ops(run, host)]
+    share = min(1.0, sum(op.step_share * (1 - op.needed) for op in ran))
     if share < _UNUSED.value:
         return
-    largest = max(ran, key=lambda r: r.share)
-    _, sources = _sum_by_line(ran)
-    takers: dict[str, float] = {}
-    for r in ran:
-        takers[format_source(r.op.needed_at)] = takers.get(format_source(r.op.needed_at), 0.0) + r.share
+    largest = max(ran, key=lambda op: op.step_share)
+    lines, takers = defaultdict[str, float](float), defaultdict[str, float](float)
+    for op in ran:
+        lines[op.line] += op.step_share
+        takers[op.taker] += op.step_share
+    sources = sorted((line for line in lines if line), key=lambda line: -lines[line])
     taker = max(takers, key=takers.__getitem__)
     by = f", where {taker} takes a part" if taker and taker not in sources[:1] else ""
     yield Finding(
         id="unused_results",
         severity=Severity.HIGH,
         sentence=f"{share:.0%} of the step computes what nothing needs{f', at {format_lines(sources)}' if sources else ''}: "
-        f"{largest.op.needed_share:.1%} of the results is read{by}; the gradient of the rest is 0, and is multiplied all the same.",
+        f"{largest.needed:.1%} of the results is read{by}; the gradient of the rest is 0, and is multiplied all the same.",
         action=_DIRECTIONS.format(at=f" ({taker})" if by else "")
-        if _VECTORISED.search(largest.op.framework_op)
+        if _VECTORISED.search(largest.name)
         else f"Take that part first{f' ({taker})' if by else ''}: move the index or slice up, to before the layers and "
         "products that work on each position by itself.",
-        evidence=(Evidence("share of the step in what nothing needs", share, Unit.FRACTION, "hlo_lines"),),
+        evidence=(
+            Evidence(
+                "share of the step in what nothing needs", share, Unit.FRACTION, "hlo_lines" if compiled else "model_parts"
+            ),
+        ),
         threshold=_UNUSED,
         saving=compute_needless_saving(share, "if only the part was computed that is read"),
         location=sources[0] if sources else taker,
@@ -178,6 +207,19 @@ def _needed_part_findings(run: Run, host: str) -> Iterator[Finding]:
         effort=Effort.SMALL,
         explains=("slow_part", "slow_kind", "model_bound", "low_16_bit_share", "tensor_cores_unused"),
     )
+
+
+def _partly_read_graph_ops(run: Run, host: str) -> Iterator[_PartlyRead]:
+    """Yield the ops of TensorFlow's graphs of which at most half of the work is needed."""
+    costs = graph_costs(run).get(host) if run.record(host).get("graph_shapes") else None
+    for ops, located in located_ops(run) if costs is not None else ():
+        for op in located if ops.host == host else ():
+            needed, taker = costs.find_needed(op.name) if costs is not None else (1.0, "")
+            if needed <= _MOSTLY_UNUSED:
+                at = op_locators(run)[host].locate(taker).source
+                yield _PartlyRead(
+                    ops.step_share(op.wall_ps), needed, format_source(op.location.source), format_source(at), op.name
+                )
 
 
 def _partly_unused(run: Run, host: str) -> list[InstructionStats]:

@@ -131,10 +131,11 @@ def iter_findings(run: Run, budgets: dict[str, Budget], program: Workload) -> It
 
 
 def _avoidable_work(run: Run, host: str, here: ActionContext) -> list[Finding]:
-    """Return the findings on work that a compiled program could do without, and on float64."""
-    if not instruction_stats(run).get(host) and not len(float64_ops(run).filter_by("host", host)):
+    """Return the findings on work that a program could do without, and on float64."""
+    needed = (run.record(host).get("graph_shapes") or {}).get("needed")
+    if not needed and not instruction_stats(run).get(host) and not len(float64_ops(run).filter_by("host", host)):
         return []
-    from outpace.tools.model_time.avoidable_work import iter_findings  # most reports are of no compiled program
+    from outpace.tools.model_time.avoidable_work import iter_findings  # most reports are of no such program
 
     return list(iter_findings(run, host, here))
 
@@ -389,7 +390,7 @@ def _known_case(run: Run, host: str, top: ModelPart) -> SlowCase | None:
     """
     if top.table != "hlo_lines" or top.is_loop or not (top.is_slow or top.work is WorkKind.MOVEMENT):
         return None
-    from outpace.tools.model_time.above_roof import find_known_case  # most reports are of no compiled program
+    from outpace.tools.model_time.above_roof import find_known_case  # most reports are of no such program
 
     return find_known_case(run, host, top)
 

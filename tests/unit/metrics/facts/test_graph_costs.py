@@ -40,3 +40,15 @@ def test_only_what_inlining_adds_is_taken_off_a_name() -> None:
     assert flops(costs, "PartitionedCall_1/gru/while/body/_12/gru/while/MatMul") > 0
     assert flops(costs, "model/MatMul") == 0
     assert costs.find(Op(parse_op("MatMul:MatMul").kind, "MatMul", "Conv2D")) is NO_OP
+
+
+def test_a_gradient_needs_as_much_as_the_op_in_its_name() -> None:
+    part = (0.25, "strided_slice")
+    texts = {"dense/MatMul": CLOSED, "out/MatMul": CLOSED}
+    costs = GraphCosts({TRAIN: texts}, {TRAIN: {"dense/MatMul": part}})
+    for name in ("dense/MatMul", "PartitionedCall/dense/MatMul", "gradient_tape/dense/MatMul/MatMul_1"):
+        assert costs.find_needed(name) == part
+    for name in ("out/MatMul", "gradient_tape/out/MatMul/MatMul", "gradient_tape/dense/BiasAdd", "unknown", ""):
+        assert costs.find_needed(name) == (1.0, "")
+    twice = GraphCosts({TRAIN: texts, TEST: texts}, {TRAIN: {"dense/MatMul": part}, TEST: {}})
+    assert twice.find_needed("dense/MatMul") == (1.0, "")

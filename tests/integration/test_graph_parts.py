@@ -1,0 +1,152 @@
+"""Results of which a part is read, as a capture finds them in TensorFlow's graphs, against the
+gradients of the same functions: what nothing reads has a gradient of 0.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from functools import cache
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from tests.integration.programs import needs_tensorflow, run_python
+
+if TYPE_CHECKING or __name__ == "__main__":
+    import tensorflow as tf
+
+pytestmark = [needs_tensorflow]
+
+ROOT = Path(__file__).resolve().parents[2]
+BATCH, LENGTH, WIDTH = 3, 8, 6
+Seen = list[Any]  # results inside a function, of which the gradients are looked at
+
+
+def dense(x: Any, seen: Seen, width: int = WIDTH) -> Any:
+    """A layer on each position, as Keras computes it: rows, a product, and rows in their places."""
+    rows = tf.reshape(x, [-1, x.shape[-1]])
+    seen.append(tf.matmul(rows, tf.random.stateless_normal([x.shape[-1], width], (len(seen), 1)), name=f"seen_{len(seen)}"))
+    return tf.reshape(seen[-1], [*tf.unstack(tf.shape(x))[:-1], width])
+
+
+def last(x: Any, seen: Seen) -> Any:
+    return dense(tf.nn.gelu(dense(x, seen)), seen)[:, -1]
+
+
+def some(x: Any, seen: Seen) -> Any:
+    return tf.gather(dense(tf.tanh(dense(x, seen)), seen), [1, 2], axis=1)
+
+
+def own(x: Any, seen: Seen) -> Any:
+    """Positions of each example of its own."""
+    places = tf.cast(tf.argsort(x[:, :, 0], 1)[:, :2], tf.int32)
+    return tf.gather(dense(tf.tanh(dense(x, seen)), seen), places, batch_dims=1)
+
+
+def both_ends(x: Any, seen: Seen) -> Any:
+    y = dense(x, seen)
+    return y[:, 0] * y[:, -1]
+
+
+def columns(x: Any, seen: Seen) -> Any:
+    """A part of each row needs all of the rows before."""
+    return dense(dense(x, seen), seen)[..., :2]
+
+
+def normalised(x: Any, seen: Seen) -> Any:
+    y = dense(x, seen)
+    middle = tf.reduce_mean(y, -1, keepdims=True)
+    return ((y - middle) * tf.math.rsqrt(tf.reduce_mean(tf.square(y - middle), -1, keepdims=True) + 1))[:, 2]
+
+
+def weighed(x: Any, seen: Seen) -> Any:
+    return tf.nn.softmax(dense(x, seen))[:, 0]
+
+
+def every(x: Any, seen: Seen) -> Any:
+    y = dense(x, seen)
+    return tf.reduce_sum(y) + tf.reduce_sum(y[:, -1])
+
+
+def attended(x: Any, seen: Seen) -> Any:
+    """The last position needs the keys and values of all."""
+    query, key = dense(x, seen), dense(x, seen)
+    return dense(tf.matmul(tf.nn.softmax(tf.matmul(query, key, transpose_b=True)), x), seen)[:, -1]
+
+
+def projected(x: Any, seen: Seen) -> Any:
+    y = dense(x, seen)
+    return tf.einsum("abc,cde->abde", y, tf.ones([WIDTH, 2, 3]))[:, 0]
+
+
+def turned(x: Any, seen: Seen) -> Any:
+    """A part along what was the rows' dimension."""
+    return dense(tf.transpose(dense(x, seen), [0, 2, 1]), seen)[:, 0]
+
+
+def halves(x: Any, seen: Seen) -> Any:
+    y = dense(x, seen)
+    return y[..., :3] * tf.sigmoid(y[..., 3:])
+
+
+def twice(x: Any, seen: Seen) -> Any:
+    """Two ops before one slice read the same part."""
+    y = dense(x, seen)
+    return (tf.tanh(y) + tf.exp(y))[:, :2]
+
+
+EXACT = {"last": 2, "some": 2, "own": 2, "both_ends": 1, "normalised": 1, "weighed": 1, "twice": 1}
+"""Functions of whose products, the first of them at least, the read share is found exactly."""
+FUNCTIONS: list[Callable[[Any, Seen], Any]] = [
+    *(last, some, own, both_ends, columns, normalised, weighed, every, attended, projected, turned, halves, twice)
+]
+
+
+def measured(function: Callable[[Any, Seen], Any], is_open: bool) -> tuple[list[float], list[float]]:
+    """Return the shares of the products in `seen` that are found, and those whose gradient is not
+    0.
+    """
+    from outpace.capture.graph_shapes import ShapeReader
+
+    @tf.function  # type: ignore[untyped-decorator]
+    def step(x: Any) -> Any:
+        seen: Seen = []
+        with tf.GradientTape() as tape:
+            tape.watch(x)
+            loss = tf.reduce_sum(tf.square(function(x, seen)))
+        return tape.gradient(loss, seen)
+
+    x = tf.random.stateless_normal([BATCH, LENGTH, WIDTH], (1, 2))
+    concrete = step.get_concrete_function(tf.TensorSpec([None if is_open else BATCH, LENGTH, WIDTH], tf.float32))
+    gradients = concrete(x)
+    reader = ShapeReader()
+    reader.read("f", concrete.graph)
+    needed = reader.build_shapes().needed.get("f", {})
+    found = [needed.get(f"seen_{number}", (1.0, ""))[0] for number in range(len(gradients))]
+    return found, [float(tf.reduce_mean(tf.cast(tf.not_equal(one, 0), tf.float32))) for one in gradients]
+
+
+@cache
+def shares() -> dict[str, list[tuple[list[float], list[float]]]]:
+    done = run_python("-m", "tests.integration.test_graph_parts", cwd=ROOT)
+    assert done.code == 0, done.err[-3000:]
+    result: dict[str, list[tuple[list[float], list[float]]]] = json.loads(done.out.splitlines()[-1])
+    return result
+
+
+@pytest.mark.parametrize("is_open", [True, False])
+@pytest.mark.parametrize("name", [function.__name__ for function in FUNCTIONS])
+def test_no_more_is_called_needless_than_has_a_gradient_of_zero(name: str, is_open: bool) -> None:
+    found, real = shares()[name][not is_open]
+    assert len(found) == len(real) > 0
+    for share, of_gradient in zip(found, real, strict=True):
+        assert share >= of_gradient - 1e-6
+    count = EXACT.get(name, 0)
+    assert found[:count] == pytest.approx(real[:count], abs=1e-6)
+    assert all(share < 1 for share in found[:count])
+
+
+if __name__ == "__main__":
+    print(json.dumps({function.__name__: [measured(function, is_open) for is_open in (True, False)] for function in FUNCTIONS}))
