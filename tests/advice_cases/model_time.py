@@ -656,6 +656,16 @@ CASES: list[Case] = [
     silent("undonated", "in TensorFlow, which updates variables", undonated(0.6, program=TENSORFLOW)),
     fires(
         "slow_part",
+        "in the metrics",
+        _find([{**_part(0.4, "Greater", "metrics"), "work": "element-wise ops"}, _part(0.1, name="out")], program=KERAS),
+        Severity.HIGH,
+        saves=about(0.4),
+        says=("metrics (model.py:5) take 40% of the step", "in the evaluation alone"),
+        never=("Replace",),
+        **_AT,
+    ),
+    fires(
+        "slow_part",
         "an attention that is causal, without padding, and drops out",
         _said("fused_attn_ffi", backend_config="{dropout_probability = 1.000000e-01 : f64, mask_type = 2 : i64}"),
         Severity.HIGH,

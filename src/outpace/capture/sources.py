@@ -95,16 +95,17 @@ class SourceRecorder:
             self._hook_scope(NAME_SCOPE.value)
 
     def install_layers(self, keras: ModuleType) -> None:
-        """Hook the construction of layers only, for backends whose programs name each op after its
-        layer (JAX).
+        """Hook the construction of layers and metrics only, for backends whose programs name each
+        op after its layer (JAX).
         """
         with suppress_faults():
             self._ops_have_layer_names = True
             self._hook_layer(keras.layers.Layer)
+            self._hook_layer(keras.metrics.Metric)
 
     def _hook_layer(self, owner: Any) -> None:
-        """Hook the construction of layers: each new layer is recorded with the line that made it.
-        Errors of the recording never reach the program.
+        """Hook the construction of layers, or metrics: each new one is recorded with the line that
+        made it. Errors of the recording never reach the program.
         """
 
         def add_layer(new_layer: Any, frame: FrameType) -> None:
@@ -174,7 +175,9 @@ class SourceRecorder:
         layers = {path: facts for family in families.values() for graph in family for path, facts in self._iter_owners(graph)}
         if self._ops_have_layer_names:
             outer = [layer for ref, _, inner in self._layers.values() if not inner and (layer := ref()) is not None]
-            layers |= {layer.name: facts for layer in outer if (facts := self._describe(layer)) and facts.kind == "layer"}
+            described = [(layer.name, facts) for layer in outer if (facts := self._describe(layer))]
+            layers |= {name: facts for name, facts in described if facts.kind == "layer"}
+            layers |= {f"metrics/{name}": facts for name, facts in described if facts.kind == "metric"}
         reader, shapes = _LineReader(layers, self._updates), ShapeReader()
         for name, family in families.items():
             if id(family[0]) not in nested_ids:

@@ -26,6 +26,9 @@ from outpace.timeline.event_names import EventFlag, classify_non_model_op
 
 LAYER, LINE, OP = "layer", "line", "op"
 OPTIMIZER, METRICS, LOSS, COLLECTIVES = "optimizer", "metrics", "loss", "collectives"
+ROLES = {"metrics": METRICS, "losses": LOSS, "optimizers": OPTIMIZER}
+"""Parts of the step that are no layer, by the folder of Keras that computes them."""
+_ROLE = compile_lazily(r"/keras/src/(metrics|losses|optimizers)/")
 LOGS, TRANSFER_OPS = "logs", "transfers"  # ops that belong to no part of a model
 _BACK = compile_lazily(r"^(?:gradient_tape|gradients(?:_\d+)?)$")
 _BACK_JAX = compile_lazily(r"transpose\(")
@@ -154,6 +157,10 @@ class OpLocator:
             location = self._layer_location(path, line, bool(back), segments[-1], source)
             if location is not None:
                 return location
+        if (role := _ROLE.search(source)) is not None:
+            metric = next((item for item in self._layers.values() if item["kind"] == "metric" and item["file"]), None)
+            made_at = self._layer_text(metric) if metric is not None and ROLES[role[1]] == METRICS else ("", "")
+            return OpLocation(ROLES[role[1]], OP, *made_at, is_backward=bool(_BACK_JAX.search(name)))
         if source and not any(package in source for package in _PACKAGES):
             short = shorten_source_path(source)
             return OpLocation(short, LINE, short, "", "", bool(_BACK_JAX.search(name)))

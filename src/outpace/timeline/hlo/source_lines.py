@@ -16,6 +16,9 @@ _FILES, _FUNCTIONS, _LOCATIONS, _STACK = 1, 2, 3, 4  # StackFrameIndex
 _FILE, _FUNCTION, _LINE = 1, 2, 3  # FileLocation
 _LOCATION, _PARENT = 1, 2  # StackFrame
 _LIBRARY = compile_lazily(r"/(?:site|dist)-packages/|/lib/python\d|^<")  # paths of code that is not the program's own
+# files of Keras whose frames tell more than the user's line that calls fit
+_TRAINER = compile_lazily(r"/keras/src/(?:backend/\w+/trainer|trainers/\w+)\.py:")
+_ROLE = compile_lazily(r"/keras/src/(?:metrics|losses|optimizers)/")
 _DEEPEST = 200  # maximum number of stack frames that are searched for one op
 
 
@@ -41,16 +44,20 @@ class SourceLines:
 
     def find_place(self, instruction: Instruction) -> tuple[str, str]:
         """Return (the line that `find` returns, name of the function that holds it); "" for a name
-        that the program does not tell.
+        that the program does not tell. For an op of Keras' own step, which a line of the program
+        runs as a whole, it is the line of the metric, loss or optimizer in Keras.
         """
-        innermost, frame = ("", ""), instruction.stack_frame_id
+        innermost, role, frame = ("", ""), ("", ""), instruction.stack_frame_id
+        is_step_of_keras = False
         for _ in range(_DEEPEST):
             if not 0 < frame <= len(self._stack):
                 break
             location = self._stack[frame - 1].integer(_LOCATION)
             if place := self._place(location):
                 if not _LIBRARY.search(place):
-                    return place, self._function(location)
+                    return role if role[0] and is_step_of_keras else (place, self._function(location))
+                is_step_of_keras = is_step_of_keras or bool(_TRAINER.search(place))
+                role = role if role[0] or not _ROLE.search(place) else (place, self._function(location))
                 innermost = innermost if innermost[0] else (place, self._function(location))
             frame = self._stack[frame - 1].integer(_PARENT)
         return innermost if innermost[0] else (self._line(*instruction.source_line), "")

@@ -400,6 +400,8 @@ def _part_saving(run: Run, host: str, top: ModelPart, here: ActionContext) -> Sa
     known and it is not near them, or what 16 bits save where that is advised and more; all of it
     for a loop of short ops, and for ops that can mostly be made cheaper; else None.
     """
+    if top.is_metrics:
+        return compute_saving(top.share, "if they were computed in the evaluation alone")
     if top.bound is None:
         return compute_saving(top.share, "if it cost nothing") if top.is_slow else _narrower(run, host, top, here)
     if top.is_loop:

@@ -15,7 +15,7 @@ from outpace._lazy import compile_lazily
 from outpace.metrics.facts.hlo_instructions import DEVICE_SIDE as ON_DEVICE
 from outpace.metrics.facts.hlo_instructions import attention_ops, hlo_source_lines, short_op_name
 from outpace.metrics.facts.model_ops import COMPILED, model_ops
-from outpace.metrics.facts.op_locations import COLLECTIVES, LAYER, LINE, LOGS, TRANSFER_OPS
+from outpace.metrics.facts.op_locations import COLLECTIVES, LAYER, LINE, LOGS, METRICS, OPTIMIZER, ROLES, TRANSFER_OPS
 from outpace.metrics.facts.op_metrics import DEVICE, HOST
 from outpace.metrics.facts.roofs import NO_ROOF_BOUNDS, Bound
 from outpace.metrics.facts.workload import Workload
@@ -104,7 +104,12 @@ class ModelPart:
     @property
     def takes(self) -> str:
         """The verb behind the part's name."""
-        return "take" if len(self.members) > 1 and self.name != self.source else "takes"
+        return "take" if self.is_metrics or (len(self.members) > 1 and self.name != self.source) else "takes"
+
+    @property
+    def is_metrics(self) -> bool:
+        """Whether the part is what updates Keras' metrics."""
+        return self.name == METRICS
 
     @property
     def is_attention(self) -> bool:
@@ -281,12 +286,15 @@ def _compiled_rows(run: Run, host: str) -> Iterator[dict[str, Any]]:
         if not row["opcode"].endswith(WAITING_OPCODES):
             place = places.locate(row["op"], row["opcode"], row["source"])
             of_layer = {"layer": place.part, "source": place.source, "layer_type": place.layer_type}
-            cells = of_layer if place.kind == LAYER else {"layer": "", "layer_type": ""}
+            is_named = place.kind == LAYER or place.part in ROLES.values()
+            cells = of_layer if is_named else {"layer": "", "layer_type": ""}
             yield {**row, **cells, "attends": (host, row["op"], row["source"]) in attends}
 
 
 def _work_of(row: dict[str, Any]) -> WorkKind:
     """Return the kind of work of a row of `_compiled_rows`."""
+    if row["layer"] == OPTIMIZER:
+        return WorkKind.OPTIMIZER
     return WorkKind.ATTENTION if row["attends"] else classify_work(row["product"] or row["opcode"], row["op"], row["layer"])
 
 

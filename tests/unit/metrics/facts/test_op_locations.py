@@ -123,6 +123,17 @@ def test_without_a_record_names_tell_what_they_can() -> None:
     assert places.locate("x/MatMul", "", "/v/lib/python3/site-packages/tensorflow/ops.py:1").part == "x"
 
 
+def test_what_keras_computes_beside_the_layers_is_told_by_its_folder() -> None:
+    folder = "/v/lib/python3/site-packages/keras/src"
+    known = {"layers": {"metrics/auc": layer("auc", 7, "metric")}}
+    for record, place in (({}, ("", "")), (known, ("train.py:7", "line 7"))):
+        places = OpLocator(record)
+        assert places.locate("jit(train_step)/add", "", f"{folder}/metrics/utils.py:5") == OpLocation("metrics", OP, *place)
+        assert places.locate("jit(train_step)/add", "", f"{folder}/losses/losses.py:5") == OpLocation("loss", OP)
+        assert places.locate("jit(train_step)/mul", "", f"{folder}/optimizers/adam.py:5").part == OPTIMIZER
+        assert places.locate("jit(train_step)/mul", "", f"{folder}/ops/nn.py:5").part == "train_step"
+
+
 def test_two_models_are_told_apart() -> None:
     layers = {
         "gen_1": layer("gen", 1, "model"),
