@@ -115,9 +115,11 @@ def _layers(*shares: float, line: int = 5, of: str = "Sorter") -> Rows:
     return [{**row, "layer_type": of, "source": f"/home/me/model.py:{line}"} for row in rows]
 
 
-def _lines_in_loop(*shares: float, text: str = "for i in tf.range(n):", feeds: bool = False, op: str = "Tanh") -> Find:
+def _lines_in_loop(
+    *shares: float, text: str = "for i in tf.range(n):", feeds: bool = False, op: str = "Tanh", draws: float = 0.0
+) -> Find:
     """Lines of short ops in the body of a loop (model.py:4), which takes elements of a data set or
-    does not.
+    does not; the first of them draws random numbers for this share of the step.
     """
     record = {
         "op_sources": {
@@ -139,7 +141,9 @@ def _lines_in_loop(*shares: float, text: str = "for i in tf.range(n):", feeds: b
         for row in lines
     ]
     feed = ("scope/while/body/_1/scope/while/IteratorGetNext", "IteratorGetNext", "")
-    return _find(rows, record=record, executed=(feed,) * feeds)
+    odd = {"kind": misplaced_ops.RANDOM, "type": "RandomUniform", "part": "model.py:5", "source": "model.py:5", "share": draws}
+    drawn: Rows = [{**odd, "self_ps": round(draws * STEP)}] if draws else []
+    return _find(rows, record=record, executed=(feed,) * feeds, odd=drawn)
 
 
 def _recurrent(dropout: float) -> Find:
@@ -1268,6 +1272,7 @@ CASES: list[Case] = [
         location="model.py:4",
         says=("Compute the whole batch at once", "tf.vectorized_map"),
     ),
+    silent("odd_ops", "in the body of a loop", _lines_in_loop(0.25, 0.2, draws=0.2)),
     silent("slow_part", "lines in the body of the loop that trains", _lines_in_loop(0.2, 0.15, feeds=True)),
     fires(
         "slow_part",

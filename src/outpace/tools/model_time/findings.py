@@ -105,8 +105,11 @@ def iter_findings(run: Run, budgets: dict[str, Budget], program: Workload) -> It
         outside = _outside_ops(run, timeline.host, budget)
         here = _action_context(run, timeline, budget, program, work, outside)
         above = _above_roof(run, timeline, parts, here)
-        lines_above = {f.location for f in above}
-        odd = [f for f in _odd_ops(run, timeline.host, program, parts) if f.location not in lines_above]
+        in_loops = {
+            format_source(line) for part in parts if part.is_loop and part.share >= _SLOW.value for line in part.members
+        }
+        elsewhere = in_loops | {f.location for f in above}
+        odd = [f for f in _odd_ops(run, timeline.host, program, parts) if f.location not in elsewhere]
         yield from odd
         yield from _undonated(run, timeline.host, here, parts, work)
         yield from _frozen_layers(run, timeline.host)
