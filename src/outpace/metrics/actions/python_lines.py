@@ -36,7 +36,7 @@ class Need(Enum):
     SELDOM = "its time lies in few, long steps"
     READS_WEIGHTS = "a variable of the model was met being copied to NumPy"
     KEEPS_ARRAYS = "none was: the arrays may be the same in every step"
-    IN_DATA_SET = "it is a method by which a data set hands out elements (`__getitem__`, `__next__`, collate)"
+    IN_DATA_SET = "it makes elements: it is, or is called by, what a data set hands them out by (`__getitem__`, collate)"
     FEEDS_STEP = "it runs in a thread that prepares batches: it is ahead of the step already"
     IN_BATCH_HOOK = "it is a hook of a Keras callback that runs for each batch"
     WAITS = "it waits for another thread, by the function of the standard library that it is in"
@@ -81,7 +81,6 @@ _NO_OPS = frozenset(
     ("iterator", "file", "image", "save", "load", "restore", "print", "write", "summary", "constant", "convert")
 )
 _INTERPRETED = ("", "python")  # owner of the time below a line: nobody, or the standard library
-_DATA_SET = re.compile(r"(?:^|\.)(?:__getitem__|__getitems__|__next__|__iter__|(?:\w+_)?collate(?:_\w+)?)$")
 _BATCH_HOOK = re.compile(r"(?:^|\.)on_(?:train_|test_|predict_)?batch_(?:begin|end)$")
 
 
@@ -106,11 +105,6 @@ def classify_call(library: str, below: str) -> CallKind:
 def is_batch_hook(function: str) -> bool:
     """Whether a function is a hook of a Keras callback that runs for each batch."""
     return _BATCH_HOOK.search(function) is not None
-
-
-def is_in_data_set(function: str) -> bool:
-    """Whether a function is a method by which a data set hands out elements."""
-    return _DATA_SET.search(function.partition(".<locals>")[0]) is not None
 
 
 def _words(name: str) -> frozenset[str]:
@@ -197,6 +191,19 @@ PYTHON_ACTIONS: tuple[Action[CallKind, Need], ...] = (
             "framework at once."
         ),
         frozenset((CallKind.EAGER, CallKind.CONVERTING, CallKind.CALLING)),
+        _LESS | {Need.IN_DATA_SET},
+    ),
+    Action(
+        "once_per_element",
+        _by_program(
+            keras="Do it once for each element (at {where}), before the training, and hand out what was made, as far as nothing random is "
+            "drawn in it. Or make elements ahead, in other processes (PyDataset: workers=2, use_multiprocessing=True).",
+            tensorflow="Do it once for each element (at {where}), before the training, and hand out what was made, as far as nothing random "
+            "is drawn in it. Or make elements ahead, in other processes.",
+            jax="Do it once for each element (at {where}), before the training, and hand out what was made, as far as nothing random is drawn "
+            "in it. Or make elements ahead, in other processes.",
+        ),
+        frozenset((CallKind.COMPUTING,)),
         _LESS | {Need.IN_DATA_SET},
     ),
     Action(

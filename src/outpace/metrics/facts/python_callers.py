@@ -13,10 +13,13 @@ from itertools import pairwise
 from typing import Any
 
 from outpace._dataclass import dataclass
+from outpace._lazy import compile_lazily
 from outpace.metrics.source_line import format_source_line
 
 _MIN_SAMPLES = 2  # minimum number of samples per step with the line: so many seldom miss a step in which it ran
 _MIN_FOUND = 0.7  # minimum share of a period's steps in which the line has to be sampled
+_DATA_SET = compile_lazily(r"(?:^|\.)(?:__getitem__|__getitems__|__next__|__iter__|(?:\w+_)?collate(?:_\w+)?)$")
+_ADAPTERS = "/data_adapters/"  # folder of Keras' code that takes elements from a data set
 _READS = frozenset(("numpy", "read_value", "__array__", "convert_to_numpy"))
 
 
@@ -62,10 +65,24 @@ class StackSamples:
         """Whether a function of a library's package is on a stack; False for the package ""."""
         return bool(package) and any(self.frames[frame][3] == package for frame, _ in self.stacks[stack])
 
+    def is_in_data_set(self, stack: int) -> bool:
+        """Whether a stack's innermost function of the user's makes elements of a data set: it is a
+        method by which a data set hands them out, or runs below one, or below what takes them.
+        """
+        places = self.stacks[stack]
+        own = [at for at, (frame, _) in enumerate(places) if not self.frames[frame][3]]
+        above = (self.frames[frame] for frame, _ in places[: own[-1] + 1]) if own else ()
+        return any(_ADAPTERS in str(frame[0]) if frame[3] else hands_out_elements(str(frame[1])) for frame in above)
+
     def reads_variable(self, stack: int) -> bool:
         """Whether a variable of the model is being copied to NumPy on a stack."""
         names = (str(self.frames[frame][1]) for frame, _ in self.stacks[stack])
         return any("Variable" in name and name.rpartition(".")[2] in _READS for name in names)
+
+
+def hands_out_elements(function: str) -> bool:
+    """Whether a function is a method by which a data set hands out elements, by its name."""
+    return _DATA_SET.search(function.partition(".<locals>")[0]) is not None
 
 
 def _function(frame: Sequence[Any]) -> tuple[str, str]:

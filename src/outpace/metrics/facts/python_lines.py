@@ -91,6 +91,8 @@ PYTHON_LINES = TableType("python_lines", "Python lines of the training thread").
       caller         | text     | line of yours, of the training loop if it leads there, that calls the line's function \
                                   | Called at
       every          | count    | it runs once in so many steps; 0 where no such period shows | Once in steps
+      is_in_data_set | bool     | whether most of its time makes elements of a data set: below a method that hands them out \
+                                  | Makes elements
       reads_variable | bool     | whether a variable of the model was met being copied to NumPy there | Reads weights
 """)
 _TIMES = ("own", "untraced", "elsewhere", "waiting", "building")  # parts of a line's time that have columns
@@ -118,6 +120,7 @@ class PythonLine:
     wraps_step: bool
     caller: str
     every: int
+    is_in_data_set: bool
     reads_variable: bool
 
     @property
@@ -198,12 +201,12 @@ class FrameworkShare:
 
     source: `train.py:41`; "" without samples.
     share: its share of the framework's time below all of the user's lines.
-    function: name of the function that holds the line.
+    is_in_data_set: whether the line makes elements of a data set.
     """
 
     source: str = ""
     share: float = 0.0
-    function: str = ""
+    is_in_data_set: bool = False
 
 
 def find_framework_share(run: Run, host: str) -> FrameworkShare:
@@ -212,7 +215,7 @@ def find_framework_share(run: Run, host: str) -> FrameworkShare:
     top, whole = max(rows, key=lambda row: row["self_ps"], default=None), sum(row["self_ps"] for row in rows)
     if top is None:
         return FrameworkShare()
-    return FrameworkShare(format_source_line(top["file"], top["line"]), top["self_ps"] / max(whole, 1), top["function"])
+    return FrameworkShare(format_source_line(top["file"], top["line"]), top["self_ps"] / max(whole, 1), top["is_in_data_set"])
 
 
 def find_step_line(run: Run, host: str) -> str:
@@ -385,6 +388,7 @@ def _rows(timeline: Timeline, noted: Mapping[str, Any]) -> Iterator[Row]:
             wraps_step=key in stepping and 2 * through > line.main,
             caller=heaviest_name(_caller_weights(stacks, line, loop)) if who == YOURS else "",
             every=find_step_period(met, line.samples, int(number[0]), int(number[-1])),
+            is_in_data_set=2 * sum(w for stack, w in line.stacks.items() if stacks.is_in_data_set(stack)) > line.weight,
             reads_variable=any(stacks.reads_variable(stack) for stack in line.stacks),
         )
 

@@ -329,7 +329,7 @@ def _step(run: Run, host: str) -> float:
 def _action(function: _Function, program: Workload) -> str:
     """Return the action on a function, by what it calls and what holds for it."""
     # most reports have no such finding
-    from outpace.metrics.actions.python_lines import PYTHON_ACTIONS, Need, classify_call, is_batch_hook, is_in_data_set
+    from outpace.metrics.actions.python_lines import PYTHON_ACTIONS, Need, classify_call, is_batch_hook
     from outpace.metrics.actions.table import choose_action
 
     top = function.top
@@ -339,7 +339,7 @@ def _action(function: _Function, program: Workload) -> str:
         Need.CALLS_STEP if top.calls_step else Need.CALLS_NO_STEP: True,
         Need.SELDOM: top.seldom >= _SELDOM,
         Need.READS_WEIGHTS if function.reads_weights else Need.KEEPS_ARRAYS: True,
-        Need.IN_DATA_SET: is_in_data_set(top.function),
+        Need.IN_DATA_SET: top.is_in_data_set,
         Need.IN_BATCH_HOOK: is_batch_hook(top.function) and program.is_keras,
         Need.WAITS: function.waits,
         Need.MOST_OF_STEP: function.share > _HALF,

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from outpace.metrics.actions.python_lines import PYTHON_ACTIONS, CallKind, Need, classify_call, is_batch_hook, is_in_data_set
+from outpace.metrics.actions.python_lines import PYTHON_ACTIONS, CallKind, Need, classify_call, is_batch_hook
 from outpace.metrics.actions.table import Action, choose_action
+from outpace.metrics.facts.python_callers import hands_out_elements
 from outpace.metrics.facts.workload import Framework, Workload
 
 PROGRAMS = [Workload(framework) for framework in Framework]
@@ -116,7 +117,7 @@ def test_hooks_of_batches_are_known(function: str, is_one: bool) -> None:
     ],
 )
 def test_methods_of_data_sets_are_known(function: str, is_one: bool) -> None:
-    assert is_in_data_set(function) is is_one
+    assert hands_out_elements(function) is is_one
 
 
 def test_a_table_that_does_not_end_with_an_action_for_all_says_so() -> None:

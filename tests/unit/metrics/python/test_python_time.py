@@ -262,6 +262,19 @@ def test_reading_variables_is_seen() -> None:
     assert [stacks.reads_variable(0), stacks.reads_variable(1)] == [True, False]
 
 
+def test_what_makes_elements_is_seen() -> None:
+    frames = [
+        ("/me/train.py", "main", 1, ""),
+        ("/me/train.py", "Texts.__getitem__", 9, ""),
+        ("/me/train.py", "encode", 20, ""),
+        ("/v/keras/src/trainers/data_adapters/generator_data_adapter.py", "get_numpy_iterator", 5, "keras"),
+        ("/v/numpy/core.py", "asarray", 5, "numpy"),
+    ]
+    below = {(0, 1): True, (0, 1, 2): True, (0, 3, 2, 4): True, (0, 2, 1): True, (0, 2): False, (0, 3): False, (3, 4): False}
+    stacks = StackSamples(frames, [[(frame, 1) for frame in path] for path in below])
+    assert [stacks.is_in_data_set(number) for number in range(len(below))] == list(below.values())
+
+
 @pytest.mark.parametrize(
     ("met", "samples", "period"),
     [
