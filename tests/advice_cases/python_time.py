@@ -40,6 +40,15 @@ def _line(share: float, python: float = 1.0, samples: int = 1000, program: Workl
     return _lines(row, program=program)
 
 
+def _made_at(*shares: float, maker: str = "train.py:56") -> Find:
+    """Functions that a data set calls at one line, each with its share of the step."""
+    rows: list[dict[str, Any]] = [
+        {"beside_share": share, "python_share": share, "function": f"make_{n}", "samples": 1000 // len(shares), "maker": maker}
+        for n, share in enumerate(shares)
+    ]
+    return _lines(*rows)
+
+
 def sampled(share: float, samples: int = 1000) -> tuple[float, float]:
     """A range around the upper end of the interval of a share, as `samples` samples of it give it:
     what is saved at most.
@@ -189,6 +198,24 @@ CASES: list[Case] = [
     fires("python_line", "10% of the step", _line(0.1), Severity.MODERATE, saves=sampled(0.1), **_ALONE),
     fires("python_line", "5% of the step", _line(0.05), Severity.MODERATE, saves=sampled(0.05), says=("augment()",), **_ALONE),
     silent("python_line", "2% of the step", _line(0.02)),
+    fires(
+        "python_line",
+        "in functions that a data set calls",
+        _made_at(0.2, 0.1),
+        Severity.HIGH,
+        saves=sampled(0.3, 300),
+        location="train.py:56",
+        says=("make_0() and make_1() (train.py:56) takes", "(30%)", "Do it once for each element (at train.py:56)"),
+    ),
+    fires(
+        "python_line",
+        "in one that a data set calls",
+        _made_at(0.2),
+        Severity.HIGH,
+        saves=sampled(0.2, 200),
+        says=("make_0() (train.py:10)", "Do it once for each element"),
+        **_ALONE,
+    ),
     fires("python_line", "most has events", _line(0.25, 0.35), Severity.HIGH, saves=sampled(0.25), says=("beside",), **_TRACED),
     fires(
         "python_line",

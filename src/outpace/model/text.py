@@ -16,6 +16,8 @@ from outpace._lazy import compile_lazily
 from outpace.model.units import Unit, humanize
 
 ELLIPSIS = "…"
+MOST_NAMES = 3
+"""Maximum number of names in a sentence."""
 MAX_TEXT_LENGTH = 2000
 """Maximum length of a name that is shown, also on hover, in characters; JSON and CSV keep every
 name whole.
@@ -228,3 +230,12 @@ def _spell_out(character: str) -> str:
     code = ord(character)
     short = _SHORT_ESCAPES.get(character)
     return short or (f"\\x{code:02x}" if code < 0x100 else f"\\u{code:04x}" if code < 0x10000 else f"\\U{code:08x}")
+
+
+def join_names(names: list[str]) -> str:
+    """Return the first three names, and the number of further ones: `dense_1, dense_2, dense_3 and
+    2 more`.
+    """
+    shown = names[:MOST_NAMES]
+    shown += [f"{len(names) - len(shown)} more"] * (len(names) > len(shown))
+    return " and ".join(text for text in (", ".join(shown[:-1]), shown[-1]) if text)

@@ -65,14 +65,18 @@ class StackSamples:
         """Whether a function of a library's package is on a stack; False for the package ""."""
         return bool(package) and any(self.frames[frame][3] == package for frame, _ in self.stacks[stack])
 
-    def is_in_data_set(self, stack: int) -> bool:
-        """Whether a stack's innermost function of the user's makes elements of a data set: it is a
-        method by which a data set hands them out, or runs below one, or below what takes them.
+    def find_maker(self, stack: int) -> str:
+        """Return the user's line (`data.py:41`) in which a data set makes elements on a stack: of a
+        method that hands them out, or of the first function that a loader calls; "" where there is
+        none.
         """
-        places = self.stacks[stack]
-        own = [at for at, (frame, _) in enumerate(places) if not self.frames[frame][3]]
-        above = (self.frames[frame] for frame, _ in places[: own[-1] + 1]) if own else ()
-        return any(_ADAPTERS in str(frame[0]) if frame[3] else hands_out_elements(str(frame[1])) for frame in above)
+        is_loaded = False
+        for frame, line in self.stacks[stack]:
+            file, function, _, owner = self.frames[frame]
+            if not owner and (is_loaded or hands_out_elements(str(function))):
+                return format_source_line(file, line)
+            is_loaded = is_loaded or bool(owner and _ADAPTERS in str(file))
+        return ""
 
     def reads_variable(self, stack: int) -> bool:
         """Whether a variable of the model is being copied to NumPy on a stack."""

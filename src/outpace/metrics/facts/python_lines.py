@@ -15,7 +15,7 @@ from __future__ import annotations
 import dataclasses
 import math
 from collections import defaultdict
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -91,8 +91,8 @@ PYTHON_LINES = TableType("python_lines", "Python lines of the training thread").
       caller         | text     | line of yours, of the training loop if it leads there, that calls the line's function \
                                   | Called at
       every          | count    | it runs once in so many steps; 0 where no such period shows | Once in steps
-      is_in_data_set | bool     | whether most of its time makes elements of a data set: below a method that hands them out \
-                                  | Makes elements
+      maker          | text     | line of yours in which a data set makes elements, where most of this line's time is spent for \
+                                  that | Makes elements at
       reads_variable | bool     | whether a variable of the model was met being copied to NumPy there | Reads weights
 """)
 _TIMES = ("own", "untraced", "elsewhere", "waiting", "building")  # parts of a line's time that have columns
@@ -120,7 +120,7 @@ class PythonLine:
     wraps_step: bool
     caller: str
     every: int
-    is_in_data_set: bool
+    maker: str
     reads_variable: bool
 
     @property
@@ -215,7 +215,7 @@ def find_framework_share(run: Run, host: str) -> FrameworkShare:
     top, whole = max(rows, key=lambda row: row["self_ps"], default=None), sum(row["self_ps"] for row in rows)
     if top is None:
         return FrameworkShare()
-    return FrameworkShare(format_source_line(top["file"], top["line"]), top["self_ps"] / max(whole, 1), top["is_in_data_set"])
+    return FrameworkShare(format_source_line(top["file"], top["line"]), top["self_ps"] / max(whole, 1), bool(top["maker"]))
 
 
 def find_step_line(run: Run, host: str) -> str:
@@ -386,9 +386,9 @@ def _rows(timeline: Timeline, noted: Mapping[str, Any]) -> Iterator[Row]:
             called_share=line.called / total,
             calls_step=key in stepping,
             wraps_step=key in stepping and 2 * through > line.main,
-            caller=heaviest_name(_caller_weights(stacks, line, loop)) if who == YOURS else "",
+            caller=heaviest_name(_sum_weights(line, lambda stack: stacks.find_caller(stack, loop))) if who == YOURS else "",
             every=find_step_period(met, line.samples, int(number[0]), int(number[-1])),
-            is_in_data_set=2 * sum(w for stack, w in line.stacks.items() if stacks.is_in_data_set(stack)) > line.weight,
+            maker=heaviest_name(_sum_weights(line, stacks.find_maker)),
             reads_variable=any(stacks.reads_variable(stack) for stack in line.stacks),
         )
 
@@ -446,11 +446,11 @@ def _lines(
     return lines, float(weights.sum()) ** 2 / float((weights**2).sum()) if len(weights) else 0.0, span
 
 
-def _caller_weights(stacks: StackSamples, line: _Line, loop: Collection[tuple[str, str]]) -> dict[str, int]:
-    """Return the weight of a line's samples by the user's line that called its function."""
+def _sum_weights(line: _Line, name: Callable[[int], str]) -> dict[str, int]:
+    """Return the weight of a line's samples by a name of their stacks."""
     weights: dict[str, int] = defaultdict(int)
     for stack, weight in line.stacks.items():
-        weights[stacks.find_caller(stack, loop)] += weight
+        weights[name(stack)] += weight
     return weights
 
 

@@ -18,11 +18,11 @@ from outpace.metrics.facts.workload import Workload
 from outpace.metrics.views.float64_ops import float64_ops
 from outpace.metrics.views.model_parts import located_ops, op_locators
 from outpace.model import Certainty, Effort, Evidence, Finding, Severity, Threshold, Unit
-from outpace.model.text import format_largest_part
+from outpace.model.text import format_largest_part, join_names
 from outpace.timeline import Run
 from outpace.timeline.hlo.transfers import COLLECTIVE
 from outpace.tools.model_time.actions import GPU, ActionContext
-from outpace.tools.model_time.parts import format_source, join_names
+from outpace.tools.model_time.parts import format_source
 from outpace.tools.model_time.work_summary import compute_needless_saving, compute_saving, format_lines
 
 _DOUBLE = Threshold(

@@ -11,8 +11,9 @@ from outpace.metrics.facts.hlo_instructions import instruction_stats
 from outpace.metrics.facts.op_locations import LAYER, OpLocation
 from outpace.metrics.views.model_parts import located_ops, op_locators
 from outpace.model import Certainty, Effort, Evidence, Finding, Severity, Threshold, Unit
+from outpace.model.text import join_names
 from outpace.timeline import Run
-from outpace.tools.model_time.parts import format_source, join_names
+from outpace.tools.model_time.parts import format_source
 from outpace.tools.model_time.work_summary import compute_saving
 
 _FROZEN = Threshold("layers that do not train", 0.20, Unit.FRACTION, "our choice: less is not worth storing their outputs")

@@ -24,7 +24,7 @@ from outpace.metrics.views.model_parts import model_parts, op_locators
 from outpace.metrics.views.model_work import WAITING_OPCODES
 from outpace.metrics.views.small_ops import small_ops
 from outpace.model import Table
-from outpace.model.text import format_largest_part
+from outpace.model.text import format_largest_part, join_names
 from outpace.timeline import Run
 from outpace.timeline.work_kinds import WorkKind, classify_work
 
@@ -44,7 +44,6 @@ _JITTED = compile_lazily(r"\bjit\(([A-Za-z_]\w*)\)")
 _FEEDS = ("IteratorGetNext", "OptionalFromValue", "IteratorGetNextAsOptional")  # ops that take an element of a data set
 _PRODUCT_WORK = (WorkKind.MATMUL, WorkKind.CONVOLUTION, WorkKind.ATTENTION)
 _NO_PART = (COMPILED, LOGS, TRANSFER_OPS, COLLECTIVES)  # names of parts that are no layer, or whose content is not known
-MOST_PARTS = 3  # maximum number of parts in a sentence
 REPLICA = compile_lazily(r"(.*/)?replica_\d+")  # a replica: a copy of the whole model, and no part of it
 
 
@@ -252,15 +251,6 @@ def _join_rows(rows: list[dict[str, Any]]) -> dict[str, Any]:
         "part": join_names([format_source(row["part"]) for row in rows]),
         "members": tuple(member for row in rows for member in row.get("members", (row["part"],))),
     }
-
-
-def join_names(names: list[str]) -> str:
-    """Return the first three names, and the number of further ones: `dense_1, dense_2 and 3 more`
-    for parts of a model.
-    """
-    shown = names[:MOST_PARTS]
-    shown += [f"{len(names) - len(shown)} more"] * (len(names) > len(shown))
-    return " and ".join(text for text in (", ".join(shown[:-1]), shown[-1]) if text)
 
 
 def _compiled_parts(run: Run, host: str) -> list[ModelPart]:

@@ -27,13 +27,12 @@ from outpace.metrics.source_line import format_source_line
 from outpace.metrics.views.model_work import model_work
 from outpace.metrics.views.small_ops import FUSIBLE_WORK
 from outpace.model import Category, Saving, Unit, humanize
-from outpace.model.text import format_largest_part
+from outpace.model.text import MOST_NAMES, format_largest_part
 from outpace.model.units import format_count
 from outpace.timeline import Run, Timeline
 from outpace.timeline.work_kinds import WorkKind
 from outpace.tools.model_time.actions import ActionContext, OpTraits, render_actions
 from outpace.tools.model_time.parts import (
-    MOST_PARTS,
     REPLICA,
     SHORT_OP,
     ModelPart,
@@ -158,8 +157,8 @@ def format_lines(lines: list[str]) -> str:
     """Return up to three lines in their order, and the number of further lines: `train.py:38,
     train.py:40, train.py:52 and 2 more lines`.
     """
-    further = len(lines) - MOST_PARTS
-    texts = [*sorted(lines[:MOST_PARTS], key=lambda line: (line.rpartition(":")[0], int(line.rpartition(":")[2] or 0)))]
+    further = len(lines) - MOST_NAMES
+    texts = [*sorted(lines[:MOST_NAMES], key=lambda line: (line.rpartition(":")[0], int(line.rpartition(":")[2] or 0)))]
     texts += [format_count(further, "more line")] * (further > 0)
     return " and ".join(part for part in (", ".join(texts[:-1]), texts[-1]) if part)
 
@@ -187,7 +186,7 @@ def _work_totals(work: WorkKind, rows: list[dict[str, Any]]) -> WorkTotals:
     named: dict[str, list[float]] = defaultdict(list)
     for row in rows:
         named[format_source(row["part"])].append(row["share"])
-    most = sorted(named, key=lambda name: -sum(named[name]))[:MOST_PARTS]
+    most = sorted(named, key=lambda name: -sum(named[name]))[:MOST_NAMES]
     most = [name for name in most if sum(named[name]) >= _MIN_SHARE] or most[:1]
     names = (f"{len(named[n])} x {n}" if len(named[n]) > 1 else n for n in most)
     largest = ", ".join(f"{text} {sum(named[n]):.0%}" for text, n in zip(names, most, strict=True))

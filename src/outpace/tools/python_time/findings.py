@@ -28,7 +28,7 @@ from outpace.metrics.source_line import format_source_line, shorten_source_path
 from outpace.metrics.views.jit_calls import is_op_by_op
 from outpace.metrics.views.thread_lines import ThreadWork, thread_work
 from outpace.model import Category, Certainty, Effort, Evidence, Finding, Severity, Threshold, Unit, humanize
-from outpace.model.text import format_largest_part, is_majority
+from outpace.model.text import format_largest_part, is_majority, join_names
 from outpace.model.units import format_count
 from outpace.timeline import Run
 
@@ -65,9 +65,10 @@ _SELDOM = 0.7  # minimum share of a line's time in the slow steps, for it to rec
 
 @dataclass(frozen=True)
 class _Function:
-    """The sampled lines of one function.
+    """The sampled lines of one function, or of all that one line of a data set calls to make its
+    elements.
 
-    lines: lines of the function, the one with the highest cost first.
+    lines: its lines, the one with the highest cost first.
     step: mean time of a training step, ps.
     """
 
@@ -116,15 +117,25 @@ class _Function:
         return self.top.library == "python" and self.top.below.rpartition(": ")[-1] in _WAITS and self.below >= _MOSTLY
 
     @property
+    def names(self) -> list[str]:
+        """The functions' names, the one with the longest line first."""
+        return list(dict.fromkeys(line.function.partition(".<locals>")[0] for line in self.lines))
+
+    @property
+    def is_several(self) -> bool:
+        """Whether these are several functions that one line of a data set calls."""
+        return len(self.names) > 1
+
+    @property
     def place(self) -> str:
-        return format_source_line(self.top.file, self.top.line)
+        return self.top.maker if self.is_several else format_source_line(self.top.file, self.top.line)
 
     @property
     def places(self) -> str:
         """The function's longest lines, three at most, in order of their numbers: `train.py:68 and
         72`, with the number of further lines. Only the file where a tracer recorded no line.
         """
-        if not self.top.line:
+        if not self.top.line or self.is_several:
             return self.place
         much = sorted({line.line for line in self.lines[:3]})
         numbers = " and ".join(part for part in (", ".join(map(str, much[:-1])), str(much[-1])) if part)
@@ -156,7 +167,8 @@ def iter_findings(run: Run, program: Workload) -> Iterator[Finding]:
         has_function = has_function and not is_op_by_op(run, timeline.host)
         for line in lines:
             if _is_the_programs(line, has_function) and line_cost(line) > 0:
-                functions.setdefault((line.file, line.function.partition(".<locals>")[0]), []).append(line)
+                of_one = (line.maker, "") if line.maker else (line.file, line.function.partition(".<locals>")[0])
+                functions.setdefault(of_one, []).append(line)
         samples = sum(row["samples"] for row in python_lines(run).filter_by("host", timeline.host).records())
         step = _step(run, timeline.host)
         ordered = (sorted(function_lines, key=line_cost, reverse=True) for function_lines in functions.values())
@@ -185,7 +197,7 @@ def _line(run: Run, host: str, function: _Function, samples: int, program: Workl
         *(Category.COMPILATION,) * bool(builds),
     )
     worker = next((work for work in thread_work(run, host) if work.cores >= _WORKS), None) if function.waits else None
-    name = "the module's own loop" if top.function == "<module>" else f"{top.function.partition('.<locals>')[0]}()"
+    name = "the module's own loop" if top.function == "<module>" else join_names([f"{one}()" for one in function.names])
     where = _where(function, program)
     much = share >= _MUCH.value
     context += f"; it builds graphs for {builds:.0%} of the step besides" * bool(builds)
@@ -339,7 +351,7 @@ def _action(function: _Function, program: Workload) -> str:
         Need.CALLS_STEP if top.calls_step else Need.CALLS_NO_STEP: True,
         Need.SELDOM: top.seldom >= _SELDOM,
         Need.READS_WEIGHTS if function.reads_weights else Need.KEEPS_ARRAYS: True,
-        Need.IN_DATA_SET: top.is_in_data_set,
+        Need.IN_DATA_SET: bool(top.maker),
         Need.IN_BATCH_HOOK: is_batch_hook(top.function) and program.is_keras,
         Need.WAITS: function.waits,
         Need.MOST_OF_STEP: function.share > _HALF,

@@ -270,9 +270,10 @@ def test_what_makes_elements_is_seen() -> None:
         ("/v/keras/src/trainers/data_adapters/generator_data_adapter.py", "get_numpy_iterator", 5, "keras"),
         ("/v/numpy/core.py", "asarray", 5, "numpy"),
     ]
-    below = {(0, 1): True, (0, 1, 2): True, (0, 3, 2, 4): True, (0, 2, 1): True, (0, 2): False, (0, 3): False, (3, 4): False}
-    stacks = StackSamples(frames, [[(frame, 1) for frame in path] for path in below])
-    assert [stacks.is_in_data_set(number) for number in range(len(below))] == list(below.values())
+    nowhere: dict[tuple[int, ...], str] = {(0, 2): "", (0, 3): "", (3, 4): ""}
+    below = {(0, 1): "train.py:10", (0, 1, 2): "train.py:10", (0, 3, 2, 4): "train.py:20", (0, 2, 1): "train.py:10", **nowhere}
+    stacks = StackSamples(frames, [[(frame, 10 * frame) for frame in path] for path in below])
+    assert [stacks.find_maker(number) for number in range(len(below))] == list(below.values())
 
 
 @pytest.mark.parametrize(
