@@ -28,7 +28,7 @@ LAYER, LINE, OP = "layer", "line", "op"
 OPTIMIZER, METRICS, LOSS, COLLECTIVES = "optimizer", "metrics", "loss", "collectives"
 ROLES = {"metrics": METRICS, "losses": LOSS, "optimizers": OPTIMIZER}
 """Parts of the step that are no layer, by the folder of Keras that computes them."""
-_ROLE = compile_lazily(r"/keras/src/(metrics|losses|optimizers)/")
+_ROLE = compile_lazily(r"-packages/keras/(?:\w+/)?(metrics|losses|optimizers)/")
 LOGS, TRANSFER_OPS = "logs", "transfers"  # ops that belong to no part of a model
 _BACK = compile_lazily(r"^(?:gradient_tape|gradients(?:_\d+)?)$")
 _BACK_JAX = compile_lazily(r"transpose\(")

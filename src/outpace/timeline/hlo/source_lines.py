@@ -17,8 +17,8 @@ _FILE, _FUNCTION, _LINE = 1, 2, 3  # FileLocation
 _LOCATION, _PARENT = 1, 2  # StackFrame
 _LIBRARY = compile_lazily(r"/(?:site|dist)-packages/|/lib/python\d|^<")  # paths of code that is not the program's own
 # files of Keras whose frames tell more than the user's line that calls fit
-_TRAINER = compile_lazily(r"/keras/src/(?:backend/\w+/trainer|trainers/\w+)\.py:")
-_ROLE = compile_lazily(r"/keras/src/(?:metrics|losses|optimizers)/")
+_TRAINER = compile_lazily(r"-packages/keras/(?:\w+/)?(?:backend/\w+/trainer|trainers/\w+)\.py:")
+_ROLE = compile_lazily(r"-packages/keras/(?:\w+/)?(?:metrics|losses|optimizers)/")
 _DEEPEST = 200  # maximum number of stack frames that are searched for one op
 
 
