@@ -23,6 +23,7 @@ from outpace.metrics.facts.workload import Workload
 from outpace.timeline.work_kinds import WorkKind
 
 CPU, GPU, TPU = "CPU", "GPU", "TPU"
+_REFERENCE_GPU, _REFERENCE_FLOPS = "an A100", 19.5e12  # its peak in float32, FLOP/s, by its data sheet
 
 
 @dataclass(frozen=True)
@@ -71,6 +72,7 @@ class ActionContext:
     program_count: number of programs per step over which a device's work is spread.
     has_short_ops: whether ops are short, or much of the step is spent around them.
     op: the op that takes most of the time.
+    flops_per_s: its rate where it multiplies matrices or convolves, FLOP/s; else 0.
     """
 
     program: Workload
@@ -86,6 +88,7 @@ class ActionContext:
     program_count: int = 1
     has_short_ops: bool = False
     op: str = ""
+    flops_per_s: float = 0.0
 
 
 Action = Callable[[ActionContext], str]
@@ -165,11 +168,14 @@ def _onednn(here: ActionContext) -> str:
 
 def _other_device(here: ActionContext) -> str:
     """Return the action where nothing else is known to help."""
-    return (
-        "train on a GPU or TPU: this is what they are made for"
-        if here.hardware == CPU
-        else "give it less to do: fewer or smaller arrays"
+    if here.hardware != CPU:
+        return "give it less to do: fewer or smaller arrays"
+    gain = (
+        f"{_REFERENCE_GPU} multiplies float32 at up to {_REFERENCE_FLOPS / 1e9:,.0f} GFLOP/s, this op at {here.flops_per_s / 1e9:.3g}"
+        if here.flops_per_s > 0
+        else "this is what they are made for"
     )
+    return f"train on a GPU or TPU: {gain}"
 
 
 def _aligned(here: ActionContext) -> str:

@@ -93,7 +93,10 @@ def render_part_actions(top: ModelPart, here: ActionContext) -> str:
         iterates = "; where a function iterates (a special function, a sampler), take a closed form, or a cheaper one"
         return f"Vectorise {top}: all iterations at once, as far as none needs the one before it ({ways}){iterates}. Or: {unlooped}"
     if not top.is_slow or top.is_loop:
-        return render_actions(top.work, replace(here, op=top.op, has_short_ops=here.has_short_ops or top.has_short_ops))
+        return render_actions(
+            top.work,
+            replace(here, op=top.op, flops_per_s=top.flops_per_s, has_short_ops=here.has_short_ops or top.has_short_ops),
+        )
     return here.program.select_text(
         keras=f"Replace {top.op} with something cheaper, in {top}: fewer elements, one op instead of a loop, or "
         "once per epoch instead of in every step.",
