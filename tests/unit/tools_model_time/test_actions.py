@@ -151,3 +151,10 @@ def test_large_element_wise_ops_are_told_what_makes_them_cheaper(op: str, says: 
 def test_copies_are_told_by_what_they_copy(op: str, says: str, never: str) -> None:
     said = render_actions(WorkKind.MOVEMENT, ActionContext(Workload(Framework.TENSORFLOW), CPU, op=op))
     assert says in said and never not in said
+
+
+def test_the_last_resort_says_what_it_would_bring() -> None:
+    here = ActionContext(Workload(Framework.JAX), CPU, uses_xla=True, uses_half=True)
+    assert "what they are made for" in render_actions(WorkKind.MATMUL, here)
+    rated = render_actions(WorkKind.MATMUL, ActionContext(Workload(Framework.JAX), CPU, True, True, flops_per_s=5.47e10))
+    assert "up to 19,500 GFLOP/s, here it is 54.7 in the mean" in rated

@@ -171,7 +171,7 @@ def _other_device(here: ActionContext) -> str:
     if here.hardware != CPU:
         return "give it less to do: fewer or smaller arrays"
     gain = (
-        f"{_REFERENCE_GPU} multiplies float32 at up to {_REFERENCE_FLOPS / 1e9:,.0f} GFLOP/s, this op at {here.flops_per_s / 1e9:.3g}"
+        f"{_REFERENCE_GPU} multiplies float32 at up to {_REFERENCE_FLOPS / 1e9:,.0f} GFLOP/s, here it is {here.flops_per_s / 1e9:.3g} in the mean"
         if here.flops_per_s > 0
         else "this is what they are made for"
     )
