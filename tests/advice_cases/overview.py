@@ -83,10 +83,14 @@ def _slowed(by: float, before: int = 3, during: int = 3, lengths: Sequence[float
 
 
 def _stalled(
-    times: Sequence[float], extra: Category | Sequence[Category] = Category.HOST_COMPUTE, program: Workload = TENSORFLOW
+    times: Sequence[float],
+    extra: Category | Sequence[Category] = Category.HOST_COMPUTE,
+    program: Workload = TENSORFLOW,
+    others: float = 0.0,
 ) -> Find:
-    """Steps of these lengths, in steps of 10 ms."""
-    of = run(None, None, _trace(times, [()] * len(times)))
+    """Steps of these lengths, in steps of 10 ms, while other programs use so many of four cores."""
+    record = {"cpu_count": 4, "window": {"seconds": 1.0, "cpu_seconds": 1.0, "machine_busy": (1.0 + others) / 4}}
+    of = run(None, record if others else None, _trace(times, [()] * len(times)))
     why = [reason.value for reason in of.hosts[0].steps.exclusions]
     steps = breakdown(times=[round(time * STEP) for time in times], extra=extra, aside=why)
     return lambda: unsteady_steps.iter_findings(of, steps, program)
@@ -753,6 +757,21 @@ CASES: list[Case] = [
         saves=about((32.33 + 10.93) / 57.8),
         takes_from=(OUTSIDE_STEPS,),
         says=("2 of 14 steps hold 79% of the time: 334 ms and 120 ms instead of 10.3 ms",),
+    ),
+    fires(
+        "slow_steps",
+        "two stalls, beside other programs",
+        _stalled([1.2, 1.0, 1.1, 33.4, 0.9, 1, 1, 1, 1.1, 1, 12.0, 1, 1, 1.1], others=1.1),
+        Severity.INFO,
+        says=("while other programs used 1.1 of 4 cores", "Let other programs end"),
+    ),
+    fires(
+        "slow_steps",
+        "two stalls, beside little else",
+        _stalled([1.2, 1.0, 1.1, 33.4, 0.9, 1, 1, 1, 1.1, 1, 12.0, 1, 1, 1.1], others=0.9),
+        Severity.HIGH,
+        saves=about((32.33 + 10.93) / 57.8),
+        takes_from=(OUTSIDE_STEPS,),
     ),
     fires(
         "input_stalls",

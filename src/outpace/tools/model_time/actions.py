@@ -170,12 +170,10 @@ def _other_device(here: ActionContext) -> str:
     """Return the action where nothing else is known to help."""
     if here.hardware != CPU:
         return "give it less to do: fewer or smaller arrays"
-    gain = (
-        f"{_REFERENCE_GPU} multiplies float32 at up to {_REFERENCE_FLOPS / 1e9:,.0f} GFLOP/s, here it is {here.flops_per_s / 1e9:.3g} in the mean"
-        if here.flops_per_s > 0
-        else "this is what they are made for"
-    )
-    return f"train on a GPU or TPU: {gain}"
+    if here.flops_per_s <= 0:
+        return "train on a GPU or TPU: this is what they are made for"
+    peak, mean = f"{_REFERENCE_FLOPS / 1e9:,.0f} GFLOP/s", f"{here.flops_per_s / 1e9:.3g} in the mean"
+    return f"train on a GPU or TPU: {_REFERENCE_GPU} multiplies float32 at up to {peak}, here it is {mean}"
 
 
 def _aligned(here: ActionContext) -> str:

@@ -8,6 +8,7 @@ from collections.abc import Iterable, Iterator, Mapping
 import numpy as np
 
 from outpace._dataclass import dataclass
+from outpace.metrics.facts.cpu_saturation import other_processes_cores
 from outpace.metrics.facts.python_samples import find_slow_step_library, find_slow_step_lines
 from outpace.metrics.facts.step_breakdown import CATEGORY_COLUMNS, StepBreakdown
 from outpace.metrics.facts.step_function import function_call_rows
@@ -37,6 +38,12 @@ from outpace.trace.algorithms import distinct, isin
 
 _PERIODIC = Threshold("periodic cost", 0.03, Unit.FRACTION, "our choice: a smaller saving could not be measured")
 _MUCH = Threshold("high periodic cost", 0.15, Unit.FRACTION, "our choice: five times the smallest cost worth a look")
+_OTHERS = Threshold(
+    "cores that other programs use",
+    0.25,
+    Unit.FRACTION,
+    "our choice: a quarter of the cores is what a second training takes of two",
+)
 _TWICE = 2  # occurrences in a capture up to which chance is possible
 _MORE_CALLS = 1.5  # ratio of calls to the usual number from which an evaluation ran, rather than the same calls for longer
 _PLAIN = 3.0  # minimum ratio to the usual step of a cost that occurs only twice in a capture; less may be chance
@@ -221,6 +228,13 @@ def _slow_steps_of_cause(
     only = _find_own_event(timeline, *chosen)
     if once and (share < _MUCH.value or not (lines or only)):
         return
+    sentence = (
+        f"{'Once in this capture: ' if once else ''}{_format_slow_steps(times, len(usual) + len(every), share)} instead of "
+        f"{humanize(steady, Unit.PS)}, {_format_cause(cause, extra)}"
+    )
+    if not only and known_cause is None and (held_up := _held_up(run, timeline, f"{sentence}{where}", place)) is not None:
+        yield held_up
+        return
     longer = not only and cause is Category.HOST_COMPUTE and _same_calls_longer(timeline, *chosen)
     action = _STALLS.get(cause, "Find what runs in these steps only")
     if only:
@@ -232,8 +246,7 @@ def _slow_steps_of_cause(
     yield Finding(
         id="input_stalls" if cause is Category.INPUT else ("compile_stalls" if cause is Category.COMPILATION else "slow_steps"),
         severity=Severity.HIGH if share >= _MUCH.value else Severity.MODERATE,
-        sentence=f"{'Once in this capture: ' if once else ''}{_format_slow_steps(times, len(usual) + len(every), share)} instead of "
-        f"{humanize(steady, Unit.PS)}, {_format_cause(cause, extra)}{where}.",
+        sentence=f"{sentence}{where}.",
         action=f"{action}: 'outpace explain' compares a slow step with the others. Capture more steps to see whether it recurs.",
         evidence=(
             Evidence("their share of the time of all these steps", share, Unit.FRACTION, "steps"),
@@ -253,6 +266,25 @@ def _slow_steps_of_cause(
         ),
         location=place,
         certainty=Certainty.LIKELY if (lines or only) and len(times) > _TWICE and not longer else Certainty.POSSIBLE,
+        host=timeline.host,
+    )
+
+
+def _held_up(run: Run, timeline: Timeline, slow_steps: str, place: str) -> Finding | None:
+    """Return the finding that other programs may have held up slow steps, with the sentence on
+    these; None where others used few cores, or that was not measured.
+    """
+    taken, cores = other_processes_cores(run, timeline), run.core_count(timeline) or 1
+    if taken < _OTHERS.value * cores:
+        return None
+    return Finding(
+        id="slow_steps",
+        severity=Severity.INFO,
+        sentence=f"{slow_steps}, while other programs used {taken:.1f} of {format_count(cores, 'core')}.",
+        action="Let other programs end, and capture again: as far as this capture shows, they held these steps up.",
+        evidence=(Evidence("cores that other programs used, of all", taken / cores, Unit.FRACTION, "saturation"),),
+        threshold=_OTHERS,
+        location=place,
         host=timeline.host,
     )
 
