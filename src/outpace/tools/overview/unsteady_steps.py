@@ -236,17 +236,11 @@ def _slow_steps_of_cause(
         yield held_up
         return
     longer = not only and cause is Category.HOST_COMPUTE and _same_calls_longer(timeline, *chosen)
-    action = _STALLS.get(cause, "Find what runs in these steps only")
-    if only:
-        where = f"{where}, in {only}, which runs in no other step"
-        action = f"Do it less often, what runs {only}, or off the training thread"
-    elif longer:
-        where = f"{where}, in the calls that every step makes"
-        action = "Look at what else used the cores then, and at larger inputs: the same calls took longer"
+    inside, action = _describe_difference(only, longer, cause)
     yield Finding(
         id="input_stalls" if cause is Category.INPUT else ("compile_stalls" if cause is Category.COMPILATION else "slow_steps"),
         severity=Severity.HIGH if share >= _MUCH.value else Severity.MODERATE,
-        sentence=f"{sentence}{where}.",
+        sentence=f"{sentence}{where}{inside}.",
         action=f"{action}: 'outpace explain' compares a slow step with the others. Capture more steps to see whether it recurs.",
         evidence=(
             Evidence("their share of the time of all these steps", share, Unit.FRACTION, "steps"),
@@ -268,6 +262,20 @@ def _slow_steps_of_cause(
         certainty=Certainty.LIKELY if (lines or only) and len(times) > _TWICE and not longer else Certainty.POSSIBLE,
         host=timeline.host,
     )
+
+
+def _describe_difference(only: str, longer: bool, cause: Category) -> tuple[str, str]:
+    """Return what slow steps do that others do not, for a sentence, and the action on it.
+
+    only: event that runs in no other step; "" for none.
+    longer: whether they make the same calls, and these take longer.
+    """
+    if only:
+        return f", in {only}, which runs in no other step", f"Do it less often, what runs {only}, or off the training thread"
+    if longer:
+        action = "Look at what else used the cores then, and at larger inputs: the same calls took longer"
+        return ", in the calls that every step makes", action
+    return "", _STALLS.get(cause, "Find what runs in these steps only")
 
 
 def _held_up(run: Run, timeline: Timeline, slow_steps: str, place: str) -> Finding | None:
