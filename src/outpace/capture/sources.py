@@ -76,6 +76,7 @@ class SourceRecorder:
         self._sources: Sources | None = None
         # by code of `update_state`: the line that made the first metric of that class of Keras
         self._updates: dict[CodeType, FileLine] = {}
+        self._metrics: list[weakref.ref[Any]] = []  # metrics that a line of the user's made
         self.callbacks: dict[str, SourceText] = {}
         self._ops_have_layer_names = False
 
@@ -101,7 +102,7 @@ class SourceRecorder:
         with suppress_faults():
             self._ops_have_layer_names = True
             self._hook_layer(keras.layers.Layer)
-            self._hook_layer(keras.metrics.Metric)
+            _hook_new(keras.metrics.Metric, self._add_metric)
 
     def _hook_layer(self, owner: Any) -> None:
         """Hook the construction of layers, or metrics: each new one is recorded with the line that
@@ -121,6 +122,8 @@ class SourceRecorder:
         place, inner = _find_constructor_line(frame)
         if place is not None and not inner:
             self._updates.setdefault(inspect.unwrap(type(metric).update_state).__code__, place)
+            self._metrics.append(weakref.ref(metric))
+            self._layers[id(metric)] = (self._metrics[-1], place, inner)
 
     def install_callbacks(self, owner: Any) -> None:
         """Hook the construction of Keras' own callbacks. The user's own classes need no record,
@@ -175,9 +178,9 @@ class SourceRecorder:
         layers = {path: facts for family in families.values() for graph in family for path, facts in self._iter_owners(graph)}
         if self._ops_have_layer_names:
             outer = [layer for ref, _, inner in self._layers.values() if not inner and (layer := ref()) is not None]
-            described = [(layer.name, facts) for layer in outer if (facts := self._describe(layer))]
-            layers |= {name: facts for name, facts in described if facts.kind == "layer"}
-            layers |= {f"metrics/{name}": facts for name, facts in described if facts.kind == "metric"}
+            layers |= {layer.name: facts for layer in outer if (facts := self._describe(layer)) and facts.kind == "layer"}
+        metrics = [metric for ref in self._metrics if (metric := ref()) is not None]
+        layers |= {f"metrics/{metric.name}": facts for metric in metrics if (facts := self._describe(metric))}
         reader, shapes = _LineReader(layers, self._updates), ShapeReader()
         for name, family in families.items():
             if id(family[0]) not in nested_ids:

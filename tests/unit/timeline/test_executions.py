@@ -13,9 +13,9 @@ from tests.unit.timeline.loops import MS, Loop, durations
 from tests.unit.timeline.test_gradients import BACKWARD, programs
 
 
-def handed_over(runs: int, run_ms: float, call_ms: float, waits: bool = False) -> Loop:
+def handed_over(runs: int, run_ms: float, call_ms: float, waits: bool = False, every: int = 1) -> Loop:
     """A loop that hands over `runs` steps, one call each, and then waits for the last; `waits`: it
-    waits for every one.
+    waits for every one, or one in `every`.
     """
     loop = Loop()
     worker = loop.space.plane("/host:CPU").line("tf_XLAPjRtCpuClient/1")
@@ -26,7 +26,7 @@ def handed_over(runs: int, run_ms: float, call_ms: float, waits: bool = False) -
         what: dict[str, Any] = {"hlo_op": "svd.1", "hlo_module": "jit_step", "program_id": 8, "run_id": 100 + number}
         worker.event("svd.1", began, free - began, **what)
         loop.jit("step", call_ms)
-        if waits:
+        if waits and number % every == every - 1:
             loop.event("CommonPjRtBuffer::Await", (free - loop.at) / MS)
     loop.event("np.asarray(jax.Array)", (free - loop.at) / MS)
     return loop
@@ -51,6 +51,13 @@ def test_calls_that_keep_pace_with_their_runs_are_the_steps(run_ms: float, call_
     steps = handed_over(runs=20, run_ms=run_ms, call_ms=call_ms).steps()
     assert not steps.async_dispatch
     assert steps.explanation.startswith("20 calls of")
+
+
+def test_steps_are_the_runs_where_one_call_in_ten_waits() -> None:
+    """The mean step time of the calls is that of the runs then."""
+    steps = handed_over(runs=60, run_ms=60, call_ms=1, waits=True, every=10).steps()
+    assert steps.async_dispatch
+    assert np.median(durations(steps)[1:]) == 60 and max(durations(steps)[1:]) < 62
 
 
 def test_calls_whose_results_are_waited_for_are_the_steps() -> None:

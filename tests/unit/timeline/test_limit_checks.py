@@ -170,7 +170,8 @@ def test_a_round_that_is_hardly_one(odd: int, tells: bool) -> None:
 def test_calls_and_runs_that_hardly_agree(run_ms: float, tells: bool) -> None:
     steps = handed_over(runs=20, run_ms=run_ms, call_ms=10).steps()
     outcome = ("was kept; from 20.0%", "was replaced by that of the runs; below 20.0%")[steps.async_dispatch]
-    assert [outcome in sentence for sentence in steps.borderline] == [True] * tells
+    assert bool(steps.borderline) is tells
+    assert all(outcome in sentence for sentence in steps.borderline)
 
 
 @pytest.mark.parametrize("lacks, sentence", [(0, ""), (1, "counted as whole; above 10.0%"), (5, "")])

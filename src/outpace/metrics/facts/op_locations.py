@@ -97,6 +97,7 @@ class OpLocator:
         self._lines = sources.get("lines") or []
         self._ops = _merge_lines(sources.get("by_function") or {}, set(functions))
         self._scopes = _scopes(self._ops)
+        self._metric_lines = {(m["file"], m["line"]) for m in self._layers.values() if m["kind"] == "metric" and m["file"]}
         self._known: dict[tuple[str, str], OpLocation] = {}
 
     def locate(self, name: str, op_type: str = "", source: str = "") -> OpLocation:
@@ -167,6 +168,8 @@ class OpLocator:
         user_update = line is not None and op_type.startswith("Assign")  # a metric's counter, or an update that the user wrote
         if any(_OPTIMIZERS.match(part) for part in segments[:-1]) or (_UPDATES.match(op_type) and not user_update):
             return OpLocation(OPTIMIZER, OP, *self._line_text(line), "", False)
+        if line is not None and tuple(self._lines[line][:2]) in self._metric_lines:
+            return OpLocation(METRICS, OP, *self._line_text(line))
         if line is not None:
             return OpLocation(self._line_text(line)[0], LINE, *self._line_text(line), "", bool(back))
         return _scope_location(stem, bool(back or _BACK_JAX.search(name)))
