@@ -668,6 +668,8 @@ CASES: list[Case] = [
         never=("Replace",),
         **_AT,
     ),
+    fires("slow_part", "in few metrics", _find([_part(0.2, "Greater", "metrics")]), Severity.HIGH, saves=about(0.2), **_AT),
+    silent("slow_part", "in hardly any metrics", _find([_part(0.1, "Greater", "metrics")])),
     fires(
         "slow_part",
         "an attention that is causal, without padding, and drops out",

@@ -60,6 +60,7 @@ _MOSTLY = 0.5  # minimum share of a part, a kind of work or the step, to stand f
 _SLOW = Threshold(
     "one part of the model", 0.25, Unit.FRACTION, "our choice: a part that takes a quarter of the step decides its length"
 )
+_METRICS = Threshold("metrics in the step", 0.15, Unit.FRACTION, "our choice: metrics are no part of the training")
 _SHORT_OPS = Threshold("time in short ops", 0.30, Unit.FRACTION, "our choice: what fusing saves at most must pay for compiling")
 _CHAINS = Threshold(
     "element-wise ops", 0.45, Unit.FRACTION, "our choice: near half of the step, so that fusing is the first thing to try"
@@ -123,8 +124,10 @@ def iter_findings(run: Run, budgets: dict[str, Budget], program: Workload) -> It
         launching = budget.category_shares[Category.KERNEL_LAUNCH.value]
         starts = starts or list(_compiled_short_ops(run, timeline.host, here, parts, launching))
         yield from starts
+        metrics = [part for part in parts if part.is_metrics and part.share >= _METRICS.value]
+        yield from _slow_part(run, timeline.host, metrics, here, set(), 0.0)
         # With short ops, parts of many short ops belong to the finding on the executor.
-        large = [part for part in parts if not starts or not part.has_short_ops]
+        large = [part for part in parts if part not in metrics and (not starts or not part.has_short_ops)]
         named = {name for f in odd for name in (f.location, f.sentence.split(" ", 1)[0])}
         slow = above
         if not above and not attends:
@@ -343,7 +346,8 @@ def _slow_part(
     of work of its own (an embedding, and its updates) and is most of `fusible`, it is the cause of
     the many short ops.
     """
-    if not parts or parts[0].share < _SLOW.value or {parts[0].source, parts[0].name} & (reported_names - {""}):
+    threshold = _METRICS if parts and parts[0].is_metrics else _SLOW
+    if not parts or parts[0].share < threshold.value or {parts[0].source, parts[0].name} & (reported_names - {""}):
         return
     top = parts[0]
     here = replace(here, traits=compute_traits(run, host, top.source))
@@ -363,7 +367,7 @@ def _slow_part(
         f"{runs}{limit}{next_parts}.",
         action=render_part_actions(top, here) if case is None else case.advice,
         evidence=(Evidence("its share of the step, forward and backward", top.share, Unit.FRACTION, top.table),),
-        threshold=_SLOW,
+        threshold=threshold,
         saving=saving,
         counter_evidence=_limits_of(top, here),
         location=top.source,
@@ -373,7 +377,7 @@ def _slow_part(
         explains=(
             "model_bound",
             *("low_16_bit_share", "tensor_cores_unused") * narrower_first,
-            *("small_ops",) * makes_them,
+            *("small_ops",) * (makes_them or top.is_metrics),
         ),
     )
 

@@ -134,6 +134,13 @@ def test_what_keras_computes_beside_the_layers_is_told_by_its_folder() -> None:
         assert places.locate("jit(train_step)/mul", "", f"{folder}/ops/nn.py:5").part == "train_step"
 
 
+def test_ops_of_a_line_that_made_a_metric_are_the_metrics() -> None:
+    lines = {"lines": [["/w/train.py", 7, "keras.metrics.AUC()"]], "by_function": {"__inference_train_1": {"Greater_1": 0}}}
+    for layers, part in (({"metrics/auc": layer("auc", 7, "metric")}, "metrics"), ({}, "train.py:7")):
+        found = OpLocator({"layers": layers, "op_sources": lines}).locate("StatefulPartitionedCall/Greater_1", "Greater")
+        assert (found.part, found.source) == (part, "train.py:7")
+
+
 def test_two_models_are_told_apart() -> None:
     layers = {
         "gen_1": layer("gen", 1, "model"),
