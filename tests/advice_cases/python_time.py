@@ -406,6 +406,16 @@ CASES: list[Case] = [
         saves=about(0.47),  # a fifth waits for input
         **_OWN,
     ),
+    fires(
+        "small_steps",
+        "a gradient outside of a compiled function",
+        _framework(0.2, program=JAX, library="jax", differentiates=True),
+        Severity.HIGH,
+        saves=about(0.2),
+        says=("differentiates anew in each step", "under one jax.jit, its gradient included"),
+        never=("larger batch",),
+        **_OWN,
+    ),
     silent("small_steps", "beside the step", _framework(0.2, calls_step=False)),
     silent("small_steps", "7% of the step", _framework(0.07)),
     fires(

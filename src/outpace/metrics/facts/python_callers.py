@@ -19,6 +19,7 @@ from outpace.metrics.source_line import format_source_line
 _MIN_SAMPLES = 2  # minimum number of samples per step with the line: so many seldom miss a step in which it ran
 _MIN_FOUND = 0.7  # minimum share of a period's steps in which the line has to be sampled
 _DATA_SET = compile_lazily(r"(?:^|\.)(?:__getitem__|__getitems__|__next__|__iter__|(?:\w+_)?collate(?:_\w+)?)$")
+_DERIVATIVES = "/interpreters/ad.py"  # end of the path of JAX's code that differentiates a function
 _ADAPTERS = "/data_adapters/"  # folder of Keras' code that takes elements from a data set
 _READS = frozenset(("numpy", "read_value", "__array__", "convert_to_numpy"))
 
@@ -77,6 +78,13 @@ class StackSamples:
                 return format_source_line(file, line)
             is_loaded = is_loaded or bool(owner and _ADAPTERS in str(file))
         return ""
+
+    def differentiates(self, stack: int) -> bool:
+        """Whether JAX differentiates a function on a stack: in Python, anew in each call, unless a
+        compiled function does.
+        """
+        frames = (self.frames[frame] for frame, _ in self.stacks[stack])
+        return any(frame[3] == "jax" and str(frame[0]).endswith(_DERIVATIVES) for frame in frames)
 
     def reads_variable(self, stack: int) -> bool:
         """Whether a variable of the model is being copied to NumPy on a stack."""

@@ -93,6 +93,8 @@ PYTHON_LINES = TableType("python_lines", "Python lines of the training thread").
       every          | count    | it runs once in so many steps; 0 where no such period shows | Once in steps
       maker          | text     | line of yours in which a data set makes elements, where most of this line's time is spent for \
                                   that | Makes elements at
+      differentiates | bool     | whether JAX differentiates a function below the line for much of its time: in Python, anew each \
+                                  time
       reads_variable | bool     | whether a variable of the model was met being copied to NumPy there | Reads weights
 """)
 _TIMES = ("own", "untraced", "elsewhere", "waiting", "building")  # parts of a line's time that have columns
@@ -389,6 +391,7 @@ def _rows(timeline: Timeline, noted: Mapping[str, Any]) -> Iterator[Row]:
             caller=heaviest_name(_sum_weights(line, lambda stack: stacks.find_caller(stack, loop))) if who == YOURS else "",
             every=find_step_period(met, line.samples, int(number[0]), int(number[-1])),
             maker=heaviest_name(_sum_weights(line, stacks.find_maker)),
+            differentiates=sum(w for stack, w in line.stacks.items() if stacks.differentiates(stack)) >= _CALLS * line.weight,
             reads_variable=any(stacks.reads_variable(stack) for stack in line.stacks),
         )
 

@@ -304,16 +304,21 @@ def _framework(run: Run, host: str, program: Workload) -> Iterator[Finding]:
     op_free_share = call_overhead_bound(run, host) - user_python_share(run, host)
     longest = max(rows, key=lambda row: row["python_share"])
     whose = program.framework.value if longest["library"] in FRAMEWORKS else longest["library"]
+    line = find_framework_line(run, host)
+    why = "it is a fixed cost per call, too high for steps this small"
+    action = program.select_text(
+        keras="Use a larger batch, or run several batches per call: compile(..., steps_per_execution=16).",
+        tensorflow="Use a larger batch, or run several steps inside one tf.function (for batch in dataset, or tf.while_loop).",
+        jax="Use a larger batch, or run several steps per call with jax.lax.scan. Pass fewer and flatter arguments to the jitted function.",
+    )
+    if longest["differentiates"]:
+        why = f"it differentiates anew in each step{f', at {line}' if line else ''}, outside of a compiled function"
+        action = "Put the whole update under one jax.jit, its gradient included: then it is traced once."
     yield Finding(
         id="small_steps",
         severity=Severity.HIGH if share >= _MUCH.value else Severity.MODERATE,
-        sentence=f"{whose}'s own Python takes {humanize(time, Unit.PS)} per step ({share:.0%}); it is a fixed cost per "
-        "call, too high for steps this small.",
-        action=program.select_text(
-            keras="Use a larger batch, or run several batches per call: compile(..., steps_per_execution=16).",
-            tensorflow="Use a larger batch, or run several steps inside one tf.function (for batch in dataset, or tf.while_loop).",
-            jax="Use a larger batch, or run several steps per call with jax.lax.scan. Pass fewer and flatter arguments to the jitted function.",
-        ),
+        sentence=f"{whose}'s own Python takes {humanize(time, Unit.PS)} per step ({share:.0%}); {why}.",
+        action=action,
         evidence=(
             Evidence("untraced time in the framework's own functions, of the samples", share, Unit.FRACTION, "python_lines"),
             Evidence("share of the step in which no op runs", max(0.0, op_free_share), Unit.FRACTION, "overview.average_step"),
@@ -325,7 +330,7 @@ def _framework(run: Run, host: str, program: Workload) -> Iterator[Finding]:
             Category.HOST_COMPUTE,
             assumes="if a call cost nothing besides the ops in it",
         ),
-        location=find_framework_line(run, host),
+        location=line,
         host=host,
         effort=Effort.SMALL,
         explains=("python_overhead",),

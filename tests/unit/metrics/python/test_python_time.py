@@ -262,6 +262,12 @@ def test_reading_variables_is_seen() -> None:
     assert [stacks.reads_variable(0), stacks.reads_variable(1)] == [True, False]
 
 
+def test_differentiating_in_each_call_is_seen() -> None:
+    frames = [("/me/train.py", "update", 1, ""), ("/v/jax/_src/interpreters/ad.py", "linearize", 7, "jax")]
+    stacks = StackSamples([*frames, ("/v/jax/_src/pjit.py", "call", 7, "jax")], [[(0, 2), (1, 8)], [(0, 2), (2, 9)]])
+    assert [stacks.differentiates(0), stacks.differentiates(1)] == [True, False]
+
+
 def test_what_makes_elements_is_seen() -> None:
     frames = [
         ("/me/train.py", "main", 1, ""),
