@@ -321,6 +321,37 @@ def _partly_read(share: float, needed: float) -> Find:
     return _find(located=tuple(ops), record=record, costs=costs)
 
 
+def _table(share: float, looked_up: int, reader: str = "") -> Find:
+    """Ops on all rows of a table of 1,000, with so much of the step, and a look-up of some rows."""
+    function = "__inference_train_1"
+    texts = {
+        "look": f"ResourceGather resource[] s32[{looked_up}] -> f32[{looked_up},8]",
+        "norm": "L2Loss f32[1000,8] -> f32[]",
+        "adam/mul": "Mul f32[1000,8] f32[] -> f32[1000,8]",
+    }
+    tables = {function: (("f32[1000,8]", "look", reader),)}
+    places = {"look": 5, "norm": 6, "adam/mul": 7}
+    ops = (
+        model_parts.LocatedOp(
+            OpLocation(f"model.py:{line}", LINE, f"/home/me/model.py:{line}"),
+            name,
+            "Mul",
+            STEPS,
+            time * STEP * STEPS,
+            0.0,
+            0.0,
+            float("nan"),
+        )
+        for (name, line), time in zip(places.items(), (0.05, share / 4, share * 3 / 4), strict=True)
+    )
+    lines = [("/home/me/model.py", line, "") for line in places.values()]
+    record = {
+        "graph_shapes": {"texts": [], "by_function": {}, "tables": tables},
+        "op_sources": {"lines": lines, "by_function": {function: {name: at for at, name in enumerate(places)}}},
+    }
+    return _find(located=tuple(ops), record=record, costs=GraphCosts({function: texts}, {}, tables))
+
+
 def _graph_op_above(above: float, beside: bool = False) -> Find:
     """A part with 40% of the step, `above` of the step of it above the roof of its cumulative sum;
     of a layer, `beside` which the same line made another one.
@@ -946,6 +977,28 @@ CASES: list[Case] = [
         **_AT,
         **_COMPUTE,
     ),
+    fires(
+        "idle_updates",
+        "of a table in a graph",
+        _table(0.4, 10),
+        Severity.HIGH,
+        saves=about(0.396),
+        says=("40% of the step goes over all rows", "looks up 1.0% at most (at model.py:5)", "Adam goes over the whole table"),
+        never=("takes all of them",),
+        **_AT,
+    ),
+    fires(
+        "idle_updates",
+        "of a table that the loss takes",
+        _table(0.4, 200, "norm"),
+        Severity.HIGH,
+        saves=about(0.32),
+        location="model.py:6",
+        says=("model.py:6 takes all of them", "Take only the rows that are looked up"),
+    ),
+    fires("idle_updates", "in 16% of the step", _table(0.16, 10), Severity.HIGH, saves=about(0.158), **_AT),
+    silent("idle_updates", "of a table in 10% of the step", _table(0.1, 10)),
+    silent("idle_updates", "of a table of which a third is looked up", _table(0.4, 333)),
     fires(
         "unused_results",
         "in a graph of TensorFlow",

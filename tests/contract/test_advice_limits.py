@@ -33,6 +33,7 @@ FILES = (
     "work_summary",
     "parts",
     "frozen_layers",
+    "idle_rows",
     "above_roof",
     "growth",
     "avoidable_work",

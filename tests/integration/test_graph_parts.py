@@ -128,25 +128,53 @@ def measured(function: Callable[[Any, Seen], Any], is_open: bool) -> tuple[list[
     return found, [float(tf.reduce_mean(tf.cast(tf.not_equal(one, 0), tf.float32))) for one in gradients]
 
 
+def tables(takes_all: bool) -> list[tuple[str, str, str]]:
+    """What is found of a table that a training looks up rows in, and of all of whose rows the loss
+    takes the norm, or does not.
+    """
+    from outpace.capture.graph_shapes import ShapeReader
+
+    table, weights = tf.Variable(tf.ones([50, 4])), tf.Variable(tf.ones([4, 2]))
+
+    @tf.function  # type: ignore[untyped-decorator]
+    def step(ids: Any) -> None:
+        with tf.GradientTape() as tape:
+            loss = tf.reduce_sum(tf.gather(table, ids) @ weights)
+            loss += tf.nn.l2_loss(table) if takes_all else tf.nn.l2_loss(weights)
+        for variable, gradient in zip([table, weights], tape.gradient(loss, [table, weights]), strict=True):
+            variable.assign_sub(0.1 * tf.convert_to_tensor(gradient))
+
+    reader = ShapeReader()
+    reader.read("f", step.get_concrete_function(tf.TensorSpec([None], tf.int32)).graph)
+    return list(reader.build_shapes().tables["f"])
+
+
 @cache
-def shares() -> dict[str, list[tuple[list[float], list[float]]]]:
+def found() -> dict[str, Any]:
     done = run_python("-m", "tests.integration.test_graph_parts", cwd=ROOT)
     assert done.code == 0, done.err[-3000:]
-    result: dict[str, list[tuple[list[float], list[float]]]] = json.loads(done.out.splitlines()[-1])
+    result: dict[str, Any] = json.loads(done.out.splitlines()[-1])
     return result
 
 
 @pytest.mark.parametrize("is_open", [True, False])
 @pytest.mark.parametrize("name", [function.__name__ for function in FUNCTIONS])
 def test_no_more_is_called_needless_than_has_a_gradient_of_zero(name: str, is_open: bool) -> None:
-    found, real = shares()[name][not is_open]
-    assert len(found) == len(real) > 0
-    for share, of_gradient in zip(found, real, strict=True):
+    shares, real = found()[name][not is_open]
+    assert len(shares) == len(real) > 0
+    for share, of_gradient in zip(shares, real, strict=True):
         assert share >= of_gradient - 1e-6
     count = EXACT.get(name, 0)
-    assert found[:count] == pytest.approx(real[:count], abs=1e-6)
-    assert all(share < 1 for share in found[:count])
+    assert shares[:count] == pytest.approx(real[:count], abs=1e-6)
+    assert all(share < 1 for share in shares[:count])
+
+
+def test_tables_are_told_apart_by_what_takes_all_of_them() -> None:
+    (apart,), (taken,) = found()["tables"]
+    assert apart[0] == taken[0] == "f32[50,4]"
+    assert (apart[2], taken[2]) == ("", "L2Loss")
 
 
 if __name__ == "__main__":
-    print(json.dumps({function.__name__: [measured(function, is_open) for is_open in (True, False)] for function in FUNCTIONS}))
+    parts = {function.__name__: [measured(function, is_open) for is_open in (True, False)] for function in FUNCTIONS}
+    print(json.dumps({**parts, "tables": [tables(takes_all) for takes_all in (False, True)]}))

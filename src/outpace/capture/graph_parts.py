@@ -23,6 +23,7 @@ _MOVING = ("Reshape", "Identity", "ExpandDims", "Squeeze", "Transpose", "StopGra
 _OVER_ROWS = ("Softmax", "LogSoftmax")  # read a whole row for each element
 _REDUCING = ("Mean", "Sum", "Max", "Min", "Prod", "All", "Any")
 _PRODUCTS = re.compile(r"(Batch)?MatMul|Conv[23]D$|DepthwiseConv2dNative$|Einsum$")
+_UPDATES = re.compile(r"Assign(Add|Sub)?VariableOp$|ResourceApply")  # ops that change all of a variable
 _WHOLE = 0.999  # share of a result above which all of it counts as read
 
 
@@ -141,6 +142,32 @@ def _keeps_rows(op: Any, describe: Dimensioned) -> bool:
     factors, _, result = equation(op)[0].partition("->")
     first, _, second = factors.partition(",")
     return result[-1:] in second and not set(result[:-1]) & set(second) and set(result[:-1]) <= set(first)
+
+
+def find_tables(ops: Sequence[Any], describe: Dimensioned) -> set[tuple[str, str, str]]:
+    """Return (shape, op that looks up rows in it, other op of the forward pass that takes all of
+    it; "" for none) of each variable of which a graph looks up rows.
+
+    What stands before the first gradient op is the forward pass.
+    """
+    variables: dict[int, int] = {}  # by tensor that holds the value of a variable: the variable
+    shapes, lookups, readers = dict[int, str](), dict[int, str](), dict[int, str]()
+    is_forward = True
+    for op in ops:
+        is_forward = is_forward and not GRADIENT_SCOPE.search(op.name)
+        source = id(op.inputs[0]) if op.inputs else 0
+        if op.type == "ReadVariableOp":
+            variables[id(op.outputs[0])] = source
+            shapes[source] = str(describe(op.outputs[0]))
+        elif op.type == "Identity" and source in variables:
+            variables[id(op.outputs[0])] = variables[source]
+        elif op.type in ("Gather", "GatherV2", "ResourceGather"):
+            lookups[variables.get(source, source)] = op.name
+        elif _UPDATES.match(op.type):
+            shapes.setdefault(source, str(describe(op.inputs[-1])))  # the gradient
+        elif op.type not in _SIZES and is_forward:
+            readers.update({variables[id(tensor)]: op.name for tensor in op.inputs if id(tensor) in variables})
+    return {(shapes[variable], name, readers.get(variable, "")) for variable, name in lookups.items() if variable in shapes}
 
 
 def merge_needed_parts(

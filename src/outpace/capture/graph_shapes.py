@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import re
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -27,7 +27,7 @@ from outpace.capture.graph_dimensions import (
     find_dimensions,
     static_shape,
 )
-from outpace.capture.graph_parts import find_needed_parts, merge_needed_parts
+from outpace.capture.graph_parts import find_needed_parts, find_tables, merge_needed_parts
 from outpace.capture.graph_sizes import find_values
 from outpace.frameworks.tensorflow import GRAPH_FUNCTIONS
 from outpace.store.record import AFTER, MAX_TEXT, GraphShapes
@@ -70,6 +70,7 @@ class ShapeReader:
         self._numbers: dict[str, int] = {}
         self._by_function: dict[str, dict[str, int]] = {}
         self._needed: dict[str, dict[str, tuple[float, str]]] = {}
+        self._tables: dict[str, tuple[tuple[str, str, str], ...]] = {}
         self._remaining_ops, self._remaining_s = _MAX_OPS, _MAX_SECONDS
 
     def read(self, name: str, graph: Any) -> None:
@@ -86,12 +87,13 @@ class ShapeReader:
                 for op, text in reader.texts.items()
             }
             self._needed[name] = {op: part for op, part in reader.needed.items() if part is not None}
+            self._tables[name] = tuple(sorted(reader.tables))
 
     def build_shapes(self) -> GraphShapes:
         """Return the shapes of all functions that were read."""
-        return GraphShapes(
-            tuple(self._numbers), self._by_function, {name: parts for name, parts in self._needed.items() if parts}
-        )
+        needed = {name: parts for name, parts in self._needed.items() if parts}
+        tables = {name: found for name, found in self._tables.items() if found}
+        return GraphShapes(tuple(self._numbers), self._by_function, needed, tables)
 
 
 class _FunctionReader:
@@ -99,11 +101,13 @@ class _FunctionReader:
 
     texts: by the op's name; None for a name with two texts.
     needed: the part of each op's result that is read, by its name (`find_needed_parts`).
+    tables: variables of which it looks up rows (`find_tables`).
     """
 
     def __init__(self, remaining_ops: int, deadline_s: float) -> None:
         self.texts: dict[str, str | None] = {}
         self.needed: dict[str, tuple[float, str] | None] = {}
+        self.tables: set[tuple[str, str, str]] = set()
         self.remaining_ops, self._deadline_s = remaining_ops, deadline_s
         self._symbols = self._depth = 0
         self.is_complete = True
@@ -133,7 +137,7 @@ class _FunctionReader:
             if self.remaining_ops < 0 or time.monotonic() > self._deadline_s:
                 self.is_complete = False
                 break
-            inputs = [known.get(id(tensor)) or describe(tensor, static_shape(tensor)) for tensor in op.inputs]
+            inputs = [_describe(tensor, known) for tensor in op.inputs]
             for tensor, dimensions in zip(op.outputs, self._find_dimensions(op, inputs, graph), strict=True):
                 known.setdefault(id(tensor), describe(tensor, dimensions))
             if len(op.outputs) == 1 and (values := find_values(op, inputs)) is not None:
@@ -142,9 +146,9 @@ class _FunctionReader:
                 outputs = (known[id(tensor)] for tensor in op.outputs)
                 self._add(op, " ".join((op.type, *equation(op), *map(str, inputs), "->", *map(str, outputs))), products)
         if self.is_complete:
-            parts = find_needed_parts(
-                graph.get_operations(), graph.outputs, lambda t: known.get(id(t)) or describe(t, static_shape(t))
-            )
+            ops = graph.get_operations()
+            self.tables |= find_tables(ops, lambda tensor: _describe(tensor, known))
+            parts = find_needed_parts(ops, graph.outputs, lambda tensor: _describe(tensor, known))
             self.needed = merge_needed_parts(self.needed, parts)
         self._depth -= 1
         return [known[id(tensor)].dimensions if id(tensor) in known else None for tensor in graph.outputs]
@@ -203,3 +207,8 @@ class _FunctionReader:
             if attribute == "body" and found != arguments:
                 return []
         return results[-1] if all(found == results[0] for found in results[:-1] if names[0] != "cond") else []
+
+
+def _describe(tensor: Any, known: Mapping[int, Tensor]) -> Tensor:
+    """Return what is known of a tensor, by what was read of it, else by the graph alone."""
+    return known.get(id(tensor)) or describe(tensor, static_shape(tensor))

@@ -116,11 +116,15 @@ class GraphShapes:
         functions that it calls, with the index of their text; -1 where ops of one name differ.
     needed: for each function that has such ops, (share of its result that anything but gradients
         reads, name of the op that takes that part) of each op of whose result not all is read.
+    tables: for each function that has such variables, (shape, name of the op that looks up rows in
+        it, name of another op of the forward pass that takes all of it; "" for none) of each
+        variable of which it looks up rows.
     """
 
     texts: tuple[str, ...] = ()
     by_function: Mapping[str, Mapping[str, int]] = field(default_factory=dict)
     needed: Mapping[str, Mapping[str, tuple[float, str]]] = field(default_factory=dict)
+    tables: Mapping[str, tuple[tuple[str, str, str], ...]] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)

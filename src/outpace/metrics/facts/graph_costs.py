@@ -11,15 +11,15 @@ shapes: its ops may have the names of others.
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Iterator, Mapping, Set
+from collections.abc import Iterator, Mapping, Sequence, Set
 from functools import partial
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from outpace._caching import memoize
 from outpace._lazy import compile_lazily
-from outpace.metrics.facts.graph_ops import find_graph_op, solve_symbols
+from outpace.metrics.facts.graph_ops import count_elements, find_graph_op, solve_symbols
 from outpace.model.arrays import Indices, Mask
 from outpace.timeline import Run, Timeline
 from outpace.timeline.allocators import find_allocator_events
@@ -32,7 +32,23 @@ from outpace.trace.algorithms import intersect_indices
 # what TensorFlow puts before the name of an op where it writes a function's ops out in the caller
 _INLINED = compile_lazily(r"^(?:(?:Stateful)?PartitionedCall(?:_\d+)?|_\d+|(?:body|cond|then|else)(?:_\d+)?)$")
 _FORWARD = compile_lazily(r"^.*(?:^|/)gradient_tape/")  # what stands before the forward op in the name of a gradient op
+_LOOKUP = compile_lazily(r"(?:Resource)?Gather|ResourceScatter|ReadVariableOp")  # ops that touch single rows, or none
 _BROADCAST = 1  # size at which an operand may take that of another
+
+
+class LookupTable(NamedTuple):
+    """A variable of which a graph looks up rows.
+
+    shape: its shape (`f32[100000,64]`).
+    share: share of its rows that a step looks up at most; NaN where unknown.
+    lookup, reader: names of the ops that look up rows, and that take all of it in the forward pass;
+        "" for no reader.
+    """
+
+    shape: str
+    share: float
+    lookup: str
+    reader: str
 
 
 class GraphCosts:
@@ -42,10 +58,15 @@ class GraphCosts:
         differ.
     needed: for each of these functions, (share of its result that is read, op that takes that part)
         of each op of whose result not all is read.
+    tables: for each of these functions, (shape, op that looks up rows, op that takes all of it) of
+        each variable of which it looks up rows.
     """
 
     def __init__(
-        self, by_function: Mapping[str, Mapping[str, str | None]], needed: Mapping[str, Mapping[str, tuple[float, str]]] = {}
+        self,
+        by_function: Mapping[str, Mapping[str, str | None]],
+        needed: Mapping[str, Mapping[str, tuple[float, str]]] = {},
+        tables: Mapping[str, Sequence[tuple[str, str, str]]] = {},
     ) -> None:
         self._places: dict[str, tuple[str, str]] = {}
         for function, ops in by_function.items():
@@ -53,7 +74,7 @@ class GraphCosts:
                 place = (function, text or "")
                 if self._places.setdefault(name, place) != place:
                     self._places[name] = ("", "")
-        self._needed = needed
+        self._needed, self._tables = needed, tables
         self._sizes: dict[str, dict[int, int]] = {}
         self._known: dict[Op, HloOp] = {}
 
@@ -94,6 +115,25 @@ class GraphCosts:
             forward = forward.rpartition("/")[0] if function == "" and forward != name else ""
         return 1.0, ""
 
+    def find_tables(self) -> list[LookupTable]:
+        """Return the variables of which a step looks up rows."""
+        return [
+            LookupTable(shape, self._looked_up(function, shape, lookup), lookup, reader)
+            for function, tables in self._tables.items()
+            for shape, lookup, reader in tables
+        ]
+
+    def takes_table(self, name: str, table: LookupTable) -> bool:
+        """Whether an op goes over all rows of a table, by the shapes that it takes and makes."""
+        _, text = self._find(name)
+        return table.shape in text.split(" ") and not _LOOKUP.match(text)
+
+    def _looked_up(self, function: str, shape: str, lookup: str) -> float:
+        _, text = self._find(lookup)
+        sizes = self._sizes.get(function, {})
+        rows, whole = count_elements(text, sizes) if text else (), count_elements(f"Variable -> {shape}", sizes)
+        return rows[0] / whole[0] if rows and whole and whole[0] else float("nan")
+
     def _find(self, name: str) -> tuple[str, str]:
         """Return (function, text) of the op of a name; ("", "") where it is not known."""
         return next((self._places[own] for own in _iter_names(name) if own in self._places), ("", ""))
@@ -111,7 +151,8 @@ def graph_costs(run: Run) -> dict[str, GraphCosts]:
         called = called_functions(timeline.trace, partial(_in_steps, timeline))
         if called and called <= by_function.keys():
             texts = {function: _texts(by_function[function], shapes["texts"]) for function in called}
-            costs = GraphCosts(texts, {function: _parts(shapes, function) for function in called})
+            needed = {function: _parts(shapes, function) for function in called}
+            costs = GraphCosts(texts, needed, {f: (shapes.get("tables") or {}).get(f, ()) for f in called})
             costs.learn_sizes(_allocated_shapes(timeline))
             found[timeline.host] = costs
     return found

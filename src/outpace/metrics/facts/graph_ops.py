@@ -87,6 +87,12 @@ def counts_arithmetic(op: HloOp) -> bool:
     return op.has_product or bool(_COUNTED.match(op.opcode))
 
 
+def count_elements(text: str, sizes: Sizes) -> tuple[int, ...]:
+    """Return the numbers of elements of an op's results; none where one is not known."""
+    _, _, results = _parse(_ARROW + text.partition(f" {AFTER} ")[0].partition(_ARROW)[2], sizes)
+    return tuple(shape.size for shape in results)
+
+
 def solve_symbols(text: str, shape: str) -> dict[int, int]:
     """Return the sizes of the symbols for which the result of an op has a shape (`[64,10]`), by
     number; none where no sizes give that shape.

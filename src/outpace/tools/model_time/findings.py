@@ -138,12 +138,17 @@ def iter_findings(run: Run, budgets: dict[str, Budget], program: Workload) -> It
 
 def _avoidable_work(run: Run, host: str, here: ActionContext) -> list[Finding]:
     """Return the findings on work that a program could do without, and on float64."""
-    needed = (run.record(host).get("graph_shapes") or {}).get("needed")
-    if not needed and not instruction_stats(run).get(host) and not len(float64_ops(run).filter_by("host", host)):
-        return []
+    shapes = run.record(host).get("graph_shapes") or {}
+    found: list[Finding] = []
+    if shapes.get("tables"):
+        from outpace.tools.model_time import idle_rows  # most programs have no tables
+
+        found += idle_rows.iter_findings(run, host, here.program)
+    if not shapes.get("needed") and not instruction_stats(run).get(host) and not len(float64_ops(run).filter_by("host", host)):
+        return found
     from outpace.tools.model_time.avoidable_work import iter_findings  # most reports are of no such program
 
-    return list(iter_findings(run, host, here))
+    return [*found, *iter_findings(run, host, here)]
 
 
 def _frozen_layers(run: Run, host: str) -> Iterator[Finding]:
