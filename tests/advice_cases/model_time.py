@@ -321,6 +321,18 @@ def _partly_read(share: float, needed: float) -> Find:
     return _find(located=tuple(ops), record=record, costs=costs)
 
 
+def _pairs(share: float, op: str = "Sub", of: str = "8,1,4", is_summed: bool = True) -> Find:
+    """A layer that combines the rows of two arrays, and adds up what it has made of them, for so
+    much of the step.
+    """
+    texts = {"pair": f"{op} f32[{of}] f32[16,4] -> f32[8,16,4]", "square": "Square f32[8,16,4] -> f32[8,16,4]"}
+    texts["sum"] = "Sum f32[8,16,4] s32[] -> f32[8,16]" if is_summed else "Exp f32[8,16,4] -> f32[8,16,4]"
+    place = OpLocation("distances", LAYER, "/home/me/model.py:5")
+    ops = (model_parts.LocatedOp(place, name, op, STEPS, share / 3 * STEP * STEPS, 0.0, 0.0, float("nan")) for name in texts)
+    record = {"graph_shapes": {"texts": ["x"], "by_function": {}}}
+    return _find(located=tuple(ops), record=record, costs=GraphCosts({"__inference_train_1": texts}))
+
+
 def _table(share: float, looked_up: int, reader: str = "") -> Find:
     """Ops on all rows of a table of 1,000, with so much of the step, and a look-up of some rows."""
     function = "__inference_train_1"
@@ -346,7 +358,7 @@ def _table(share: float, looked_up: int, reader: str = "") -> Find:
     )
     lines = [("/home/me/model.py", line, "") for line in places.values()]
     record = {
-        "graph_shapes": {"texts": [], "by_function": {}, "tables": tables},
+        "graph_shapes": {"texts": ["x"], "by_function": {}, "tables": tables},
         "op_sources": {"lines": lines, "by_function": {function: {name: at for at, name in enumerate(places)}}},
     }
     return _find(located=tuple(ops), record=record, costs=GraphCosts({function: texts}, {}, tables))
@@ -977,6 +989,20 @@ CASES: list[Case] = [
         **_AT,
         **_COMPUTE,
     ),
+    fires(
+        "all_pairs",
+        "of differences",
+        _pairs(0.4),
+        Severity.HIGH,
+        saves=about(0.4),
+        says=("40% of the step", "(at model.py:5), 8 x 16 x 4 numbers that are added up again", "|x|^2 - 2 x c + |c|^2"),
+        **_AT,
+    ),
+    fires("all_pairs", "of products", _pairs(0.16, "Mul"), Severity.HIGH, saves=about(0.16), says=("is one product",), **_AT),
+    silent("all_pairs", "in 10% of the step", _pairs(0.1)),
+    silent("all_pairs", "that are not added up", _pairs(0.4, is_summed=False)),
+    silent("all_pairs", "of an array that is as large", _pairs(0.4, of="8,16,4")),
+    silent("all_pairs", "of what no product combines", _pairs(0.4, "Maximum")),
     fires(
         "idle_updates",
         "of a table in a graph",

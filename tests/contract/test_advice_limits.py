@@ -33,6 +33,7 @@ FILES = (
     "work_summary",
     "parts",
     "frozen_layers",
+    "all_pairs",
     "idle_rows",
     "above_roof",
     "growth",

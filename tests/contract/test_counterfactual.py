@@ -95,6 +95,7 @@ BOUNDS: dict[str, Callable[[Run, Finding], float]] = {
     "one_hot_product": _device,
     "loop_repeats": _device,
     "unused_results": _device,
+    "all_pairs": _device,
     "idle_updates": _device,
     "undonated": _device,
     "recomputed": _device,

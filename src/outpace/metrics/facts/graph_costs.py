@@ -19,8 +19,9 @@ import numpy as np
 
 from outpace._caching import memoize
 from outpace._lazy import compile_lazily
-from outpace.metrics.facts.graph_ops import count_elements, find_graph_op, solve_symbols
+from outpace.metrics.facts.graph_ops import count_elements, find_graph_op, find_pair_sizes, solve_symbols
 from outpace.model.arrays import Indices, Mask
+from outpace.store.record import AFTER
 from outpace.timeline import Run, Timeline
 from outpace.timeline.allocators import find_allocator_events
 from outpace.timeline.function_calls import called_functions
@@ -34,6 +35,19 @@ _INLINED = compile_lazily(r"^(?:(?:Stateful)?PartitionedCall(?:_\d+)?|_\d+|(?:bo
 _FORWARD = compile_lazily(r"^.*(?:^|/)gradient_tape/")  # what stands before the forward op in the name of a gradient op
 _LOOKUP = compile_lazily(r"(?:Resource)?Gather|ResourceScatter|ReadVariableOp")  # ops that touch single rows, or none
 _BROADCAST = 1  # size at which an operand may take that of another
+
+
+class Pairs(NamedTuple):
+    """An array of all pairs of the rows of two arrays.
+
+    shape: its shape, as it stands in the texts of ops.
+    sizes: its sizes, `16 x 128 x 48 x 64`.
+    is_difference: whether each pair is subtracted, and not multiplied.
+    """
+
+    shape: str
+    sizes: str
+    is_difference: bool
 
 
 class LookupTable(NamedTuple):
@@ -114,6 +128,17 @@ class GraphCosts:
                 return found
             forward = forward.rpartition("/")[0] if function == "" and forward != name else ""
         return 1.0, ""
+
+    def find_pairs(self, name: str) -> Pairs | None:
+        """Return the array of all pairs that an op makes; None for other ops."""
+        function, text = self._find(name)
+        found = find_pair_sizes(text, self._sizes.get(function, {})) if text else ()
+        shape = text.partition(f" {AFTER} ")[0].rpartition(" ")[2]
+        return Pairs(shape, " x ".join(map(str, found)), not text.startswith("Mul")) if found else None
+
+    def find_text(self, name: str) -> str:
+        """Return the text of an op; "" where it is not known."""
+        return self._find(name)[1]
 
     def find_tables(self) -> list[LookupTable]:
         """Return the variables of which a step looks up rows."""

@@ -35,6 +35,8 @@ _UNCOUNTED = compile_lazily(
 )
 _ARROW = " -> "
 _MOST_ELEMENTS = 1e15  # maximum elements of an array; more is damage
+_PAIRING = compile_lazily(r"(?:Sub|SquaredDifference|Mul)$")
+_MANY_PAIRS = 8  # minimum ratio of an array of pairs to the larger of the two arrays that it is made of
 _COMPLEX = "c"
 _FLOATS = ("f", "bf", _COMPLEX)
 Sizes = Mapping[int, int]  # by number of a symbol
@@ -85,6 +87,18 @@ def counts_arithmetic(op: HloOp) -> bool:
     alone.
     """
     return op.has_product or bool(_COUNTED.match(op.opcode))
+
+
+def find_pair_sizes(text: str, sizes: Sizes) -> tuple[int, ...]:
+    """Return the sizes of the array of all pairs that an op makes by broadcasting two arrays, each
+    of which has few of its elements; none for other ops.
+    """
+    kind, operands, results = _parse(text.partition(f" {AFTER} ")[0], sizes)
+    if not _PAIRING.match(kind) or len(operands) != 2 or not results:
+        return ()
+    most, result = max(shape.size for shape in operands), results[0]
+    is_pairs = min(shape.size for shape in operands) > 1 and result.size >= _MANY_PAIRS * most
+    return result.dimensions if is_pairs else ()
 
 
 def count_elements(text: str, sizes: Sizes) -> tuple[int, ...]:

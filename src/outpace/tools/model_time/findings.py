@@ -140,10 +140,10 @@ def _avoidable_work(run: Run, host: str, here: ActionContext) -> list[Finding]:
     """Return the findings on work that a program could do without, and on float64."""
     shapes = run.record(host).get("graph_shapes") or {}
     found: list[Finding] = []
-    if shapes.get("tables"):
-        from outpace.tools.model_time import idle_rows  # most programs have no tables
+    if shapes.get("texts"):
+        from outpace.tools.model_time import all_pairs, idle_rows  # most profiles have no graphs
 
-        found += idle_rows.iter_findings(run, host, here.program)
+        found = [*idle_rows.iter_findings(run, host, here.program), *all_pairs.iter_findings(run, host)]
     if not shapes.get("needed") and not instruction_stats(run).get(host) and not len(float64_ops(run).filter_by("host", host)):
         return found
     from outpace.tools.model_time.avoidable_work import iter_findings  # most reports are of no such program
