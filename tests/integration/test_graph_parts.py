@@ -86,6 +86,22 @@ def turned(x: Any, seen: Seen) -> Any:
     return dense(tf.transpose(dense(x, seen), [0, 2, 1]), seen)[:, 0]
 
 
+def square(x: Any, seen: Seen) -> Any:
+    """What is dropped is as long as what stays."""
+    return dense(dense(x, seen), seen, LENGTH)[:, :, 0]
+
+
+def square_turned(x: Any, seen: Seen) -> Any:
+    y = dense(dense(x, seen), seen, LENGTH)
+    return tf.transpose(y, [0, 2, 1])[:, 0] + tf.gather(y, 0, axis=2)
+
+
+def square_gathered(x: Any, seen: Seen) -> Any:
+    y = dense(dense(x, seen), seen, LENGTH)
+    places = tf.constant([[n, m, 0] for n in range(BATCH) for m in range(LENGTH)])
+    return tf.reshape(tf.gather_nd(y, places), [BATCH, LENGTH]) + tf.squeeze(tf.slice(y, [0, 0, 0], [-1, -1, 1]), 2)
+
+
 def halves(x: Any, seen: Seen) -> Any:
     y = dense(x, seen)
     return y[..., :3] * tf.sigmoid(y[..., 3:])
@@ -100,7 +116,8 @@ def twice(x: Any, seen: Seen) -> Any:
 EXACT = {"last": 2, "some": 2, "own": 2, "both_ends": 1, "normalised": 1, "weighed": 1, "twice": 1}
 """Functions of whose products, the first of them at least, the read share is found exactly."""
 FUNCTIONS: list[Callable[[Any, Seen], Any]] = [
-    *(last, some, own, both_ends, columns, normalised, weighed, every, attended, projected, turned, halves, twice)
+    *(last, some, own, both_ends, columns, normalised, weighed, every, attended, projected, turned, halves, twice),
+    *(square, square_turned, square_gathered),
 ]
 
 

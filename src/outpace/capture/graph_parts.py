@@ -81,7 +81,7 @@ def _reads_of(op: Any, part: _Read, describe: Dimensioned) -> list[_Read]:
     elif part is None:
         pass
     elif op.type in _MOVING:
-        reads[0] = part._replace(is_rows=part.is_rows and _same_rows(describe(op.inputs[0]), describe(op.outputs[0])))
+        reads[0] = part._replace(is_rows=part.is_rows and _moves_rows(op, describe))
     elif op.type in _OVER_ROWS:
         reads[0] = part if part.is_rows else None
     elif ELEMENTWISE.match(op.type):
@@ -99,7 +99,7 @@ def _sliced(op: Any, part: _Read, describe: Dimensioned) -> _Read:
     """Return what a slice or gather reads of what it takes."""
     whole, taken = describe(op.inputs[0]), describe(op.outputs[0])
     share = _ratio(taken.dimensions, whole.dimensions) * (part.share if part is not None else 1)
-    is_rows = _same_rows(whole, taken) and (part is None or part.is_rows)
+    is_rows = _takes_rows(op, whole, describe) and (part is None or part.is_rows)
     return _Part(share, is_rows, op.name) if share <= _WHOLE else None
 
 
@@ -114,10 +114,35 @@ def _ratio(part: Dimensions, whole: Dimensions) -> float:
     return counts[0] / counts[1] if symbols[0] == symbols[1] and counts[1] else math.inf
 
 
-def _same_rows(one: Tensor, other: Tensor) -> bool:
-    """Whether two tensors have the same last dimension."""
-    last = (one.dimensions or ())[-1:]
-    return bool(last) and last == (other.dimensions or ())[-1:] != (None,)
+def _takes_rows(op: Any, whole: Tensor, describe: Dimensioned) -> bool:
+    """Whether a slice or gather takes all of the last dimension. It may drop another one that is as
+    long.
+    """
+    last = len(whole.dimensions or ()) - 1
+    if op.type == "StridedSlice":
+        strides = describe(op.inputs[3]).values
+        is_plain = strides is not None and not op.get_attr("ellipsis_mask") and not op.get_attr("new_axis_mask")
+        if strides is None or not is_plain or len(strides) <= last:
+            return is_plain
+        is_whole = op.get_attr("begin_mask") & op.get_attr("end_mask") & ~op.get_attr("shrink_axis_mask") & 1 << last
+        return bool(is_whole) and strides[last] == 1
+    if op.type == "GatherNd":
+        depth = (describe(op.inputs[1]).dimensions or (None,))[-1]
+        return isinstance(depth, int) and depth <= last
+    if op.type == "Slice":
+        return whole.dimensions is not None and (describe(op.inputs[2]).values or (0,))[-1] in (-1, whole.dimensions[-1])
+    axis = (describe(op.inputs[2]).values or (None,))[0] if op.type == "GatherV2" else 0
+    return isinstance(axis, int) and axis % (last + 1) != last
+
+
+def _moves_rows(op: Any, describe: Dimensioned) -> bool:
+    """Whether an op that moves elements keeps each row together."""
+    before, after = describe(op.inputs[0]), describe(op.outputs[0])
+    if op.type == "Transpose":
+        order = describe(op.inputs[1]).values
+        return bool(order) and order is not None and order[-1] == len(order) - 1
+    last = (before.dimensions or ())[-1:]
+    return bool(last) and last == (after.dimensions or ())[-1:] != (None,)
 
 
 def _fits(one: Tensor, other: Tensor) -> bool:
