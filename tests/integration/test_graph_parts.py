@@ -145,9 +145,9 @@ def measured(function: Callable[[Any, Seen], Any], is_open: bool) -> tuple[list[
     return found, [float(tf.reduce_mean(tf.cast(tf.not_equal(one, 0), tf.float32))) for one in gradients]
 
 
-def tables(takes_all: bool) -> list[tuple[str, str, str]]:
-    """What is found of a table that a training looks up rows in, and of all of whose rows the loss
-    takes the norm, or does not.
+def tables(takes: str) -> list[tuple[str, str, str]]:
+    """What is found of a table that a training looks up rows in, and all of whose rows the loss
+    takes: for a norm, for a product, or not at all.
     """
     from outpace.capture.graph_shapes import ShapeReader
 
@@ -157,13 +157,14 @@ def tables(takes_all: bool) -> list[tuple[str, str, str]]:
     def step(ids: Any) -> None:
         with tf.GradientTape() as tape:
             loss = tf.reduce_sum(tf.gather(table, ids) @ weights)
-            loss += tf.nn.l2_loss(table) if takes_all else tf.nn.l2_loss(weights)
+            whole = {"norm": lambda: table, "product": lambda: table @ weights, "": lambda: weights}[takes]()
+            loss += tf.nn.l2_loss(whole)
         for variable, gradient in zip([table, weights], tape.gradient(loss, [table, weights]), strict=True):
             variable.assign_sub(0.1 * tf.convert_to_tensor(gradient))
 
     reader = ShapeReader()
     reader.read("f", step.get_concrete_function(tf.TensorSpec([None], tf.int32)).graph)
-    return list(reader.build_shapes().tables["f"])
+    return list(reader.build_shapes().tables.get("f", ()))
 
 
 @cache
@@ -187,11 +188,11 @@ def test_no_more_is_called_needless_than_has_a_gradient_of_zero(name: str, is_op
 
 
 def test_tables_are_told_apart_by_what_takes_all_of_them() -> None:
-    (apart,), (taken,) = found()["tables"]
+    (apart,), (taken,), multiplied = found()["tables"]
     assert apart[0] == taken[0] == "f32[50,4]"
-    assert (apart[2], taken[2]) == ("", "L2Loss")
+    assert (apart[2], taken[2], multiplied) == ("", "L2Loss", [])
 
 
 if __name__ == "__main__":
     parts = {function.__name__: [measured(function, is_open) for is_open in (True, False)] for function in FUNCTIONS}
-    print(json.dumps({**parts, "tables": [tables(takes_all) for takes_all in (False, True)]}))
+    print(json.dumps({**parts, "tables": [tables(takes) for takes in ("", "norm", "product")]}))

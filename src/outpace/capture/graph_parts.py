@@ -23,6 +23,7 @@ _MOVING = ("Reshape", "Identity", "ExpandDims", "Squeeze", "Transpose", "StopGra
 _OVER_ROWS = ("Softmax", "LogSoftmax")  # read a whole row for each element
 _REDUCING = ("Mean", "Sum", "Max", "Min", "Prod", "All", "Any")
 _PRODUCTS = re.compile(r"(Batch)?MatMul|Conv[23]D$|DepthwiseConv2dNative$|Einsum$")
+_SUMMING = ("L2Loss", "Square", "Abs", "Mul", "Sum", "Mean", "Max")  # ops of a penalty on all of a variable
 _UPDATES = re.compile(r"Assign(Add|Sub)?VariableOp$|ResourceApply")  # ops that change all of a variable
 _WHOLE = 0.999  # share of a result above which all of it counts as read
 
@@ -171,12 +172,14 @@ def _keeps_rows(op: Any, describe: Dimensioned) -> bool:
 
 def find_tables(ops: Sequence[Any], describe: Dimensioned) -> set[tuple[str, str, str]]:
     """Return (shape, op that looks up rows in it, other op of the forward pass that takes all of
-    it; "" for none) of each variable of which a graph looks up rows.
+    it; "" for none) of each look-up of rows in a variable, of which the forward pass takes all for
+    a penalty at most: a product, say, needs all rows.
 
     What stands before the first gradient op is the forward pass.
     """
     variables: dict[int, int] = {}  # by tensor that holds the value of a variable: the variable
-    shapes, lookups, readers = dict[int, str](), dict[int, str](), dict[int, str]()
+    shapes, readers, needed_whole = dict[int, str](), dict[int, str](), set[int]()
+    lookups: list[tuple[int, str]] = []
     is_forward = True
     for op in ops:
         is_forward = is_forward and not GRADIENT_SCOPE.search(op.name)
@@ -187,12 +190,15 @@ def find_tables(ops: Sequence[Any], describe: Dimensioned) -> set[tuple[str, str
         elif op.type == "Identity" and source in variables:
             variables[id(op.outputs[0])] = variables[source]
         elif op.type in ("Gather", "GatherV2", "ResourceGather"):
-            lookups[variables.get(source, source)] = op.name
+            lookups.append((variables.get(source, source), op.name))
         elif _UPDATES.match(op.type):
             shapes.setdefault(source, str(describe(op.inputs[-1])))  # the gradient
         elif op.type not in _SIZES and is_forward:
-            readers.update({variables[id(tensor)]: op.name for tensor in op.inputs if id(tensor) in variables})
-    return {(shapes[variable], name, readers.get(variable, "")) for variable, name in lookups.items() if variable in shapes}
+            taken = [variables[id(tensor)] for tensor in op.inputs if id(tensor) in variables]
+            readers.update(dict.fromkeys(taken, op.name))
+            needed_whole.update(taken if op.type not in _SUMMING else ())
+    known = [(variable, name) for variable, name in lookups if variable in shapes and variable not in needed_whole]
+    return {(shapes[variable], name, readers.get(variable, "")) for variable, name in known}
 
 
 def merge_needed_parts(

@@ -117,8 +117,8 @@ class GraphShapes:
     needed: for each function that has such ops, (share of its result that anything but gradients
         reads, name of the op that takes that part) of each op of whose result not all is read.
     tables: for each function that has such variables, (shape, name of the op that looks up rows in
-        it, name of another op of the forward pass that takes all of it; "" for none) of each
-        variable of which it looks up rows.
+        it, name of an op of the forward pass that takes all of it, as a penalty does; "" for none)
+        of each look-up.
     """
 
     texts: tuple[str, ...] = ()

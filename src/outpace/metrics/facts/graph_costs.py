@@ -51,10 +51,11 @@ class Pairs(NamedTuple):
 
 
 class LookupTable(NamedTuple):
-    """A variable of which a graph looks up rows.
+    """A variable of which a graph looks up rows, or several of one shape.
 
     shape: its shape (`f32[100000,64]`).
-    share: share of its rows that a step looks up at most; NaN where unknown.
+    share: share of its rows that a step looks up at most, in all of its look-ups; NaN where
+        unknown.
     lookup, reader: names of the ops that look up rows, and that take all of it in the forward pass;
         "" for no reader.
     """
@@ -141,12 +142,14 @@ class GraphCosts:
         return self._find(name)[1]
 
     def find_tables(self) -> list[LookupTable]:
-        """Return the variables of which a step looks up rows."""
-        return [
-            LookupTable(shape, self._looked_up(function, shape, lookup), lookup, reader)
-            for function, tables in self._tables.items()
-            for shape, lookup, reader in tables
-        ]
+        """Return the variables of which a step looks up rows, those of one shape as one."""
+        found: dict[str, LookupTable] = {}
+        for function, tables in self._tables.items():
+            for shape, lookup, reader in tables:
+                share = self._looked_up(function, shape, lookup)
+                other = found.get(shape, LookupTable(shape, 0.0, lookup, reader))
+                found[shape] = other._replace(share=other.share + share, reader=other.reader or reader)
+        return list(found.values())
 
     def takes_table(self, name: str, table: LookupTable) -> bool:
         """Whether an op goes over all rows of a table, by the shapes that it takes and makes."""

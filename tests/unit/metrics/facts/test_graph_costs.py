@@ -52,3 +52,16 @@ def test_a_gradient_needs_as_much_as_the_op_in_its_name() -> None:
         assert costs.find_needed(name) == (1.0, "")
     twice = GraphCosts({TRAIN: texts, TEST: texts}, {TRAIN: {"dense/MatMul": part}, TEST: {}})
     assert twice.find_needed("dense/MatMul") == (1.0, "")
+
+
+def test_look_ups_in_tables_of_one_shape_add_up() -> None:
+    texts = {"a": "ResourceGather resource[] s32[10] -> f32[10,4]", "b": "GatherV2 f32[100,4] s32[s0] s32[] -> f32[s0,4]"}
+    tables = {TRAIN: [("f32[100,4]", "a", ""), ("f32[100,4]", "b", "norm")]}
+    costs = GraphCosts(
+        {TRAIN: {**texts, "c": "Exp f32[s0,4] -> f32[s0,4]", "d": "Mul f32[100,4] f32[] -> f32[100,4]"}}, {}, tables
+    )
+    assert costs.find_tables()[0].share != costs.find_tables()[0].share  # the size of b's result is not known
+    costs.learn_sizes({("c", "[20,4]")})
+    (table,) = costs.find_tables()
+    assert (round(table.share, 6), table.lookup, table.reader) == (0.3, "a", "norm")
+    assert [costs.takes_table(name, table) for name in ("a", "b", "c", "d")] == [False, False, False, True]
