@@ -321,6 +321,28 @@ def _partly_read(share: float, needed: float) -> Find:
     return _find(located=tuple(ops), record=record, costs=costs)
 
 
+def _backward(share: float, times: int) -> Find:
+    """Gradients that take so much of the step, in a function that computes them several times."""
+    place = OpLocation("dense", LAYER, "/home/me/model.py:9", is_backward=True)
+    op = model_parts.LocatedOp(place, "back", "MatMul", STEPS, share * STEP * STEPS, 0.0, 0.0, float("nan"))
+    again = {"times": times, "file": "/home/me/model.py", "line": 5}
+    record = {
+        "graph_shapes": {"texts": ["x"], "by_function": {}},
+        "op_sources": {"lines": [], "by_function": {}, "repeated": {"__inference_train_1": again}},
+    }
+    return _find(located=(op,), record=record, traces=(_calling(),))
+
+
+def _calling() -> Trace:
+    """A training whose steps call a function."""
+    space = SpaceBuilder(hostname=HOST)
+    python = space.plane("/host:CPU").line("python")
+    for step in range(STEPS):
+        python.event("train", step * STEP, STEP, step_num=step)
+        python.event("EagerExecute", step * STEP + 1, STEP // 2, eager_op="__inference_train_1", is_func=1)
+    return read_trace(space.to_bytes(), HOST)
+
+
 def _pairs(share: float, op: str = "Sub", of: str = "8,1,4", is_summed: bool = True) -> Find:
     """A layer that combines the rows of two arrays, and adds up what it has made of them, for so
     much of the step.
@@ -989,6 +1011,21 @@ CASES: list[Case] = [
         **_AT,
         **_COMPUTE,
     ),
+    fires(
+        "repeated_backward",
+        "for each of three losses",
+        _backward(0.6, 3),
+        Severity.HIGH,
+        saves=about(0.4),
+        says=(
+            "runs 3 times in each step, the last one at model.py:5",
+            "60% of the step",
+            "Ask once, for the summed loss's gradient",
+        ),
+        **_AT,
+    ),
+    fires("repeated_backward", "of a quarter", _backward(0.24, 2), Severity.HIGH, saves=about(0.12), **_AT),
+    silent("repeated_backward", "of little", _backward(0.16, 2)),
     fires(
         "all_pairs",
         "of differences",

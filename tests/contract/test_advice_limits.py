@@ -34,6 +34,7 @@ FILES = (
     "parts",
     "frozen_layers",
     "all_pairs",
+    "repeated_gradients",
     "idle_rows",
     "above_roof",
     "growth",

@@ -96,6 +96,7 @@ BOUNDS: dict[str, Callable[[Run, Finding], float]] = {
     "loop_repeats": _device,
     "unused_results": _device,
     "all_pairs": _device,
+    "repeated_backward": _device,
     "idle_updates": _device,
     "undonated": _device,
     "recomputed": _device,

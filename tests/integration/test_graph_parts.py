@@ -167,6 +167,28 @@ def tables(takes: str) -> list[tuple[str, str, str]]:
     return list(reader.build_shapes().tables.get("f", ()))
 
 
+def repeated(losses: int, each: bool) -> int:
+    """How often gradients are found to be computed, of several losses of one network: of `each` by
+    itself, or of their sum; 1 for once.
+    """
+    from outpace.capture.graph_parts import find_repeated_gradient
+
+    weights, bias = tf.Variable(tf.ones([4, 4])), tf.Variable(tf.ones([4]))
+
+    @tf.function  # type: ignore[untyped-decorator]
+    def step(x: Any) -> Any:
+        with tf.GradientTape(persistent=True) as tape:
+            y = x
+            for _ in range(3):
+                y = tf.nn.relu(tf.nn.bias_add(y @ weights, bias))
+            parts = [tf.reduce_sum(y**power) for power in range(1, losses + 1)]
+            whole = tf.add_n(parts)
+        return [tape.gradient(part, [weights, bias]) for part in (parts if each else [whole])]
+
+    again = find_repeated_gradient(step.get_concrete_function(tf.TensorSpec([2, 4])).graph.get_operations())
+    return 1 if again is None else again[0]
+
+
 @cache
 def found() -> dict[str, Any]:
     done = run_python("-m", "tests.integration.test_graph_parts", cwd=ROOT)
@@ -193,6 +215,19 @@ def test_tables_are_told_apart_by_what_takes_all_of_them() -> None:
     assert (apart[2], taken[2], multiplied) == ("", "L2Loss", [])
 
 
+def test_a_backward_pass_for_each_loss_is_seen() -> None:
+    assert found()["repeated"] == [3, 2, 1, 1]
+
+
 if __name__ == "__main__":
+    cases = ((3, True), (2, True), (1, True), (3, False))
     parts = {function.__name__: [measured(function, is_open) for is_open in (True, False)] for function in FUNCTIONS}
-    print(json.dumps({**parts, "tables": [tables(takes) for takes in ("", "norm", "product")]}))
+    print(
+        json.dumps(
+            {
+                **parts,
+                "tables": [tables(takes) for takes in ("", "norm", "product")],
+                "repeated": [repeated(*case) for case in cases],
+            }
+        )
+    )

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import math
 import re
+import statistics
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
@@ -24,6 +25,7 @@ _OVER_ROWS = ("Softmax", "LogSoftmax")  # read a whole row for each element
 _REDUCING = ("Mean", "Sum", "Max", "Min", "Prod", "All", "Any")
 _PRODUCTS = re.compile(r"(Batch)?MatMul|Conv[23]D$|DepthwiseConv2dNative$|Einsum$")
 _SUMMING = ("L2Loss", "Square", "Abs", "Mul", "Sum", "Mean", "Max")  # ops of a penalty on all of a variable
+_WEIGHT_GRADIENT = re.compile(r"BiasAddGrad$|BackpropFilter|FusedBatchNormGrad")
 _UPDATES = re.compile(r"Assign(Add|Sub)?VariableOp$|ResourceApply")  # ops that change all of a variable
 _WHOLE = 0.999  # share of a result above which all of it counts as read
 
@@ -199,6 +201,21 @@ def find_tables(ops: Sequence[Any], describe: Dimensioned) -> set[tuple[str, str
             needed_whole.update(taken if op.type not in _SUMMING else ())
     known = [(variable, name) for variable, name in lookups if variable in shapes and variable not in needed_whole]
     return {(shapes[variable], name, readers.get(variable, "")) for variable, name in known}
+
+
+def find_repeated_gradient(ops: Sequence[Any]) -> tuple[int, Any] | None:
+    """Return (how often the gradients of the weights are computed, an op of a repetition) where
+    most of them are computed several times, of the same forward ops; else None.
+    """
+    found: dict[tuple[str, str], list[Any]] = {}
+    for op in ops:
+        if (match := GRADIENT_SCOPE.search(op.name)) and _WEIGHT_GRADIENT.search(op.type):
+            found.setdefault((op.name[match.end() :].rpartition("/")[0], op.type), []).append(op)
+    several = [alike for (forward, _), alike in found.items() if forward and len(alike) > 1]
+    if not several or 2 * len(several) < len(found):
+        return None
+    times = statistics.mode(map(len, several))
+    return times, next(alike for alike in several if len(alike) == times)[-1]
 
 
 def merge_needed_parts(

@@ -25,11 +25,11 @@ from types import CodeType, FrameType, MappingProxyType, ModuleType
 from typing import Any, NamedTuple
 
 from outpace.capture.faults import suppress_faults
-from outpace.capture.graph_parts import GRADIENT_SCOPE
+from outpace.capture.graph_parts import GRADIENT_SCOPE, find_repeated_gradient
 from outpace.capture.graph_shapes import ShapeReader
 from outpace.frameworks.keras import ENDS_SCOPE, LAYER_CALL_FILES, NAME_SCOPE, VARIABLES
 from outpace.frameworks.tensorflow import DEFAULT_GRAPH, GRAPH_FUNCTIONS
-from outpace.store.record import GraphShapes, LayerSource, OpSources
+from outpace.store.record import GraphShapes, LayerSource, OpSources, RepeatedGradient
 
 _MAX_OPS = 20_000  # maximum number of ops whose stack is read
 _MAX_LAYERS = 20_000
@@ -189,7 +189,7 @@ class SourceRecorder:
         for name, graph in graphs.items():  # a function that another one calls may be called by itself, too
             with suppress_faults():
                 shapes.read(name, graph)
-        return Sources(OpSources(tuple(reader.lines), reader.functions), layers, shapes.build_shapes())
+        return Sources(OpSources(tuple(reader.lines), reader.functions, reader.repeated), layers, shapes.build_shapes())
 
     def _iter_owners(self, graph: Any) -> Iterator[tuple[str, LayerSource]]:
         """Yield (path, owner) of the name scopes of a graph that hold ops and have an owner."""
@@ -261,11 +261,13 @@ class _LineReader:
 
     lines: (file, line, text).
     functions: by function and op, the index of the op's line in `lines`.
+    repeated: by function, the gradients that it computes several times.
     """
 
     def __init__(self, layers: dict[str, LayerSource], updates: dict[CodeType, FileLine]) -> None:
         self.lines: list[tuple[str, int, str]] = []
         self.functions: dict[str, dict[str, int]] = {}
+        self.repeated: dict[str, RepeatedGradient] = {}
         self._line_indices: dict[FileLine, int] = {}
         self._updates = [
             (code.co_filename, range(code.co_firstlineno, _last_line(code) + 1), place) for code, place in updates.items()
@@ -284,6 +286,9 @@ class _LineReader:
                 if op.type not in _UNTIMED_OPS and not self._inside_library_layer(op.name):
                     self._remaining_ops -= 1
                     self._add_op(op, ops)
+            if (again := find_repeated_gradient(graph.get_operations())) is not None:
+                times, op = again
+                self.repeated[name] = RepeatedGradient(times, *(self._find_line(op) or ("", 0)))
         if ops:
             self.functions[name] = ops
 

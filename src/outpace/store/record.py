@@ -85,6 +85,19 @@ class FunctionTrace:
 
 
 @dataclass(frozen=True)
+class RepeatedGradient:
+    """Gradients of the same weights, through the same ops, that a graph computes several times.
+
+    times: how often.
+    file, line: the user's line that asks for the last of them; "" and 0 where unknown.
+    """
+
+    times: int
+    file: str = ""
+    line: int = 0
+
+
+@dataclass(frozen=True)
 class OpSources:
     """The user's lines that created the ops of graphs.
 
@@ -92,10 +105,12 @@ class OpSources:
     by_function: for each function, by its name in the profile, the ops of its graph and of the
         functions inside it, with the index of their line in `lines`. Ops without a line are left
         out, and so are gradient ops whose name says what they are the gradient of.
+    repeated: for each function in which most gradients are computed several times, how often.
     """
 
     lines: tuple[tuple[str, int, str], ...] = ()
     by_function: Mapping[str, Mapping[str, int]] = field(default_factory=dict)
+    repeated: Mapping[str, RepeatedGradient] = field(default_factory=dict)
 
 
 AFTER = "after"

@@ -71,6 +71,12 @@ LAST, FIRST = numbers(14, [1]), numbers(14, [0])
         ([BIG, one("reduce", 512, more=LAST)], "last_dimension", "one number at a time"),
         ([BIG, one("reduce", 1024, more=FIRST)], "", ""),
         ([BIG, one("transpose", 1024, 512)], "layout", "another order of dimensions"),
+        ([BIG, one("copy", 512, 1024)], "copy", "a copy of f32[512,1024], which keeps its layout"),
+        (
+            [BIG, instruction("it", "copy", 9, shape(F32, 512, 1024, order=(0, 1)), [1])],
+            "layout",
+            "a copy into another layout",
+        ),
         ([BIG, one("add", 512, 1024, operands=(1, 1))], "", ""),
     ],
 )

@@ -313,6 +313,14 @@ def _layout(parts: list[Instruction]) -> SlowCase | None:
     part = _first(parts, "transpose", "copy", "reverse", "concatenate", "pad", "dynamic-update-slice")
     if part is None or part.shapes[0].element_count < _MANY_NUMBERS:
         return None
+    source = part.operands[0].shapes[0] if part.operands and part.operands[0].shapes else part.shapes[0]
+    if part.opcode == "copy" and source.minor_to_major == part.shapes[0].minor_to_major:
+        return SlowCase(
+            "copy",
+            f"a copy of {part.shapes[0]}, which keeps its layout",
+            "update it in place: donate the argument (donate_argnums), and take what is needed of the old values before the update",
+            does_less=True,
+        )
     what = {"transpose": "another order of dimensions", "copy": "a copy into another layout"}.get(
         part.opcode, f"a {part.opcode}"
     )

@@ -132,7 +132,7 @@ def iter_findings(run: Run, budgets: dict[str, Budget], program: Workload) -> It
         slow = above
         if not above and not attends:
             slow = list(_slow_part(run, timeline.host, large, here, named, fusible.share if fusible else 0.0))
-        yield from slow or ([] if starts or attends else _slow_kind(run, timeline.host, work, here))
+        yield from slow or ([] if starts or attends or metrics else _slow_kind(run, timeline.host, work, here))
         yield from _model_bound(timeline.host, budget, parts, work, here, outside)
 
 
@@ -141,9 +141,13 @@ def _avoidable_work(run: Run, host: str, here: ActionContext) -> list[Finding]:
     shapes = run.record(host).get("graph_shapes") or {}
     found: list[Finding] = []
     if shapes.get("texts"):
-        from outpace.tools.model_time import all_pairs, idle_rows  # most profiles have no graphs
+        from outpace.tools.model_time import all_pairs, idle_rows, repeated_gradients  # most profiles have no graphs
 
-        found = [*idle_rows.iter_findings(run, host, here.program), *all_pairs.iter_findings(run, host)]
+        found = [
+            *repeated_gradients.iter_findings(run, host),
+            *idle_rows.iter_findings(run, host, here.program),
+            *all_pairs.iter_findings(run, host),
+        ]
     if not shapes.get("needed") and not instruction_stats(run).get(host) and not len(float64_ops(run).filter_by("host", host)):
         return found
     from outpace.tools.model_time.avoidable_work import iter_findings  # most reports are of no such program
