@@ -171,7 +171,7 @@ def repeated(losses: int, each: bool) -> int:
     """How often gradients are found to be computed, of several losses of one network: of `each` by
     itself, or of their sum; 1 for once.
     """
-    from outpace.capture.graph_parts import find_repeated_gradient
+    from outpace.capture.graph_variables import find_repeated_gradient
 
     weights, bias = tf.Variable(tf.ones([4, 4])), tf.Variable(tf.ones([4]))
 

@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import math
 import re
-import statistics
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
@@ -19,14 +18,12 @@ from outpace.capture.graph_dimensions import ELEMENTWISE, MATMUL, Dimensions, Sy
 
 GRADIENT_SCOPE = re.compile(r"(?:^|/)(?:gradient_tape|gradients(?:_\d+)?)/")
 _SLICING = ("StridedSlice", "Slice", "Gather", "GatherV2", "GatherNd")
-_SIZES = ("Shape", "ShapeN", "Size", "Rank")  # ops that read no element
+SIZE_OPS = ("Shape", "ShapeN", "Size", "Rank")
+"""Ops that read no element of what they take."""
 _MOVING = ("Reshape", "Identity", "ExpandDims", "Squeeze", "Transpose", "StopGradient", "PreventGradient")
 _OVER_ROWS = ("Softmax", "LogSoftmax")  # read a whole row for each element
 _REDUCING = ("Mean", "Sum", "Max", "Min", "Prod", "All", "Any")
 _PRODUCTS = re.compile(r"(Batch)?MatMul|Conv[23]D$|DepthwiseConv2dNative$|Einsum$")
-_SUMMING = ("L2Loss", "Square", "Abs", "Mul", "Sum", "Mean", "Max")  # ops of a penalty on all of a variable
-_WEIGHT_GRADIENT = re.compile(r"BiasAddGrad$|BackpropFilter|FusedBatchNormGrad")
-_UPDATES = re.compile(r"Assign(Add|Sub)?VariableOp$|ResourceApply")  # ops that change all of a variable
 _WHOLE = 0.999  # share of a result above which all of it counts as read
 
 
@@ -44,10 +41,11 @@ class _Part(NamedTuple):
 
 
 _Read = _Part | None  # None: all of it
-Dimensioned = Callable[[Any], Tensor]
+Describe = Callable[[Any], Tensor]
+"""A function that returns what is known of a tensor."""
 
 
-def find_needed_parts(ops: Sequence[Any], outputs: Iterable[Any], describe: Dimensioned) -> dict[str, tuple[float, str] | None]:
+def find_needed_parts(ops: Sequence[Any], outputs: Iterable[Any], describe: Describe) -> dict[str, tuple[float, str] | None]:
     """Return, for each op that computes elements, (share of its result that is read, op that takes
     it), None where all of it is.
 
@@ -57,7 +55,7 @@ def find_needed_parts(ops: Sequence[Any], outputs: Iterable[Any], describe: Dime
     reads: dict[int, _Read] = {id(tensor): None for tensor in outputs}
     found: dict[str, tuple[float, str] | None] = {}
     for op in reversed(ops):
-        if op.type in _SIZES or GRADIENT_SCOPE.search(op.name):
+        if op.type in SIZE_OPS or GRADIENT_SCOPE.search(op.name):
             continue
         part = reads.get(id(op.outputs[0])) if len(op.outputs) == 1 else None
         if ELEMENTWISE.match(op.type) or _PRODUCTS.match(op.type):
@@ -76,7 +74,7 @@ def _merge(one: _Read, other: _Read) -> _Read:
     return _Part(share, one.is_rows and other.is_rows, max(one, other).taker) if share <= _WHOLE else None
 
 
-def _reads_of(op: Any, part: _Read, describe: Dimensioned) -> list[_Read]:
+def _reads_of(op: Any, part: _Read, describe: Describe) -> list[_Read]:
     """Return what an op, of whose result a part is read, reads of each of its inputs."""
     reads: list[_Read] = [None] * len(op.inputs)
     if op.type in _SLICING:
@@ -98,7 +96,7 @@ def _reads_of(op: Any, part: _Read, describe: Dimensioned) -> list[_Read]:
     return reads
 
 
-def _sliced(op: Any, part: _Read, describe: Dimensioned) -> _Read:
+def _sliced(op: Any, part: _Read, describe: Describe) -> _Read:
     """Return what a slice or gather reads of what it takes."""
     whole, taken = describe(op.inputs[0]), describe(op.outputs[0])
     share = _ratio(taken.dimensions, whole.dimensions) * (part.share if part is not None else 1)
@@ -117,7 +115,7 @@ def _ratio(part: Dimensions, whole: Dimensions) -> float:
     return counts[0] / counts[1] if symbols[0] == symbols[1] and counts[1] else math.inf
 
 
-def _takes_rows(op: Any, whole: Tensor, describe: Dimensioned) -> bool:
+def _takes_rows(op: Any, whole: Tensor, describe: Describe) -> bool:
     """Whether a slice or gather takes all of the last dimension. It may drop another one that is as
     long.
     """
@@ -138,7 +136,7 @@ def _takes_rows(op: Any, whole: Tensor, describe: Dimensioned) -> bool:
     return isinstance(axis, int) and axis % (last + 1) != last
 
 
-def _moves_rows(op: Any, describe: Dimensioned) -> bool:
+def _moves_rows(op: Any, describe: Describe) -> bool:
     """Whether an op that moves elements keeps each row together."""
     before, after = describe(op.inputs[0]), describe(op.outputs[0])
     if op.type == "Transpose":
@@ -159,7 +157,7 @@ def _is_column(one: Tensor, other: Tensor) -> bool:
     return len(sizes) == len(others) > 1 and sizes[:-1] == others[:-1] and sizes[-1] == 1
 
 
-def _keeps_rows(op: Any, describe: Dimensioned) -> bool:
+def _keeps_rows(op: Any, describe: Describe) -> bool:
     """Whether an op computes each row of its result from the same row of its first input."""
     if op.type in _REDUCING:
         return _is_column(describe(op.outputs[0]), describe(op.inputs[0]))
@@ -170,52 +168,6 @@ def _keeps_rows(op: Any, describe: Dimensioned) -> bool:
     factors, _, result = equation(op)[0].partition("->")
     first, _, second = factors.partition(",")
     return result[-1:] in second and not set(result[:-1]) & set(second) and set(result[:-1]) <= set(first)
-
-
-def find_tables(ops: Sequence[Any], describe: Dimensioned) -> set[tuple[str, str, str]]:
-    """Return (shape, op that looks up rows in it, other op of the forward pass that takes all of
-    it; "" for none) of each look-up of rows in a variable, of which the forward pass takes all for
-    a penalty at most: a product, say, needs all rows.
-
-    What stands before the first gradient op is the forward pass.
-    """
-    variables: dict[int, int] = {}  # by tensor that holds the value of a variable: the variable
-    shapes, readers, needed_whole = dict[int, str](), dict[int, str](), set[int]()
-    lookups: list[tuple[int, str]] = []
-    is_forward = True
-    for op in ops:
-        is_forward = is_forward and not GRADIENT_SCOPE.search(op.name)
-        source = id(op.inputs[0]) if op.inputs else 0
-        if op.type == "ReadVariableOp":
-            variables[id(op.outputs[0])] = source
-            shapes[source] = str(describe(op.outputs[0]))
-        elif op.type == "Identity" and source in variables:
-            variables[id(op.outputs[0])] = variables[source]
-        elif op.type in ("Gather", "GatherV2", "ResourceGather"):
-            lookups.append((variables.get(source, source), op.name))
-        elif _UPDATES.match(op.type):
-            shapes.setdefault(source, str(describe(op.inputs[-1])))  # the gradient
-        elif op.type not in _SIZES and is_forward:
-            taken = [variables[id(tensor)] for tensor in op.inputs if id(tensor) in variables]
-            readers.update(dict.fromkeys(taken, op.name))
-            needed_whole.update(taken if op.type not in _SUMMING else ())
-    known = [(variable, name) for variable, name in lookups if variable in shapes and variable not in needed_whole]
-    return {(shapes[variable], name, readers.get(variable, "")) for variable, name in known}
-
-
-def find_repeated_gradient(ops: Sequence[Any]) -> tuple[int, Any] | None:
-    """Return (how often the gradients of the weights are computed, an op of a repetition) where
-    most of them are computed several times, of the same forward ops; else None.
-    """
-    found: dict[tuple[str, str], list[Any]] = {}
-    for op in ops:
-        if (match := GRADIENT_SCOPE.search(op.name)) and _WEIGHT_GRADIENT.search(op.type):
-            found.setdefault((op.name[match.end() :].rpartition("/")[0], op.type), []).append(op)
-    several = [alike for (forward, _), alike in found.items() if forward and len(alike) > 1]
-    if not several or 2 * len(several) < len(found):
-        return None
-    times = statistics.mode(map(len, several))
-    return times, next(alike for alike in several if len(alike) == times)[-1]
 
 
 def merge_needed_parts(

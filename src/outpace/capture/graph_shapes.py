@@ -27,8 +27,9 @@ from outpace.capture.graph_dimensions import (
     find_dimensions,
     static_shape,
 )
-from outpace.capture.graph_parts import find_needed_parts, find_tables, merge_needed_parts
+from outpace.capture.graph_parts import find_needed_parts, merge_needed_parts
 from outpace.capture.graph_sizes import find_values
+from outpace.capture.graph_variables import find_tables
 from outpace.frameworks.tensorflow import GRAPH_FUNCTIONS
 from outpace.store.record import AFTER, MAX_TEXT, GraphShapes
 
@@ -145,7 +146,7 @@ class _FunctionReader:
             if op.type not in _NO_WORK and op.type not in _CALLS:
                 outputs = (known[id(tensor)] for tensor in op.outputs)
                 self._add(op, " ".join((op.type, *equation(op), *map(str, inputs), "->", *map(str, outputs))), products)
-        if self.is_complete:
+        if self.is_complete and time.monotonic() < self._deadline_s:
             ops = graph.get_operations()
             self.tables |= find_tables(ops, lambda tensor: _describe(tensor, known))
             parts = find_needed_parts(ops, graph.outputs, lambda tensor: _describe(tensor, known))

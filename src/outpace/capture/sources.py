@@ -25,8 +25,9 @@ from types import CodeType, FrameType, MappingProxyType, ModuleType
 from typing import Any, NamedTuple
 
 from outpace.capture.faults import suppress_faults
-from outpace.capture.graph_parts import GRADIENT_SCOPE, find_repeated_gradient
+from outpace.capture.graph_parts import GRADIENT_SCOPE
 from outpace.capture.graph_shapes import ShapeReader
+from outpace.capture.graph_variables import find_repeated_gradient
 from outpace.frameworks.keras import ENDS_SCOPE, LAYER_CALL_FILES, NAME_SCOPE, VARIABLES
 from outpace.frameworks.tensorflow import DEFAULT_GRAPH, GRAPH_FUNCTIONS
 from outpace.store.record import GraphShapes, LayerSource, OpSources, RepeatedGradient
