@@ -343,11 +343,14 @@ def _calling() -> Trace:
     return read_trace(space.to_bytes(), HOST)
 
 
-def _pairs(share: float, op: str = "Sub", of: str = "8,1,4", is_summed: bool = True) -> Find:
+def _pairs(share: float, op: str = "Sub", of: str = "8,1,4", is_summed: bool = True, then: str = "") -> Find:
     """A layer that combines the rows of two arrays, and adds up what it has made of them, for so
     much of the step.
     """
-    texts = {"pair": f"{op} f32[{of}] f32[16,4] -> f32[8,16,4]", "square": "Square f32[8,16,4] -> f32[8,16,4]"}
+    texts = {"pair": f"{op} f32[{of}] f32[16,4] -> f32[8,16,4]", "next": "Square f32[8,16,4] -> f32[8,16,4]"}
+    texts["next"] = {"Mul": "Sum f32[8,16,4] s32[] -> f32[8,16]", "L1": "Abs f32[8,16,4] -> f32[8,16,4]"}.get(
+        then or op, texts["next"]
+    )
     texts["sum"] = "Sum f32[8,16,4] s32[] -> f32[8,16]" if is_summed else "Exp f32[8,16,4] -> f32[8,16,4]"
     place = OpLocation("distances", LAYER, "/home/me/model.py:5")
     ops = (model_parts.LocatedOp(place, name, op, STEPS, share / 3 * STEP * STEPS, 0.0, 0.0, float("nan")) for name in texts)
@@ -1037,6 +1040,8 @@ CASES: list[Case] = [
     ),
     fires("all_pairs", "of products", _pairs(0.16, "Mul"), Severity.HIGH, saves=about(0.16), says=("is one product",), **_AT),
     silent("all_pairs", "in 10% of the step", _pairs(0.1)),
+    silent("all_pairs", "of which the absolute values are added up", _pairs(0.4, then="L1")),
+    silent("all_pairs", "of which the squares are not all", _pairs(0.4, then="Mul")),
     silent("all_pairs", "that are not added up", _pairs(0.4, is_summed=False)),
     silent("all_pairs", "of an array that is as large", _pairs(0.4, of="8,16,4")),
     silent("all_pairs", "of what no product combines", _pairs(0.4, "Maximum")),

@@ -102,6 +102,40 @@ def square_gathered(x: Any, seen: Seen) -> Any:
     return tf.reshape(tf.gather_nd(y, places), [BATCH, LENGTH]) + tf.squeeze(tf.slice(y, [0, 0, 0], [-1, -1, 1]), 2)
 
 
+def differentiated(x: Any, seen: Seen) -> Any:
+    """A gradient is asked of the result itself, of all of it."""
+    with tf.GradientTape() as inner:
+        inner.watch(x)
+        y = dense(tf.tanh(dense(x, seen)), seen)
+    return tf.reduce_mean(inner.gradient(y, x)) + y[:, 0]
+
+
+def spread(x: Any, seen: Seen) -> Any:
+    """One matrix for all examples: its rows are not those of the result."""
+    weights = tf.matmul(dense(x[0], seen), x[0], transpose_b=True)
+    return tf.matmul(weights[None], x)[1:2]
+
+
+def mixed(x: Any, seen: Seen) -> Any:
+    """What the last product sums over is the dimension that the one before made."""
+    y = dense(tf.transpose(x, [0, 2, 1]), seen)
+    return tf.einsum("bct,cd->btd", y, tf.ones([WIDTH, 4]))[:, 0]
+
+
+def mirrored(x: Any, seen: Seen) -> Any:
+    """A slice takes the same part of an array and of its mirror image: not the same elements."""
+    y = dense(x, seen, LENGTH)
+    return (y + tf.transpose(y, [0, 2, 1]))[:, :2]
+
+
+def scoped(x: Any, seen: Seen) -> Any:
+    """A name scope of one's own that is called as TensorFlow's for gradients."""
+    y = dense(x, seen)
+    with tf.name_scope("gradients"):
+        smooth = tf.reduce_sum(tf.square(y))
+    return y[:, -1] + smooth
+
+
 def halves(x: Any, seen: Seen) -> Any:
     y = dense(x, seen)
     return y[..., :3] * tf.sigmoid(y[..., 3:])
@@ -117,7 +151,7 @@ EXACT = {"last": 2, "some": 2, "own": 2, "both_ends": 1, "normalised": 1, "weigh
 """Functions of whose products, the first of them at least, the read share is found exactly."""
 FUNCTIONS: list[Callable[[Any, Seen], Any]] = [
     *(last, some, own, both_ends, columns, normalised, weighed, every, attended, projected, turned, halves, twice),
-    *(square, square_turned, square_gathered),
+    *(square, square_turned, square_gathered, differentiated, spread, mixed, mirrored, scoped),
 ]
 
 
@@ -154,10 +188,21 @@ def tables(takes: str) -> list[tuple[str, str, str]]:
     table, weights = tf.Variable(tf.ones([50, 4])), tf.Variable(tf.ones([4, 2]))
 
     @tf.function  # type: ignore[untyped-decorator]
+    def multiply() -> Any:
+        return table @ weights
+
+    @tf.function  # type: ignore[untyped-decorator]
     def step(ids: Any) -> None:
         with tf.GradientTape() as tape:
             loss = tf.reduce_sum(tf.gather(table, ids) @ weights)
-            whole = {"norm": lambda: table, "product": lambda: table @ weights, "": lambda: weights}[takes]()
+            whole = {
+                "norm": lambda: table,
+                "product": lambda: table @ weights,
+                "scaled": lambda: (8.0 * table) @ weights,
+                "mean": lambda: tf.gather(table, ids) - tf.reduce_mean(table, 0),
+                "called": lambda: multiply(),
+                "": lambda: weights,
+            }[takes]()
             loss += tf.nn.l2_loss(whole)
         for variable, gradient in zip([table, weights], tape.gradient(loss, [table, weights]), strict=True):
             variable.assign_sub(0.1 * tf.convert_to_tensor(gradient))
@@ -189,6 +234,23 @@ def repeated(losses: int, each: bool) -> int:
     return 1 if again is None else again[0]
 
 
+def repeated_in_scope() -> bool:
+    """Whether the gradients of several convolutions in one name scope pass for repeated ones."""
+    from outpace.capture.graph_variables import find_repeated_gradient
+
+    kernels = [tf.Variable(tf.ones([3, 3, 2, 2])) for _ in range(3)]
+
+    @tf.function  # type: ignore[untyped-decorator]
+    def step(x: Any) -> Any:
+        with tf.GradientTape() as tape, tf.name_scope("net"):
+            for kernel in kernels:
+                x = tf.nn.relu(tf.nn.conv2d(x, kernel, 1, "SAME"))
+            loss = tf.reduce_sum(x)
+        return tape.gradient(loss, kernels)
+
+    return find_repeated_gradient(step.get_concrete_function(tf.TensorSpec([2, 8, 8, 2])).graph.get_operations()) is not None
+
+
 @cache
 def found() -> dict[str, Any]:
     done = run_python("-m", "tests.integration.test_graph_parts", cwd=ROOT)
@@ -210,13 +272,14 @@ def test_no_more_is_called_needless_than_has_a_gradient_of_zero(name: str, is_op
 
 
 def test_tables_are_told_apart_by_what_takes_all_of_them() -> None:
-    (apart,), (taken,), multiplied = found()["tables"]
+    (apart,), (taken,), *multiplied = found()["tables"]
     assert apart[0] == taken[0] == "f32[50,4]"
-    assert (apart[2], taken[2], multiplied) == ("", "L2Loss", [])
+    assert (apart[2], taken[2], multiplied) == ("", "L2Loss", [[], [], [], []])
 
 
 def test_a_backward_pass_for_each_loss_is_seen() -> None:
     assert found()["repeated"] == [3, 2, 1, 1]
+    assert not found()["in_scope"]
 
 
 if __name__ == "__main__":
@@ -226,8 +289,9 @@ if __name__ == "__main__":
         json.dumps(
             {
                 **parts,
-                "tables": [tables(takes) for takes in ("", "norm", "product")],
+                "tables": [tables(takes) for takes in ("", "norm", "product", "scaled", "mean", "called")],
                 "repeated": [repeated(*case) for case in cases],
+                "in_scope": repeated_in_scope(),
             }
         )
     )

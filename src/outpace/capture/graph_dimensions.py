@@ -110,7 +110,10 @@ Rule = Callable[[Any, list[Tensor], tuple[int | None, ...]], Dimensions]
 
 
 def _elementwise(op: Any, inputs: list[Tensor], shape: tuple[int | None, ...]) -> Dimensions:
-    """Operands have equal sizes along each dimension, counted from the last, or size 1."""
+    """Operands have equal sizes along each dimension, counted from the last, or size 1. The first
+    operand of the old Select counts from the first dimension.
+    """
+    inputs = inputs[1:] if op is not None and op.type == "Select" else inputs
     found: list[Dimension] = []
     for place in range(len(shape), 0, -1):
         sizes = [one.dimensions[-place] for one in inputs if one.dimensions is not None and len(one.dimensions) >= place]
@@ -201,9 +204,11 @@ def _multiplied(op: Any, inputs: list[Tensor], shape: tuple[int | None, ...]) ->
 
 
 def _compared(op: Any, inputs: list[Tensor], shape: tuple[int | None, ...]) -> Dimensions:
-    """A loss of each row of logits, or a gradient for each logit."""
-    logits = inputs[0].dimensions
-    return logits[: len(shape)] if logits is not None else None
+    """A loss of each row of logits, or a gradient for each logit. Labels may repeat the logits."""
+    logits, labels = inputs[0].dimensions, inputs[1].dimensions
+    if logits is None or (labels != logits and not op.type.startswith("Sparse")):
+        return None
+    return logits[: len(shape)]
 
 
 def _summed(op: Any, inputs: list[Tensor], shape: tuple[int | None, ...]) -> Dimensions:

@@ -16,7 +16,8 @@ from typing import Any, NamedTuple
 
 from outpace.capture.graph_dimensions import ELEMENTWISE, MATMUL, Dimensions, Symbol, Tensor, equation
 
-GRADIENT_SCOPE = re.compile(r"(?:^|/)(?:gradient_tape|gradients(?:_\d+)?)/")
+# a user's own scope may be called gradients, too
+GRADIENT_SCOPE = re.compile(r"(?:^|/)(?:gradient_tape/|gradients(?:_\d+)?/(?=.*_grad/|grad_ys))")
 _SLICING = ("StridedSlice", "Slice", "Gather", "GatherV2", "GatherNd")
 SIZE_OPS = ("Shape", "ShapeN", "Size", "Rank")
 """Ops that read no element of what they take."""
@@ -24,6 +25,7 @@ _MOVING = ("Reshape", "Identity", "ExpandDims", "Squeeze", "Transpose", "StopGra
 _OVER_ROWS = ("Softmax", "LogSoftmax")  # read a whole row for each element
 _REDUCING = ("Mean", "Sum", "Max", "Min", "Prod", "All", "Any")
 _PRODUCTS = re.compile(r"(Batch)?MatMul|Conv[23]D$|DepthwiseConv2dNative$|Einsum$")
+_PADDING = ("StridedSliceGrad", "Pad", "PadV2", "ScatterNd", "UnsortedSegmentSum")  # gradients of slices and gathers
 _WHOLE = 0.999  # share of a result above which all of it counts as read
 
 
@@ -33,11 +35,13 @@ class _Part(NamedTuple):
     share: its share of the elements.
     is_rows: whether it is whole rows: along the last dimension all is read.
     taker: name of the op that takes the part.
+    moved: last op on the way to it that puts elements elsewhere; "" for none.
     """
 
     share: float
     is_rows: bool
     taker: str
+    moved: str = ""
 
 
 _Read = _Part | None  # None: all of it
@@ -63,15 +67,33 @@ def find_needed_parts(ops: Sequence[Any], outputs: Iterable[Any], describe: Desc
         for tensor, read in zip(op.inputs, _reads_of(op, part, describe), strict=True):
             key = id(tensor)
             reads[key] = _merge(reads[key], read) if key in reads else read
-    return found
+    return found if _starts_at_slices(ops, found) else dict.fromkeys(found)
+
+
+def _starts_at_slices(ops: Sequence[Any], found: Mapping[str, tuple[float, str] | None]) -> bool:
+    """Whether the gradients of all products of which a part is read come from the gradients of
+    slices. They do not where a gradient is asked of such a result itself, or of what follows it.
+    """
+    padded: set[int] = set()
+    for op in ops:
+        match = GRADIENT_SCOPE.search(op.name)
+        if op.type in _PADDING or any(id(tensor) in padded for tensor in op.inputs):
+            padded.update(id(tensor) for tensor in op.outputs)
+        elif match and _PRODUCTS.match(op.type):
+            forward = GRADIENT_SCOPE.split(op.name)[-1].rpartition("/")[0]
+            if found.get(forward) is not None or found.get(forward.removesuffix("_grad")) is not None:
+                return False
+    return True
 
 
 def _merge(one: _Read, other: _Read) -> _Read:
     """Return the part that two readers read together, at most."""
     if one is None or other is None:
         return None
-    share = max(one.share, other.share) if one.taker == other.taker else one.share + other.share
-    return _Part(share, one.is_rows and other.is_rows, max(one, other).taker) if share <= _WHOLE else None
+    is_same = (one.taker, one.moved) == (other.taker, other.moved)
+    share = max(one.share, other.share) if is_same else one.share + other.share
+    larger = max(one, other)
+    return larger._replace(share=share, is_rows=one.is_rows and other.is_rows) if share <= _WHOLE else None
 
 
 def _reads_of(op: Any, part: _Read, describe: Describe) -> list[_Read]:
@@ -82,7 +104,8 @@ def _reads_of(op: Any, part: _Read, describe: Describe) -> list[_Read]:
     elif part is None:
         pass
     elif op.type in _MOVING:
-        reads[0] = part._replace(is_rows=part.is_rows and _moves_rows(op, describe))
+        moved = op.name if op.type in ("Transpose", "Reshape") else part.moved
+        reads[0] = part._replace(is_rows=part.is_rows and _moves_rows(op, describe), moved=moved)
     elif op.type in _OVER_ROWS:
         reads[0] = part if part.is_rows else None
     elif ELEMENTWISE.match(op.type):
@@ -162,12 +185,15 @@ def _keeps_rows(op: Any, describe: Describe) -> bool:
     if op.type in _REDUCING:
         return _is_column(describe(op.outputs[0]), describe(op.inputs[0]))
     if MATMUL.match(op.type):
-        return not op.get_attr("transpose_a" if op.type == "MatMul" else "adj_x")
+        rows, results = ((describe(tensor).dimensions or (None,))[:-1] for tensor in (op.inputs[0], op.outputs[0]))
+        return None not in rows and rows == results and not op.get_attr("transpose_a" if op.type == "MatMul" else "adj_x")
     if op.type != "Einsum":
         return False
     factors, _, result = equation(op)[0].partition("->")
     first, _, second = factors.partition(",")
-    return result[-1:] in second and not set(result[:-1]) & set(second) and set(result[:-1]) <= set(first)
+    return (
+        result[:-1] == first[:-1] and first[-1:] not in result and result[-1:] in second and not set(first[:-1]) & set(second)
+    )
 
 
 def merge_needed_parts(

@@ -110,7 +110,7 @@ class _FunctionReader:
         self.needed: dict[str, tuple[float, str] | None] = {}
         self.tables: set[tuple[str, str, str]] = set()
         self.remaining_ops, self._deadline_s = remaining_ops, deadline_s
-        self._symbols = self._depth = 0
+        self._symbols = self._depth = self._loops = 0
         self.is_complete = True
 
     def read_outermost(self, graph: Any) -> None:
@@ -148,7 +148,8 @@ class _FunctionReader:
                 self._add(op, " ".join((op.type, *equation(op), *map(str, inputs), "->", *map(str, outputs))), products)
         if self.is_complete and time.monotonic() < self._deadline_s:
             ops = graph.get_operations()
-            self.tables |= find_tables(ops, lambda tensor: _describe(tensor, known))
+            if not self._loops:  # a loop may look up all rows, one after the other
+                self.tables |= find_tables(ops, lambda tensor: _describe(tensor, known))
             parts = find_needed_parts(ops, graph.outputs, lambda tensor: _describe(tensor, known))
             self.needed = merge_needed_parts(self.needed, parts)
         self._depth -= 1
@@ -198,12 +199,14 @@ class _FunctionReader:
             inner = getattr(functions.get(op.get_attr(attribute).name), "graph", None)
             if inner is None:
                 return []
+            self._loops += attribute in ("cond", "body")
             found = self._read(inner, arguments)
             for _ in range(_MAX_ROUNDS if attribute == "body" else 0):
                 if found == arguments:
                     break
                 arguments = [agree(one, other) for one, other in zip(arguments, found, strict=False)]
                 found = self._read(inner, arguments)
+            self._loops -= attribute in ("cond", "body")
             results.append(found if attribute != "cond" else arguments)
             if attribute == "body" and found != arguments:
                 return []

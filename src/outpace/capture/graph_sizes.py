@@ -34,7 +34,7 @@ def _find_values(op: Any, inputs: Sequence[Tensor]) -> Values:
         return None
     known = [values for values in given if values is not None]
     if op.type in _PASSING:
-        return given[0]
+        return given[0] if op.type != "Cast" or op.outputs[0].dtype.name in ("int32", "int64") else None
     if op.type == "StridedSlice" and len(known) == len(given):
         return _sliced(op, *known[:4])
     if op.type == "GatherV2" and given[1] is not None and not op.get_attr("batch_dims"):
@@ -42,6 +42,8 @@ def _find_values(op: Any, inputs: Sequence[Tensor]) -> Values:
         return tuple(known[0][place] for place in places) if len(places) == len(given[1]) else None
     if op.type == "Prod" or (op.type == "Mul" and len(known) == 2 and all(len(values) == 1 for values in known)):
         return (_product([size for values in known[: len(known) if op.type == "Mul" else 1] for size in values]),)
+    if op.type == "Pack" and any(one.dimensions != () for one in inputs):
+        return None
     if op.type in ("Pack", "ConcatV2") and len(known) == len(given):
         return tuple(size for values in known[: len(known) - (op.type == "ConcatV2")] for size in values)
     return None

@@ -42,12 +42,17 @@ class Pairs(NamedTuple):
 
     shape: its shape, as it stands in the texts of ops.
     sizes: its sizes, `16 x 128 x 48 x 64`.
-    is_difference: whether each pair is subtracted, and not multiplied.
+    kind: type of the op that makes it.
     """
 
     shape: str
     sizes: str
-    is_difference: bool
+    kind: str
+
+    @property
+    def is_difference(self) -> bool:
+        """Whether each pair is subtracted, and not multiplied."""
+        return self.kind != "Mul"
 
 
 class LookupTable(NamedTuple):
@@ -122,6 +127,8 @@ class GraphCosts:
         multiplies by 0.
         """
         forward = _FORWARD.sub("", name)
+        # A gradient op has the scope of its forward op, and a name of its own.
+        forward = forward if forward == name else forward.rpartition("/")[0]
         while forward:
             function, _ = self._find(forward)
             parts = self._needed.get(function, {})
@@ -135,7 +142,7 @@ class GraphCosts:
         function, text = self._find(name)
         found = find_pair_sizes(text, self._sizes.get(function, {})) if text else ()
         shape = text.partition(f" {AFTER} ")[0].rpartition(" ")[2]
-        return Pairs(shape, " x ".join(map(str, found)), not text.startswith("Mul")) if found else None
+        return Pairs(shape, " x ".join(map(str, found)), text.partition(" ")[0]) if found else None
 
     def find_text(self, name: str) -> str:
         """Return the text of an op; "" where it is not known."""

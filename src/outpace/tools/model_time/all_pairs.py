@@ -16,6 +16,7 @@ from outpace.timeline import Run
 from outpace.tools.model_time.parts import format_source
 from outpace.tools.model_time.work_summary import compute_saving
 
+_SUMS = ("Sum", "Mean")
 _TIME = Threshold(
     "time in arrays of all pairs", 0.15, Unit.FRACTION, "our choice: a smaller gain is not worth other arithmetic"
 )
@@ -69,18 +70,36 @@ def iter_findings(run: Run, host: str) -> Iterator[Finding]:
 def _find_sums(run: Run, host: str) -> dict[Pairs, _Sums]:
     """Return what becomes of the arrays of all pairs that the parts of a host's model make."""
     costs = graph_costs(run).get(host)
+    if costs is None:
+        return {}
     ran = [(ops, op) for ops, located in located_ops(run) if ops.host == host for op in located]
     places: dict[str, tuple[Pairs, str]] = {}
-    for _, op in ran if costs is not None else ():
-        if costs is not None and (pairs := costs.find_pairs(op.name)) is not None:
+    for _, op in ran:
+        if (pairs := costs.find_pairs(op.name)) is not None:
             places.setdefault(op.location.part, (pairs, op.location.source))
-    shares, summed = defaultdict[Pairs, float](float), set[Pairs]()
+    shares, steps = defaultdict[str, float](float), defaultdict[str, list[str]](list)
     for ops, op in ran:
-        if costs is None or op.location.part not in places:
-            continue
-        pairs, _ = places[op.location.part]
-        text = costs.find_text(op.name)
-        if pairs.shape in text.split(" "):
-            shares[pairs] += ops.step_share(op.wall_ps)
-            summed |= {pairs} if text.startswith(("Sum ", "Mean ")) and not op.location.is_backward else set()
-    return {pairs: _Sums(min(shares[pairs], 1.0), source, pairs in summed) for pairs, source in places.values()}
+        part, text = op.location.part, costs.find_text(op.name)
+        if part in places and places[part][0].shape in text.split(" "):
+            shares[part] += ops.step_share(op.wall_ps)
+            steps[part] += [] if op.location.is_backward else [text]
+    return {
+        pairs: _Sums(min(shares[part], 1.0), source, _is_product(pairs, steps[part]))
+        for part, (pairs, source) in places.items()
+    }
+
+
+def _is_product(pairs: Pairs, texts: list[str]) -> bool:
+    """Whether a sum of products is all that the forward pass makes of an array of all pairs, by the
+    texts of the ops that make or take it: of differences their squares are added up.
+    """
+    kinds = [text.partition(" ")[0] for text in texts]
+    made = [text for text in texts if text.endswith(f" {pairs.shape}")]
+    squares = kinds.count("Square")
+    is_squared = kinds.count("SquaredDifference") == 1 or squares == 1
+    return (
+        any(kind in _SUMS for kind in kinds)
+        and all(kind in (*_SUMS, "Square", pairs.kind) for kind in kinds)
+        and len(made) == 1 + squares
+        and is_squared == pairs.is_difference
+    )
