@@ -161,7 +161,6 @@ def measured(function: Callable[[Any, Seen], Any], is_open: bool) -> tuple[list[
     """
     from outpace.capture.graph_shapes import ShapeReader
 
-    @tf.function  # type: ignore[untyped-decorator]
     def step(x: Any) -> Any:
         seen: Seen = []
         with tf.GradientTape() as tape:
@@ -170,7 +169,7 @@ def measured(function: Callable[[Any, Seen], Any], is_open: bool) -> tuple[list[
         return tape.gradient(loss, seen)
 
     x = tf.random.stateless_normal([BATCH, LENGTH, WIDTH], (1, 2))
-    concrete = step.get_concrete_function(tf.TensorSpec([None if is_open else BATCH, LENGTH, WIDTH], tf.float32))
+    concrete = tf.function(step).get_concrete_function(tf.TensorSpec([None if is_open else BATCH, LENGTH, WIDTH], tf.float32))
     gradients = concrete(x)
     reader = ShapeReader()
     reader.read("f", concrete.graph)
@@ -187,11 +186,9 @@ def tables(takes: str) -> list[tuple[str, str, str]]:
 
     table, weights = tf.Variable(tf.ones([50, 4])), tf.Variable(tf.ones([4, 2]))
 
-    @tf.function  # type: ignore[untyped-decorator]
     def multiply() -> Any:
         return table @ weights
 
-    @tf.function  # type: ignore[untyped-decorator]
     def step(ids: Any) -> None:
         with tf.GradientTape() as tape:
             loss = tf.reduce_sum(tf.gather(table, ids) @ weights)
@@ -200,7 +197,7 @@ def tables(takes: str) -> list[tuple[str, str, str]]:
                 "product": lambda: table @ weights,
                 "scaled": lambda: (8.0 * table) @ weights,
                 "mean": lambda: tf.gather(table, ids) - tf.reduce_mean(table, 0),
-                "called": lambda: multiply(),
+                "called": tf.function(multiply),
                 "": lambda: weights,
             }[takes]()
             loss += tf.nn.l2_loss(whole)
@@ -208,7 +205,7 @@ def tables(takes: str) -> list[tuple[str, str, str]]:
             variable.assign_sub(0.1 * tf.convert_to_tensor(gradient))
 
     reader = ShapeReader()
-    reader.read("f", step.get_concrete_function(tf.TensorSpec([None], tf.int32)).graph)
+    reader.read("f", tf.function(step).get_concrete_function(tf.TensorSpec([None], tf.int32)).graph)
     return list(reader.build_shapes().tables.get("f", ()))
 
 
@@ -220,7 +217,6 @@ def repeated(losses: int, each: bool) -> int:
 
     weights, bias = tf.Variable(tf.ones([4, 4])), tf.Variable(tf.ones([4]))
 
-    @tf.function  # type: ignore[untyped-decorator]
     def step(x: Any) -> Any:
         with tf.GradientTape(persistent=True) as tape:
             y = x
@@ -230,7 +226,7 @@ def repeated(losses: int, each: bool) -> int:
             whole = tf.add_n(parts)
         return [tape.gradient(part, [weights, bias]) for part in (parts if each else [whole])]
 
-    again = find_repeated_gradient(step.get_concrete_function(tf.TensorSpec([2, 4])).graph.get_operations())
+    again = find_repeated_gradient(tf.function(step).get_concrete_function(tf.TensorSpec([2, 4])).graph.get_operations())
     return 1 if again is None else again[0]
 
 
@@ -240,7 +236,6 @@ def repeated_in_scope() -> bool:
 
     kernels = [tf.Variable(tf.ones([3, 3, 2, 2])) for _ in range(3)]
 
-    @tf.function  # type: ignore[untyped-decorator]
     def step(x: Any) -> Any:
         with tf.GradientTape() as tape, tf.name_scope("net"):
             for kernel in kernels:
@@ -248,7 +243,10 @@ def repeated_in_scope() -> bool:
             loss = tf.reduce_sum(x)
         return tape.gradient(loss, kernels)
 
-    return find_repeated_gradient(step.get_concrete_function(tf.TensorSpec([2, 8, 8, 2])).graph.get_operations()) is not None
+    return (
+        find_repeated_gradient(tf.function(step).get_concrete_function(tf.TensorSpec([2, 8, 8, 2])).graph.get_operations())
+        is not None
+    )
 
 
 @cache

@@ -160,7 +160,7 @@ def _looked_up(op: Any, inputs: list[Tensor], shape: tuple[int | None, ...]) -> 
     return (*table[:axis], *indices[shared:], *table[axis + 1 :])
 
 
-def _taken(op: Any, inputs: list[Tensor], shape: tuple[int | None, ...]) -> Dimensions:
+def _slice_dimensions(op: Any, inputs: list[Tensor], shape: tuple[int | None, ...]) -> Dimensions:
     """A dimension of which a slice takes all stays."""
     before = inputs[0].dimensions
     masks = {name: op.get_attr(f"{name}_mask") for name in ("begin", "end", "shrink_axis", "ellipsis", "new_axis")}
@@ -203,7 +203,7 @@ def _multiplied(op: Any, inputs: list[Tensor], shape: tuple[int | None, ...]) ->
     return (*(stacks or ()), left[-1 if turned[0] else -2], right[-2 if turned[1] else -1])
 
 
-def _compared(op: Any, inputs: list[Tensor], shape: tuple[int | None, ...]) -> Dimensions:
+def _loss_dimensions(op: Any, inputs: list[Tensor], shape: tuple[int | None, ...]) -> Dimensions:
     """A loss of each row of logits, or a gradient for each logit. Labels may repeat the logits."""
     logits, labels = inputs[0].dimensions, inputs[1].dimensions
     if logits is None or (labels != logits and not op.type.startswith("Sparse")):
@@ -235,8 +235,8 @@ _RULES: tuple[tuple[re.Pattern[str], Rule], ...] = (
     (_LOOKUP, _looked_up),
     (_MOVING, _same_one),
     (re.compile("Reshape$"), _reshaped),
-    (re.compile("StridedSlice$"), _taken),
-    (re.compile("(Sparse)?SoftmaxCrossEntropyWithLogits$"), _compared),
+    (re.compile("StridedSlice$"), _slice_dimensions),
+    (re.compile("(Sparse)?SoftmaxCrossEntropyWithLogits$"), _loss_dimensions),
     (re.compile("Einsum$"), _summed),
     (re.compile("|".join(_JOINING)), _joined),
 )

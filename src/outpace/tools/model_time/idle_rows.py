@@ -23,8 +23,10 @@ _TIME = Threshold("time in all rows of a table", 0.15, Unit.FRACTION, "our choic
 def iter_findings(run: Run, host: str, program: Workload) -> Iterator[Finding]:
     """Yield the finding on each table of one host over all rows of which much of the step goes."""
     costs = graph_costs(run).get(host)
-    for table in costs.find_tables() if costs is not None else ():
-        if costs is None or not table.share <= _ROWS.value:
+    if costs is None:
+        return
+    for table in costs.find_tables():
+        if not table.share <= _ROWS.value:  # NaN where it is not known
             continue
         share, lines = 0.0, defaultdict[str, float](float)
         for ops, located in located_ops(run):
