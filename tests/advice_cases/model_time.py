@@ -1649,7 +1649,7 @@ CASES: list[Case] = [
         tensorflow="with variables in float32",
         jax="with parameters in float32",
     ),
-    fires("model_bound", "of no known kind", _bound(0.7), Severity.MODERATE, says=("fewer elements",)),
+    fires("model_bound", "of no known kind", _bound(0.7), Severity.MODERATE, says=("Train on a GPU",)),
     fires("model_bound", "of no known kind, in JAX", _bound(0.7, program=JAX), Severity.MODERATE, says=("donate_argnums",)),
     fires(
         "model_bound",

@@ -62,14 +62,21 @@ def _half(share: float, program: Workload = TENSORFLOW, devices: DeviceSpecs = H
 
 
 def _between(
-    share: float, steps: int = 10, program: Workload = TENSORFLOW, often: bool = True, waits: float = 1.0, called: float = 0.0
+    share: float,
+    steps: int = 10,
+    program: Workload = TENSORFLOW,
+    often: bool = True,
+    waits: float = 1.0,
+    called: float = 0.0,
+    calls: tuple[str, ...] = (),
+    calls_step: bool = False,
 ) -> Find:
     """Time between steps, `waits` of which waits for input; a tenth is compiling where the rest is
-    not. A function is `longest_call` for a part.
+    not. A function is `longest_call` for a part; the line with the time calls functions (`calls`).
     """
     parts = {Category.INPUT: waits, Category.COMPILATION: min(0.1, 1 - waits)}
     gaps = StepGaps(share, {c: share * parts.get(c, 0.0) for c in Category}, often, "train.py:30", "main", 0.6 * share)
-    gaps = replace(gaps, longest_call=("multi_step_on_iterator", 1250, called * share))
+    gaps = replace(gaps, longest_call=("multi_step_on_iterator", 1250, called * share), calls=calls, calls_step=calls_step)
     mean = compute_mean_step(breakdown(steps=steps))
     return lambda: rules.iter_gap_findings(StepRate(10.0, 0.0, share), mean, program, gaps)
 
@@ -660,6 +667,35 @@ CASES: list[Case] = [
         says=("most of it in 1,250 calls of multi_step_on_iterator", "validation_batch_size"),
         takes_from=("outside",),
         location="train.py:30",
+    ),
+    *(
+        fires(
+            "time_outside_steps",
+            f"of which a line spends most in {' '.join(calls) or 'itself'}{' and in the step' * calls_step}",
+            _between(0.3, waits=0.2, called=called, calls=calls, calls_step=calls_step, program=Workload(Framework.KERAS)),
+            Severity.MODERATE,
+            saves=about(0.3),
+            says=(says,),
+            **_BETWEEN,
+        )
+        for calls, calls_step, called, says in (
+            (
+                ("keras: error_handler", "keras: Trainer.predict", "tensorflow: Iterator.next"),
+                False,
+                0.0,
+                "Predict for many rows in one",
+            ),
+            (
+                ("keras: error_handler", "keras: Trainer.fit", "keras: Trainer.evaluate"),
+                True,
+                0.9,
+                "Evaluate less often or in larger",
+            ),
+            (("keras: Trainer.fit",), True, 0.0, "Look between the steps"),
+            (("numpy: savez",), False, 0.0, "Save less often (at train.py:30)"),
+            ((), False, 0.0, "Make this work cheaper (at train.py:30)"),
+            ((), True, 0.0, "Look between the steps"),
+        )
     ),
     silent("time_outside_steps", "15% of the time", _between(0.15)),
     silent("time_outside_steps", "two steps", _between(0.3, steps=2)),

@@ -12,11 +12,11 @@ from pathlib import Path
 import pytest
 
 import outpace
+from outpace.metrics.actions.model_work import CPU, GPU, TPU, ActionContext, OpTraits, render_actions
 from outpace.metrics.actions.python_lines import PYTHON_ACTIONS
 from outpace.metrics.facts.workload import Framework, Workload
 from outpace.model.text import short_form
 from outpace.timeline.work_kinds import WorkKind
-from outpace.tools.model_time.actions import CPU, GPU, TPU, ActionContext, OpTraits, render_actions
 from tests.advice_cases import CASES
 from tests.support import PROFILES, opened
 

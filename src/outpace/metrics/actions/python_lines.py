@@ -8,7 +8,7 @@ sampled below it. Its own name decides nothing: `save_gradient` may compute, and
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from enum import Enum
 
 from outpace.metrics.actions.table import Action
@@ -18,6 +18,8 @@ from outpace.metrics.facts.workload import Workload
 class CallKind(Enum):
     """What a function mostly does, by what it calls."""
 
+    PREDICTING = "predictions by Keras' own loop"
+    EVALUATING = "an evaluation by Keras' own loop"
     SAVING = "saving"
     LOGGING = "logging"
     DRAWING = "drawing pictures"
@@ -81,6 +83,10 @@ _NO_OPS = frozenset(
     ("iterator", "file", "image", "save", "load", "restore", "print", "write", "summary", "constant", "convert")
 )
 _INTERPRETED = ("", "python")  # owner of the time below a line: nobody, or the standard library
+_KERAS = ("keras", "tf_keras")
+_LOOPS = {"predict": CallKind.PREDICTING, "evaluate": CallKind.EVALUATING}
+"""Methods of Keras' models that loop over a data set, beside the training."""
+LOOP_KINDS = frozenset(_LOOPS.values())
 _BATCH_HOOK = re.compile(r"(?:^|\.)on_(?:train_|test_|predict_)?batch_(?:begin|end)$")
 
 
@@ -100,6 +106,16 @@ def classify_call(library: str, below: str) -> CallKind:
         if words & known and (kind is not CallKind.EAGER or library in _EAGER_LIBRARIES):
             return kind
     return CallKind.COMPUTING if library in _INTERPRETED else CallKind.CALLING
+
+
+def classify_calls(calls: Sequence[str]) -> CallKind:
+    """Return what a line of the user's mostly does, by the functions of libraries that it spends
+    its time in, outermost first (`keras: Trainer.predict`).
+    """
+    for library, _, function in (call.partition(": ") for call in calls):
+        if library in _KERAS and (kind := _LOOPS.get(function.rpartition(".")[2])):
+            return kind
+    return classify_call(calls[-1].partition(": ")[0], calls[-1]) if calls else CallKind.COMPUTING
 
 
 def is_batch_hook(function: str) -> bool:
@@ -128,7 +144,7 @@ def _by_program(*, keras: str, tensorflow: str, jax: str, keras_jax: str = "") -
 
 
 _LESS = frozenset((Need.CALLS_NO_STEP,))
-PYTHON_ACTIONS: tuple[Action[CallKind, Need], ...] = (
+PYTHON_ACTIONS: tuple[Action[CallKind, Need, [str, Workload]], ...] = (
     Action(
         "slim_call",
         _by_program(
@@ -140,6 +156,25 @@ PYTHON_ACTIONS: tuple[Action[CallKind, Need], ...] = (
             "steps per call with jax.lax.scan.",
         ),
         needs=frozenset((Need.CALLS_STEP,)),
+    ),
+    Action(
+        "predict_at_once",
+        _says(
+            "Predict for many rows in one call (at {where}), or call model(x) where they come one by one: each predict() sets up a data "
+            "pipeline of its own."
+        ),
+        frozenset((CallKind.PREDICTING,)),
+        _LESS,
+    ),
+    Action(
+        "evaluate_less_often",
+        _by_program(
+            keras="Evaluate less often or in larger batches (at {where}): validation_freq, validation_batch_size.",
+            tensorflow="Evaluate less often, or in larger batches (at {where}).",
+            jax="Evaluate less often, or in larger batches (at {where}).",
+        ),
+        frozenset((CallKind.EVALUATING,)),
+        _LESS,
     ),
     Action(
         "save_less_often",

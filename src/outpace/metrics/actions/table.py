@@ -8,29 +8,30 @@ which of them it needs.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Set
+from collections.abc import Callable, Iterable, Iterator, Set
 from enum import Enum
-from typing import Generic, TypeVar
+from typing import Generic, ParamSpec, TypeVar
 
 from outpace._dataclass import dataclass
-from outpace.metrics.facts.workload import Workload
 
 Kind = TypeVar("Kind", bound=Enum)
 Need = TypeVar("Need", bound=Enum)
+Subject = ParamSpec("Subject")
+"""Parameters of the text: what it names of the place and the program."""
 
 
 @dataclass(frozen=True)
-class Action(Generic[Kind, Need]):
+class Action(Generic[Kind, Need, Subject]):
     """A row of a table.
 
     name: name of the action.
-    render: returns its sentence, for the place in words and the kind of program.
+    render: returns its text, for the place and the program in question.
     kinds: kinds of work that it is for; empty for all.
     needs: preconditions that must all hold.
     """
 
     name: str
-    render: Callable[[str, Workload], str]
+    render: Callable[Subject, str]
     kinds: frozenset[Kind] = frozenset()
     needs: frozenset[Need] = frozenset()
 
@@ -39,11 +40,17 @@ class Action(Generic[Kind, Need]):
         return (not self.kinds or kind in self.kinds) and self.needs <= holds
 
 
-def choose_action(table: Iterable[Action[Kind, Need]], kind: Kind, holds: Set[Need]) -> Action[Kind, Need]:
+def iter_actions(
+    table: Iterable[Action[Kind, Need, Subject]], kind: Kind, holds: Set[Need]
+) -> Iterator[Action[Kind, Need, Subject]]:
+    """Yield the actions of a table that fit, in its order."""
+    return (action for action in table if action.fits(kind, holds))
+
+
+def choose_action(table: Iterable[Action[Kind, Need, Subject]], kind: Kind, holds: Set[Need]) -> Action[Kind, Need, Subject]:
     """Return the first action of a table that fits. Raises ValueError where none does: a table ends
     with an action that needs nothing.
     """
-    for action in table:
-        if action.fits(kind, holds):
-            return action
+    for action in iter_actions(table, kind, holds):
+        return action
     raise ValueError(f"no action fits {kind}")

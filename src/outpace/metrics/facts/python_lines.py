@@ -178,14 +178,12 @@ def framework_python_share(run: Run, host: str) -> float | None:
     return sum(r["python_share"] for r in rows if r["library"] in FRAMEWORKS) if rows else None
 
 
-def python_share(run: Run, hosts: Collection[str]) -> float | None:
-    """Return the largest share of the step in Python over hosts; None where a host has no samples.
-
-    Libraries that record no events count as Python.
+def sampled_python_share(run: Run, hosts: Collection[str]) -> float | None:
+    """Return the largest share of the step in the program's own Python over hosts
+    (`user_python_share`); None where a host has no samples.
     """
-    sums = [sum(row["python_share"] for row in python_lines(run).filter_by("host", host).records()) for host in hosts]
     has_samples = [len(python_lines(run).filter_by("host", host)) > 0 for host in hosts]
-    return max(sums) if has_samples and all(has_samples) else None
+    return max(user_python_share(run, host) for host in hosts) if has_samples and all(has_samples) else None
 
 
 def find_framework_line(run: Run, host: str) -> str:

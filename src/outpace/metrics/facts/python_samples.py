@@ -15,6 +15,7 @@ import numpy as np
 
 from outpace.metrics.facts.python_records import python_records
 from outpace.model.arrays import Indices, Numbers, Picoseconds, Values
+from outpace.model.text import is_majority
 from outpace.store.record import GARBAGE_COLLECTION
 from outpace.timeline import Run, Timeline
 
@@ -124,6 +125,31 @@ def lines_in_windows(run: Run, timeline: Timeline, start: Picoseconds, end: Pico
         if who == YOURS:
             times[file, line, function] += weight * 1000
     return sorted(((*key, time) for key, time in times.items()), key=lambda row: -row[3])
+
+
+def calls_at_line(
+    run: Run, timeline: Timeline, start: Picoseconds, end: Picoseconds, place: tuple[str, int]
+) -> tuple[str, ...]:
+    """Return the functions of libraries (`keras: Trainer.predict`) in which a line spends at least
+    half of its time within windows, outermost first.
+
+    start: starts of the windows, ps, sorted
+    end: ends of the windows, ps
+    place: (file, line) of one of the rows of `lines_in_windows`
+    """
+    noted = python_records(run)[timeline.host]
+    record = noted.get("python_samples")
+    keys = [key[:2] for key, *_ in attribute_stacks(noted, record)] if record else []
+    total = 0
+    weights: dict[str, int] = defaultdict(int)
+    for stack, weight in samples_in_windows(run, timeline, start, end):
+        if keys[stack] == place:
+            assert record is not None
+            frames = [record["frames"][frame] for frame, _ in record["stacks"][stack]]
+            total += weight
+            for name in dict.fromkeys(f"{frame[3]}: {frame[1]}" for frame in frames if frame[3] not in ("", OUTPACE)):
+                weights[name] += weight
+    return tuple(name for name, weight in weights.items() if is_majority(weight, total))
 
 
 def samples_in_windows(run: Run, timeline: Timeline, start: Picoseconds, end: Picoseconds) -> list[tuple[int, int]]:

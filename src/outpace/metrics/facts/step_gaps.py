@@ -12,7 +12,8 @@ import numpy as np
 
 from outpace._caching import memoize
 from outpace._dataclass import dataclass
-from outpace.metrics.facts.python_samples import lines_in_windows
+from outpace.metrics.facts.python_lines import python_lines
+from outpace.metrics.facts.python_samples import calls_at_line, lines_in_windows
 from outpace.metrics.facts.step_breakdown import category_times
 from outpace.metrics.facts.step_function import function_call_rows
 from outpace.metrics.source_line import format_source_line
@@ -38,6 +39,9 @@ class StepGaps:
     line_share: time at that line, in the unit of `share`
     longest_call: (name, number of calls, share) of the function whose calls take the most time
         there
+    calls: functions of libraries in which that line spends at least half of its time, outermost
+        first (`keras: Trainer.predict`)
+    calls_step: whether the step's own function runs below that line, too
     """
 
     share: float
@@ -47,6 +51,8 @@ class StepGaps:
     function: str
     line_share: float
     longest_call: tuple[str, int, float] = ("", 0, 0.0)
+    calls: tuple[str, ...] = ()
+    calls_step: bool = False
 
 
 @memoize
@@ -71,7 +77,13 @@ def _host_gaps(run: Run, timeline: Timeline) -> StepGaps:
     at_line = lines[0][3] / span if lines and span > 0 else 0.0
     called = _top_function(timeline, start, end)
     share = float((end - start).sum()) / span if span > 0 else 0.0
-    return StepGaps(share, shares, often, line, function, at_line, (*called[:2], called[2] / span if span > 0 else 0.0))
+    longest = (*called[:2], called[2] / span if span > 0 else 0.0)
+    calls = calls_at_line(run, timeline, start, end, lines[0][:2]) if lines else ()
+    calls_step = any(
+        row["calls_step"] and row["host"] == timeline.host and format_source_line(row["file"], row["line"]) == line
+        for row in python_lines(run).records()
+    )
+    return StepGaps(share, shares, often, line, function, at_line, longest, calls, calls_step)
 
 
 def _top_function(timeline: Timeline, start: Picoseconds, end: Picoseconds) -> tuple[str, int, float]:

@@ -35,7 +35,6 @@ from outpace.model.text import format_largest_part
 from outpace.model.units import format_count
 from outpace.timeline import Run
 from outpace.tools.functions import retracing as kinds
-from outpace.tools.functions.recompilation import find_recompilation
 
 EXPENSIVE_CALLS = Threshold("expensive tf.function calls", 0.20, Unit.FRACTION, "XProf's overview page")
 MIN_RETRACES = Threshold(
@@ -170,6 +169,8 @@ def _recompilation(run: Run, host: str, rows: list[dict[str, Any]], built: Table
     share: share of the steps that the builds take
     built: table of traces, which names the arguments that made JAX build
     """
+    from outpace.tools.functions.recompilation import find_recompilation  # most programs are built once
+
     around = _share_around_builds(run, host, count)
     top = max(rows, key=lambda r: r["in_steps_ps"])
     source = shorten_source_path(top["source"])

@@ -11,6 +11,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from outpace._dataclass import dataclass
+from outpace.metrics.actions.model_work import CPU, ActionContext
 from outpace.metrics.facts.hlo_instructions import DEVICE_SIDE, InstructionStats, instruction_stats
 from outpace.metrics.facts.roofs import Bound
 from outpace.metrics.views.model_parts import located_ops, op_locators
@@ -18,7 +19,6 @@ from outpace.model import Certainty, Effort, Evidence, Finding, Severity, Thresh
 from outpace.model.units import format_count
 from outpace.timeline import Run
 from outpace.timeline.work_kinds import classify_work
-from outpace.tools.model_time.actions import CPU, ActionContext
 from outpace.tools.model_time.parts import ModelPart, format_source
 from outpace.tools.model_time.work_summary import compute_roof_saving, compute_saving, compute_traits, render_part_actions
 

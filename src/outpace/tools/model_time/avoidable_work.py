@@ -10,6 +10,7 @@ from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
 from outpace._lazy import compile_lazily
+from outpace.metrics.actions.model_work import GPU, ActionContext
 from outpace.metrics.facts.graph_costs import graph_costs
 from outpace.metrics.facts.hlo_instructions import DEVICE_SIDE as ON_DEVICE
 from outpace.metrics.facts.hlo_instructions import InstructionStats, instruction_stats
@@ -21,7 +22,6 @@ from outpace.model import Certainty, Effort, Evidence, Finding, Severity, Thresh
 from outpace.model.text import format_largest_part, join_names
 from outpace.timeline import Run
 from outpace.timeline.hlo.transfers import COLLECTIVE
-from outpace.tools.model_time.actions import GPU, ActionContext
 from outpace.tools.model_time.parts import format_source
 from outpace.tools.model_time.work_summary import compute_needless_saving, compute_saving, format_lines
 

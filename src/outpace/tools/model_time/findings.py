@@ -10,6 +10,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from outpace._dataclass import dataclass
+from outpace.metrics.actions.model_work import CPU, GPU, TPU, ActionContext, advises_half, render_actions
 from outpace.metrics.facts.device_specs import device_specs
 from outpace.metrics.facts.hlo_instructions import busy_module_counts, instruction_stats
 from outpace.metrics.facts.python_callbacks import find_callback_line
@@ -29,7 +30,6 @@ from outpace.timeline import Run, Timeline
 from outpace.timeline.event_names import ONEDNN_PREFIX
 from outpace.timeline.work_kinds import WorkKind
 from outpace.tools.model_time import work_summary
-from outpace.tools.model_time.actions import CPU, GPU, TPU, ActionContext, advises_half, render_actions
 from outpace.tools.model_time.parts import ModelPart, find_parts, format_source
 from outpace.tools.model_time.work_summary import (
     COMPUTE_CATEGORIES,

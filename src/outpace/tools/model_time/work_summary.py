@@ -12,6 +12,7 @@ from typing import Any
 
 from outpace._dataclass import dataclass
 from outpace._lazy import compile_lazily
+from outpace.metrics.actions.model_work import ActionContext, OpTraits, render_actions
 from outpace.metrics.facts.device_peaks import peak_flops
 from outpace.metrics.facts.hlo_instructions import DEVICE_SIDE as ON_DEVICE
 from outpace.metrics.facts.hlo_instructions import (
@@ -31,7 +32,6 @@ from outpace.model.text import MOST_NAMES, format_largest_part
 from outpace.model.units import format_count
 from outpace.timeline import Run, Timeline
 from outpace.timeline.work_kinds import WorkKind
-from outpace.tools.model_time.actions import ActionContext, OpTraits, render_actions
 from outpace.tools.model_time.parts import (
     REPLICA,
     SHORT_OP,

@@ -125,7 +125,8 @@ def iter_findings(
 ) -> Iterator[Finding]:
     """Yield all findings of the overview on the steady step.
 
-    `python_share` is the share of the step in which samples found Python, None without samples.
+    `python_share` is the share of the step in the program's own Python, outside of the step's
+    function; None without samples.
     `half_share` is the part of the devices' 32-bit computation that can be shorter in 16 bits.
     `single_program` says that one JAX program does the devices' work of a step.
     """
@@ -180,11 +181,12 @@ def _threads(average: MeanStep, devices: DeviceSpecs) -> Iterator[Finding]:
 
 
 def _python(average: MeanStep, program: Workload, python: float | None) -> Iterator[Finding]:
-    """Yield the finding on time without an event. Where samples show how much of it is Python, only
-    that part can be saved by doing less Python.
+    """Yield the finding on time without an event. Where samples show how much of it is the
+    program's own Python, only that part can be saved by doing less Python.
     """
     share = average.share(Category.ALL_OTHERS)
     saved = share if python is None else min(share, python)
+    names_lines = " 'outpace profile' names the lines." * (python is None)
     if saved < _SOME_OTHER.value:
         return
     high = share >= _HIGH_OTHER.value
@@ -194,11 +196,11 @@ def _python(average: MeanStep, program: Workload, python: float | None) -> Itera
         sentence=f"{share:.0%} of the step time is untraced: Python overhead (training loop, callbacks), or work that was not recorded.",
         action=program.select_text(
             keras="Do less Python per batch: run on_batch callbacks, metrics and logging only every few batches. Or run several batches "
-            "per call (steps_per_execution). 'outpace profile' names the lines.",
+            f"per call (steps_per_execution).{names_lines}",
             tensorflow="Do less Python per step: NumPy work, logging and .numpy() only every few steps. Put the whole step into one "
-            "tf.function. 'outpace profile' names the lines.",
+            f"tf.function.{names_lines}",
             jax="Do less Python per step: NumPy work, logging and float(loss) only every few steps. Put the whole step under one jax.jit, or "
-            "run several steps per call with jax.lax.scan. 'outpace profile' names the lines.",
+            f"run several steps per call with jax.lax.scan.{names_lines}",
         ),
         evidence=(Evidence("All others share of the mean step", share, Unit.FRACTION, "average_step"),),
         threshold=_HIGH_OTHER if high else _SOME_OTHER,
@@ -277,27 +279,12 @@ def iter_gap_findings(step_rate: StepRate, mean_step: MeanStep, program: Workloa
     if mean_step.step_count < _LEAST_STEPS or step_rate.outside_share < _OUTSIDE.value:
         return
     what = "calls" if program.is_inference else "steps"
-    if program.is_inference:
-        action = program.select_text(
-            keras="Predict once on all data, or call model(x) for single batches: each predict() call sets up a data pipeline of its own.",
-            tensorflow="Gather requests into larger batches, and prepare the next one while this one runs.",
-            jax="Gather requests into larger batches, and dispatch the next one before this one is fetched.",
-        )
-    else:
-        action = program.select_text(
-            keras="Evaluate less often or in larger batches (validation_freq, validation_batch_size), where it is validation. Else look "
-            "between the steps, in the timeline of 'outpace trace', for checkpoints or callbacks."
-            if gaps and is_majority(gaps.longest_call[2], gaps.share)
-            else "Look between the steps, in the timeline of 'outpace trace', for validation, checkpoints or callbacks.",
-            tensorflow="Look between the steps, in the timeline of 'outpace trace', for evaluation, checkpoints or next(iterator).",
-            jax="Look between the steps, in the timeline of 'outpace trace', for evaluation, checkpoints or input.",
-        )
     yield Finding(
         id="time_outside_steps",
         severity=Severity.HIGH if step_rate.outside_share >= _MOSTLY_OUTSIDE.value else Severity.MODERATE,
         sentence=f"{step_rate.outside_share:.0%} of the time from the first step to the last is spent between the {what}{_format_gaps(gaps)}. "
         "The step breakdown does not cover it.",
-        action=action,
+        action=_advise_between(program, gaps),
         evidence=(Evidence(f"time outside of {what}", step_rate.outside_share, Unit.FRACTION, "steps"),),
         threshold=_OUTSIDE,
         location=gaps.line if gaps else "",
@@ -306,6 +293,47 @@ def iter_gap_findings(step_rate: StepRate, mean_step: MeanStep, program: Workloa
         else None,
         certainty=Certainty.POSSIBLE,
     )
+
+
+def _advise_between(program: Workload, gaps: StepGaps | None) -> str:
+    """Return what to do about time between the steps: on the line that takes it, where that is
+    known, else where to look.
+    """
+    if program.is_inference:
+        return program.select_text(
+            keras="Predict once on all data, or call model(x) for single batches: each predict() call sets up a data pipeline of its own.",
+            tensorflow="Gather requests into larger batches, and prepare the next one while this one runs.",
+            jax="Gather requests into larger batches, and dispatch the next one before this one is fetched.",
+        )
+    if gaps and (action := _advise_at_line(program, gaps)):
+        return action
+    if gaps and is_majority(gaps.longest_call[2], gaps.share) and program.is_keras:
+        return (
+            "Evaluate less often or in larger batches (validation_freq, validation_batch_size), where it is validation. Else look between "
+            "the steps, in the timeline of 'outpace trace', for checkpoints or callbacks."
+        )
+    return program.select_text(
+        keras="Look between the steps, in the timeline of 'outpace trace', for validation, checkpoints or callbacks.",
+        tensorflow="Look between the steps, in the timeline of 'outpace trace', for evaluation, checkpoints or next(iterator).",
+        jax="Look between the steps, in the timeline of 'outpace trace', for evaluation, checkpoints or input.",
+    )
+
+
+def _advise_at_line(program: Workload, gaps: StepGaps) -> str:
+    """Return what to do at the line that takes the time between the steps; "" where none does, it
+    waits for input, or it runs the step.
+    """
+    # most programs have no such finding
+    from outpace.metrics.actions.python_lines import LOOP_KINDS, PYTHON_ACTIONS, Need, classify_calls
+    from outpace.metrics.actions.table import choose_action
+
+    kind = classify_calls(gaps.calls)
+    waits = is_majority(gaps.category_shares[Category.INPUT], gaps.share)
+    runs_step = gaps.calls_step and kind not in LOOP_KINDS
+    if not gaps.line or waits or runs_step:
+        return ""
+    holds = {Need.CALLS_NO_STEP} | ({Need.MOST_OF_STEP} if is_majority(gaps.line_share, gaps.share) else set())
+    return choose_action(PYTHON_ACTIONS, kind, holds).render(gaps.line, program)
 
 
 def _format_gaps(gaps: StepGaps | None) -> str:

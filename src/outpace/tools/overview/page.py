@@ -17,7 +17,7 @@ from outpace.metrics.facts.hlo_instructions import has_one_module
 from outpace.metrics.facts.missing_steps import explain_missing_steps
 from outpace.metrics.facts.op_metrics import op_metrics
 from outpace.metrics.facts.partial_steps import partial_step_reason
-from outpace.metrics.facts.python_lines import python_share
+from outpace.metrics.facts.python_lines import sampled_python_share
 from outpace.metrics.facts.step_breakdown import CATEGORY_COLORS, CATEGORY_COLUMNS, StepBreakdown, step_breakdown
 from outpace.metrics.facts.step_gaps import step_gaps
 from outpace.metrics.facts.tf_functions import tf_functions
@@ -100,7 +100,7 @@ def analyse(run: Run) -> Page:
 
 def _advice(run: Run, breakdown: StepBreakdown, mean: MeanStep, kind: Workload) -> Iterator[Finding]:
     """Yield the findings of all rules of the overview, without those on the capture."""
-    python = python_share(run, main_program_hosts(run))
+    python = sampled_python_share(run, main_program_hosts(run))
     # These facts matter only with devices; without them, the compiled programs need not be read.
     facts = (python, half_precision_fraction(run), has_one_module(run)) if run.has_device else (python,)
     yield from rules.iter_findings(breakdown, mean, tf_functions(run), kind, device_specs(run), *facts)

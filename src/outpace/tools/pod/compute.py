@@ -16,7 +16,6 @@ from outpace.model import Category, Row, Table, leave_one_out_medians
 from outpace.model.arrays import Column, Values
 from outpace.tools.pod.alignment import Alignment
 from outpace.tools.pod.schema import COLLECTIVES, SUMMARY, WORKERS
-from outpace.tools.pod.straggler_cost import compute_straggler_cost
 from outpace.trace.algorithms import isin
 
 # The categories of a device's own work.
@@ -110,6 +109,8 @@ def _summary_rows(workers: tuple[Worker, ...], aligned: Alignment) -> Iterator[R
         numbers = dict.fromkeys(("excess_ps", "excess_fraction", "cause_ps", "repair_ps"), np.nan)
         yield from ({**row, **numbers, "cause": ""} for row in means_of)
         return
+    from outpace.tools.pod.straggler_cost import compute_straggler_cost  # most runs have one worker
+
     leads = not np.isnan(lead).any()
     base = leave_one_out_medians(lead if leads else own_ps)
     excess = (lead if leads else own_ps) - base

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from outpace.metrics.actions.python_lines import PYTHON_ACTIONS, CallKind, Need, classify_call, is_batch_hook
+from outpace.metrics.actions.python_lines import PYTHON_ACTIONS, CallKind, Need, classify_call, classify_calls, is_batch_hook
 from outpace.metrics.actions.table import Action, choose_action
 from outpace.metrics.facts.python_callers import hands_out_elements
 from outpace.metrics.facts.workload import Framework, Workload
@@ -13,13 +13,13 @@ PROGRAMS = [Workload(framework) for framework in Framework]
 ROWS = [pytest.param(row, id=row.name) for row in PYTHON_ACTIONS]
 
 
-def kind_of(row: Action[CallKind, Need]) -> CallKind:
+def kind_of(row: Action[CallKind, Need, [str, Workload]]) -> CallKind:
     """A kind of work that a row is for."""
     return min(row.kinds, key=lambda kind: kind.value) if row.kinds else CallKind.CALLING
 
 
 @pytest.mark.parametrize("row", ROWS)
-def test_an_action_is_chosen_where_what_it_needs_holds(row: Action[CallKind, Need]) -> None:
+def test_an_action_is_chosen_where_what_it_needs_holds(row: Action[CallKind, Need, [str, Workload]]) -> None:
     assert choose_action(PYTHON_ACTIONS, kind_of(row), row.needs) is row
 
 
@@ -31,7 +31,7 @@ def test_an_action_is_chosen_where_what_it_needs_holds(row: Action[CallKind, Nee
         for need in sorted(row.needs, key=lambda need: need.name)
     ],
 )
-def test_it_is_not_where_one_of_that_does_not_hold(row: Action[CallKind, Need], need: Need) -> None:
+def test_it_is_not_where_one_of_that_does_not_hold(row: Action[CallKind, Need, [str, Workload]], need: Need) -> None:
     assert choose_action(PYTHON_ACTIONS, kind_of(row), row.needs - {need}) is not row
 
 
@@ -50,7 +50,7 @@ def test_arrays_that_change_are_never_to_be_converted_once(kind: CallKind) -> No
 
 
 @pytest.mark.parametrize("row", ROWS)
-def test_texts_name_the_place_and_end_as_sentences(row: Action[CallKind, Need]) -> None:
+def test_texts_name_the_place_and_end_as_sentences(row: Action[CallKind, Need, [str, Workload]]) -> None:
     for program in PROGRAMS:
         text = row.render("train.py:18", program)
         assert "train.py:18" in text
@@ -89,6 +89,20 @@ def test_texts_name_the_place_and_end_as_sentences(row: Action[CallKind, Need]) 
 )
 def test_calls_have_kinds(library: str, below: str, kind: CallKind) -> None:
     assert classify_call(library, below) is kind
+
+
+@pytest.mark.parametrize(
+    ("calls", "kind"),
+    [
+        ((), CallKind.COMPUTING),
+        (("keras: error_handler", "keras: TensorFlowTrainer.predict", "tensorflow: execute"), CallKind.PREDICTING),
+        (("keras: Trainer.fit", "keras: Trainer.evaluate"), CallKind.EVALUATING),
+        (("sklearn: Model.predict", "numpy: dot"), CallKind.CALLING),
+        (("pandas: read_csv", "python: read"), CallKind.READING),
+    ],
+)
+def test_a_lines_calls_have_a_kind(calls: tuple[str, ...], kind: CallKind) -> None:
+    assert classify_calls(calls) is kind
 
 
 @pytest.mark.parametrize(

@@ -12,6 +12,7 @@ from outpace.metrics.facts import python_lines as python_time
 from outpace.metrics.facts import thread_states as python_moments
 from outpace.metrics.facts.python_callers import StackSamples, find_step_period
 from outpace.metrics.facts.python_lines import _step_numbers, lines_outside_step, python_lines, wilson_interval
+from outpace.metrics.facts.python_samples import calls_at_line
 from outpace.metrics.facts.thread_states import ThreadStates
 from outpace.testing import training_run
 from outpace.timeline import Run
@@ -306,3 +307,14 @@ def test_how_often_a_line_runs(met: tuple[int, ...], samples: int, period: int) 
 def test_batches_whose_numbers_begin_anew_are_counted(numbers: list[int], counted: list[int]) -> None:
     """Two epochs in one capture: batch 5 of the first is not batch 5 of the second."""
     assert _step_numbers(np.array(numbers)).tolist() == counted
+
+
+def test_what_a_line_calls_within_windows(moments: tuple[float, float, float]) -> None:
+    waits, _, runs = moments
+    run = run_of([(waits, FIT), (waits + 0.2, FIT), (waits + 0.4, NOTE), (runs, SORT), (runs + 0.2, SORT), (runs + 0.4, SORT)])
+    window = (np.array([0], np.int64), np.array([10**18], np.int64))
+    assert calls_at_line(run, run.hosts[0], *window, ("/me/train.py", 50)) == ("keras: fit",)
+    assert calls_at_line(run, run.hosts[0], *window, ("/me/train.py", 32)) == ("keras: fit", "numpy: sort")
+    assert calls_at_line(run, run.hosts[0], *window, ("/me/train.py", 99)) == ()
+    early = (np.array([0], np.int64), np.array([1], np.int64))
+    assert calls_at_line(run, run.hosts[0], *early, ("/me/train.py", 50)) == ()

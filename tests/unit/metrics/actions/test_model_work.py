@@ -10,10 +10,23 @@ from itertools import product
 
 import pytest
 
+from outpace.metrics.actions.model_work import (
+    CPU,
+    GPU,
+    LAST_RESORT,
+    MODEL_ACTIONS,
+    TPU,
+    ActionContext,
+    Need,
+    OpTraits,
+    find_needs,
+    render_actions,
+)
+from outpace.metrics.actions.table import Action, iter_actions
 from outpace.metrics.facts.workload import Framework, Workload
 from outpace.timeline.work_kinds import WorkKind
-from outpace.tools.model_time.actions import CPU, GPU, TPU, ActionContext, render_actions
 
+ModelAction = Action[WorkKind, Need, [ActionContext]]
 OWN_WORDS = {  # words that fit these kinds of op only
     r"filter|kernel size|units|earlier pooling|smaller": {WorkKind.RANDOM},
     r"cudnn's|unroll|scan|loop": {WorkKind.RECURRENT},
@@ -134,7 +147,7 @@ def test_xla_is_said_of_small_ops_on_a_cpu_and_of_all_on_a_gpu(work: WorkKind) -
 
 
 @pytest.mark.parametrize(
-    "op, says", [("AssignSubVariableOp", "Keep the gradient of a table sparse"), ("Mul", "Give it fewer elements")]
+    "op, says", [("AssignSubVariableOp", "Keep the gradient of a table sparse"), ("Mul", "Train on a GPU")]
 )
 def test_large_element_wise_ops_are_told_what_makes_them_cheaper(op: str, says: str) -> None:
     assert render_actions(WorkKind.ELEMENTWISE, ActionContext(Workload(Framework.TENSORFLOW), CPU, op=op)).startswith(says)
@@ -158,3 +171,30 @@ def test_the_last_resort_says_what_it_would_bring() -> None:
     assert "what they are made for" in render_actions(WorkKind.MATMUL, here)
     rated = render_actions(WorkKind.MATMUL, ActionContext(Workload(Framework.JAX), CPU, True, True, flops_per_s=5.47e10))
     assert "up to 19,500 GFLOP/s, here it is 54.7 in the mean" in rated
+
+
+@pytest.mark.parametrize(
+    ("row", "kind"),
+    [
+        pytest.param(row, kind, id=f"{row.name}-{kind.name}")
+        for row in MODEL_ACTIONS
+        for kind in sorted(row.kinds, key=lambda kind: kind.name)
+    ],
+)
+def test_an_action_needs_each_of_its_preconditions(row: ModelAction, kind: WorkKind) -> None:
+    assert row in iter_actions(MODEL_ACTIONS, kind, row.needs)
+    for need in row.needs:
+        assert row not in iter_actions(MODEL_ACTIONS, kind, row.needs - {need}), need
+
+
+def test_each_precondition_is_of_use_and_has_evidence() -> None:
+    assert set().union(*(row.needs for row in (*MODEL_ACTIONS, *LAST_RESORT))) == set(Need)
+    held = [find_needs(here) for _, here in every()]
+    traits = OpTraits(True, True, True, 0.1, True, True, 0.1)
+    held += [
+        find_needs(ActionContext(Workload(Framework.KERAS), CPU, shares_cores=True, uses_onednn=False, traits=traits)),
+        find_needs(ActionContext(Workload(Framework.JAX), GPU, program_count=2, op="flash scatter", flops_per_s=1e9)),
+        find_needs(ActionContext(Workload(Framework.JAX), GPU, op="cudnn", traits=OpTraits(is_joinable=True))),
+    ]
+    assert frozenset().union(*held) == set(Need), "nothing shows what is missing"
+    assert not frozenset.intersection(*held), "what always holds is no precondition"
