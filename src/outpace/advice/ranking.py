@@ -17,13 +17,13 @@ from functools import reduce
 from outpace._dataclass import dataclass
 from outpace.advice.ledger import SHARED_SAVING, Ledger
 from outpace.metrics.savings.budget import Budget
-from outpace.model import CAPTURE_PREFIX, OUTSIDE_STEPS, Certainty, Effort, Finding, FindingKey, Page, Saving, Severity
+from outpace.model import CAPTURE_PREFIX, OUTSIDE_STEPS, Certainty, Effort, Finding, FindingKey, Page, Saving, Severity, Unit
 
 _ORDER = {severity: i for i, severity in enumerate(Severity)}
 _EFFORT = {effort: i for i, effort in enumerate(Effort)}
 _CERTAINTY_WEIGHT = {Certainty.CERTAIN: 1.0, Certainty.LIKELY: 0.85, Certainty.POSSIBLE: 0.4}
 _MIN_EXPLAINED = 0.5  # minimum share of a symptom's saving that its causes must explain for the symptom to be left out
-_MEASURABLE = 0.05  # worth of a finding, as a share of the step, below which nobody could tell it by the clock
+_WORTH_OF_EXPLAINED = 0.2  # worth of explaining a part of the step without a known saving: of half the step, a tenth
 _CLEAR = (Severity.HIGH, Severity.MODERATE)  # severities of what matters for sure, whatever it saves
 _GRAIN = 0.01  # resolution of savings, as a share of the step: smaller differences count as equal, and effort decides
 
@@ -74,7 +74,7 @@ def rank_findings(pages: Iterable[Page], budgets: Mapping[str, Budget] | None = 
         stated[finding.key] = _merge(stated[finding.key], finding) if finding.key in stated else finding
     valid = [f for f in stated.values() if not f.struck]
 
-    def order(finding: Finding) -> tuple[bool, bool, bool, int, float, int, int, bool]:
+    def order(finding: Finding) -> tuple[bool, bool, bool, int, int, int, bool]:
         return _key(finding, _steps_share(budgets, finding) if budgets else 1.0)
 
     ordered = sorted(_absorb_symptoms(valid), key=order)
@@ -161,7 +161,8 @@ def _sum(savings: Sequence[Saving | None]) -> Saving | None:
     low = sum(saving.low for saving in apart) if all(saving.is_predicted for saving in same) else 0.0
     takes = tuple(dict.fromkeys(key for saving in same for key in saving.takes_from))
     assumes = "; ".join(dict.fromkeys(saving.assumes for saving in same))
-    return replace(first, low=min(low, high), high=high, takes_from=takes, assumes=assumes)
+    sampled = sum(saving.expected for saving in apart) if any(saving.sampled for saving in apart) else 0.0
+    return replace(first, low=min(low, high), high=high, takes_from=takes, assumes=assumes, sampled=sampled)
 
 
 def _is_part(saving: Saving, of: Saving) -> bool:
@@ -250,31 +251,37 @@ def _steps_share(budgets: Mapping[str, Budget], finding: Finding) -> float:
 
 def score_finding(finding: Finding, step_share: float = 1.0) -> float:
     """Return the worth of a finding as a share of the time: its expected saving, weighted by its
-    certainty; 0 where no saving is known.
+    certainty, or a part of what it explains where no saving is known.
 
     `step_share` is the share of the time that the finding's saving refers to.
     """
-    if finding.severity is Severity.INFO or finding.saving is None:
+    if finding.severity is Severity.INFO:
         return 0.0
+    if finding.saving is None:
+        return step_share * _WORTH_OF_EXPLAINED * _explained_share(finding)
     return step_share * finding.saving.expected * _CERTAINTY_WEIGHT[finding.certainty]
 
 
-def _key(finding: Finding, inside: float) -> tuple[bool, bool, bool, int, float, int, int, bool]:
-    """Return the sort key of a finding: capture first, then those that do not only inform, those
-    that delay all workers, those whose worth could be measured, those whose worth is not known,
-    smaller ones; of these the largest worth, the worst severity, the least effort, and those with a
-    known line.
+def _explained_share(finding: Finding) -> float:
+    """Return the share of the step that a finding says where it goes: its first evidence, where
+    that is a share, and the finding matters for sure.
     """
-    worth = round(score_finding(finding, inside) / _GRAIN)
-    is_unknown, level = finding.saving is None, _ORDER[finding.severity]
-    rank = 0 if worth * _GRAIN >= _MEASURABLE else 1 if is_unknown and finding.severity in _CLEAR else 2
+    first = next(iter(finding.evidence), None)
+    is_share = first is not None and first.unit is Unit.FRACTION and finding.severity in _CLEAR
+    return min(1.0, first.value) if first is not None and is_share else 0.0
+
+
+def _key(finding: Finding, inside: float) -> tuple[bool, bool, bool, int, int, int, bool]:
+    """Return the sort key of a finding: capture first, then those that do not only inform, those
+    that delay all workers; of these the largest worth, the worst severity where no saving is known,
+    the least effort, and those with a known line.
+    """
     return (
         not finding.id.startswith(CAPTURE_PREFIX),
         finding.severity is Severity.INFO,
         not finding.delays,
-        rank,
-        -worth,
-        level if is_unknown else 0,
+        -round(score_finding(finding, inside) / _GRAIN),
+        _ORDER[finding.severity] if finding.saving is None else 0,
         _EFFORT[finding.effort],
         not finding.location,
     )

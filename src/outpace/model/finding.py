@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+from dataclasses import field
 from enum import Enum
 
 from outpace._dataclass import dataclass
@@ -92,6 +93,8 @@ class Saving:
     at_roof: whether it is what the same work saves at the limits of the device; less work can save
         more.
     at_least: whether it is what is known to be needless; leaving that out can save more.
+    sampled: the share as samples have it, where `high` is the upper end of its interval; 0 where
+        `high` was measured. Findings are ranked by it, nothing else is.
 
     Raises ValueError unless 0 <= low <= high <= 1.
     """
@@ -105,6 +108,7 @@ class Saving:
     whole_line: bool = False
     at_roof: bool = False
     at_least: bool = False
+    sampled: float = field(default=0.0, compare=False)
 
     def __post_init__(self) -> None:
         if not 0 <= self.low <= self.high <= 1:
@@ -117,8 +121,12 @@ class Saving:
 
     @property
     def expected(self) -> float:
-        """Share that findings are ranked by: the middle of a prediction, or the bound itself."""
-        return (self.low + self.high) / 2 if self.is_predicted else self.high
+        """Share that findings are ranked by: the middle of a prediction, what was sampled, or the
+        bound itself.
+        """
+        if self.is_predicted:
+            return (self.low + self.high) / 2
+        return min(self.sampled, self.high) if self.sampled else self.high
 
 
 @dataclass(frozen=True)

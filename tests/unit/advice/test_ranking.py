@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from outpace.advice.ranking import score_finding
-from outpace.model import Certainty, Effort, Finding, Severity
+from outpace.model import Certainty, Effort, Evidence, Finding, Severity, Unit
 from tests.unit.advice.advice_samples import finding, one_host, page, rank_pages
 
 
@@ -67,6 +67,29 @@ def test_without_a_number_severity_speaks_but_a_large_saving_is_before_it() -> N
     potential = finding("potential", severity=Severity.POTENTIAL)
     assert order(potential, moderate, high) == ["high", "moderate", "potential"]
     assert order(finding("saves", 0.2, severity=Severity.POTENTIAL), high) == ["saves", "high"]
+
+
+@pytest.mark.parametrize(
+    ("explained", "saved", "first"), [(0.6, 0.1, "explains"), (0.5, 0.15, "saves"), (0.3, 0.1, "saves"), (1.0, 0.3, "saves")]
+)
+def test_what_explains_a_part_of_the_step_counts_by_a_fifth_of_it(explained: float, saved: float, first: str) -> None:
+    evidence = (Evidence("its share of the step", explained, Unit.FRACTION, "parts"),)
+    explains = replace(finding("explains", severity=Severity.HIGH), evidence=evidence)
+    assert order(explains, finding("saves", saved, certainty=Certainty.CERTAIN))[0] == first
+    assert score_finding(replace(explains, severity=Severity.POTENTIAL)) == 0, "it may not matter at all"
+    assert score_finding(replace(explains, evidence=(replace(evidence[0], unit=Unit.COUNT),))) == 0
+
+
+def test_few_samples_make_no_finding_worth_more() -> None:
+    few = finding("few", 0.3, certainty=Certainty.CERTAIN)
+    assert few.saving is not None
+    few = replace(few, saving=replace(few.saving, sampled=0.1))
+    measured = finding("measured", 0.15, ("host_compute",), certainty=Certainty.CERTAIN)
+    assert order(few, measured) == ["measured", "few"]
+    line = [replace(one, location="train.py:4") for one in (few, measured)]
+    merged = only(*line)
+    assert merged.saving is not None
+    assert (merged.saving.high, merged.saving.sampled) == pytest.approx((0.45, 0.25))
 
 
 def test_information_is_last_whatever_it_claims() -> None:

@@ -229,15 +229,17 @@ def profiling_slowdown_ps(run: Run, timeline: Timeline) -> float:
     return max(0.0, cost.profiled_ps - cost.unprofiled_ps) if cost is not None and cost.is_plausible else 0.0
 
 
-def build_saving(share: float, *takes_from: Category | str, assumes: str, whole_line: bool = False) -> Saving | None:
+def build_saving(
+    share: float, *takes_from: Category | str, assumes: str, whole_line: bool = False, sampled: float = 0.0
+) -> Saving | None:
     """Return an upper bound as a saving: `share` of the steady step; None where that is 0.
 
-    whole_line: see `Saving`
+    whole_line, sampled: see `Saving`
     """
     if share <= 0:
         return None
     keys = tuple(key.value if isinstance(key, Category) else key for key in takes_from)
-    return Saving(0.0, min(share, 1.0), keys, assumes, whole_line=whole_line)
+    return Saving(0.0, min(share, 1.0), keys, assumes, whole_line=whole_line, sampled=sampled)
 
 
 def build_category_saving(breakdown: StepBreakdown, category: Category, assumes: str, fraction: float = 1.0) -> Saving | None:

@@ -217,7 +217,11 @@ def _line(run: Run, host: str, function: _Function, samples: int, program: Workl
         ),
         threshold=_MUCH if much else _SOME,
         saving=build_saving(
-            high + builds, *takes, assumes="if this function took no time on the training thread", whole_line=True
+            high + builds,
+            *takes,
+            assumes="if this function took no time on the training thread",
+            whole_line=True,
+            sampled=share + builds,
         ),
         counter_evidence=() if samples * share >= _FEW_SAMPLES else (f"Only {samples * share:.0f} samples fell on it.",),
         location=worker.source if worker is not None else function.place,
@@ -267,6 +271,7 @@ def _other_loop(run: Run, host: str, loop: OtherLoop) -> Finding:
             *(Category.HOST_COMPUTE, Category.ALL_OTHERS),
             *devices,
             assumes="if only the training's own loop called it",
+            sampled=loop.share,
         ),
         location=loop.caller or loop.source,
         host=host,
