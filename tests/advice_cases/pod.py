@@ -89,5 +89,15 @@ CASES: list[Case] = [
         says=("3 of 20 workers",),
         **_ALL,
     ),
+    *(
+        fires(
+            "straggler",
+            f"{slow} of {every} workers",
+            _kinds(slow, every),
+            Severity.MODERATE,
+            says=("Worker node000 is a straggler",),
+        )
+        for slow, every in ((2, 15), (4, 60))
+    ),
     silent("straggler", "two steps", _workers(0.4, steps=2)),
 ]

@@ -202,9 +202,20 @@ def _above_shuffle(*kinds: str) -> Find:
     return _context(0.3, [pipeline_of([*stages, staged("ShuffleV3", 0, len(kinds))], 9)])
 
 
-def _of_arrays() -> Find:
+def _of_arrays(iterators: int = 0) -> Find:
+    """Keras' own adapter. `iterators`: number of iterators that ten steps make."""
     gathering = staged("ParallelMapV2", 9, 0, is_async=True, handoff_ps=9 * MS * STEPS, op_ps={"GatherV2:GatherV2": 1})
-    return _context(0.3, [pipeline_of([staged(_ROOT, 0, -1), gathering, staged("Zip", 0, 1), staged("FromTensor", 0, 2)], 9)])
+    found = pipeline_of([staged(_ROOT, 0, -1), gathering, staged("Zip", 0, 1), staged("FromTensor", 0, 2)], 9)
+    return _context(0.3, [found], traces=[_restarting(iterators)] if iterators else ())
+
+
+def _called(overhead: float) -> Find:
+    """A map for each element of a batch. `overhead`: share of its function's time outside of
+    ops.
+    """
+    took = 9 * MS * STEPS
+    mapped = staged(_MAP, 9, 1, label="in_py_L7_map", function_ps=took, op_ps={"add:Add": round((1 - overhead) * took)})
+    return _context(0.3, [pipeline_of([staged(_ROOT, 0, -1), staged("BatchV2", 0, 0, function_ps=0), mapped], 9)])
 
 
 def _shuffled_map(*kinds: str, **noted: Any) -> Find:
@@ -503,6 +514,39 @@ CASES: list[Case] = [
         never=("several workers",),
         saves=(0.45, 0.75),
         **_MAP_AT,
+    ),
+    fires(
+        _SLOW,
+        "batches of the user's in Python, and cores with some room",
+        _of_library(0.7),
+        Severity.HIGH,
+        says=("Make the line that takes the time cheaper",),
+        saves=(0.65, 0.8),
+        **_MAP_AT,
+    ),
+    *(
+        fires(
+            _SLOW,
+            f"a map of which {overhead:.0%} is calling its function, for each element of a batch",
+            _called(overhead),
+            Severity.HIGH,
+            says=says,
+            never=never,
+            saves=about(0.3),
+            **_MAP_AT,
+        )
+        for overhead, says, never in (
+            (0.7, ("Call in.py:7 map once per batch", "70% of it to call it"), ()),
+            (0.35, ("Set num_parallel_calls",), ("once per batch",)),
+        )
+    ),
+    fires(
+        _SLOW,
+        "of arrays, and each step makes a new iterator",
+        _of_arrays(10),
+        Severity.HIGH,
+        says=("Call model(x) or train_on_batch(x, y)",),
+        saves=about(0.3),
     ),
     fires(
         _SLOW,

@@ -40,6 +40,9 @@ FILES = (
     "growth",
     "avoidable_work",
     "cache_saving",
+    "context",
+    "slow_stage",
+    "stage_actions",
 )
 """Files of a tool in which its rules stand, and what they compare with."""
 
@@ -109,13 +112,22 @@ def exchanged(value: Any, old: object, new: object) -> Any:
 
 
 def move(module: ModuleType, name: str, factor: float, patch: pytest.MonkeyPatch) -> None:
+    """Multiply a limit in its module, and where the tool's other modules use it."""
     old = vars(module)[name]
     new = moved(old, factor)
-    patch.setattr(module, name, new)
+    for user in near(module):
+        if vars(user).get(name) is old:
+            patch.setattr(user, name, new)
     if isinstance(old, Threshold):
         for other, value in list(vars(module).items()):
             if (changed := exchanged(value, old, new)) is not value:
                 patch.setattr(module, other, changed)
+
+
+def near(module: ModuleType) -> list[ModuleType]:
+    """All modules of a module's package that are imported."""
+    package = module.__name__.rpartition(".")[0]
+    return [found for name, found in sys.modules.items() if name.startswith(f"{package}.")]
 
 
 class Moving(ast.NodeTransformer):
@@ -157,8 +169,7 @@ def rewrite(module: ModuleType, place: tuple[int, int], factor: float, patch: py
     new = {
         id(old): other[name] for name, old in vars(module).items() if isinstance(old, FunctionType) and other[name] is not old
     }
-    near = module.__name__.rpartition(".")[0]
-    for user in [found for name, found in sys.modules.items() if name.startswith(near)]:
+    for user in near(module):
         for name, value in list(vars(user).items()):
             if id(value) in new:
                 patch.setattr(user, name, new[id(value)])

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from outpace.tools.pod.slow_groups import is_slow_group
+from outpace.tools.pod.findings import is_slow_group
 
 
 @pytest.mark.parametrize(

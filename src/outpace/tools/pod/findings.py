@@ -28,7 +28,6 @@ from outpace.model import (
 from outpace.model.text import format_largest_part, is_majority
 from outpace.model.units import format_count
 from outpace.tools.pod.compute import OWN_COLUMNS
-from outpace.tools.pod.slow_groups import is_slow_group
 
 _OURS = "our choice: below it, workers differ by chance"
 SLOWER_SHARE = Threshold("slower than the other workers", 0.10, Unit.FRACTION, _OURS)
@@ -37,6 +36,7 @@ SLOWER_SHARE = Threshold("slower than the other workers", 0.10, Unit.FRACTION, _
 _MATERIAL = 0.02
 _VERY_SLOW = 0.30  # excess, as a share of the others' median, from which the severity is high
 _LEAST_STEPS = 3  # minimum number of steps of a worker for it to be judged
+_SEVERAL, _FEW = 3, 0.1  # minimum size of a slow group: number of workers, and share of all workers
 _NAMED = 3  # maximum number of workers in a sentence
 _FIXES = {
     Category.INPUT.label: "Check the input pipeline of the slow worker: give it the same files, cores and storage as the others, and "
@@ -47,6 +47,13 @@ _FIXES = {
     Category.DEVICE_COLLECTIVES.label: "Check the network of the slow worker: links, placement, and the order in which gradients are reduced.",
 }
 _FIX = "Compare the slow worker with the others: hardware, clock and share of the work."
+
+
+def is_slow_group(slow_count: int, worker_count: int) -> bool:
+    """Whether the slow workers are so many that they are another kind of workers (another
+    generation of machines, another NUMA node), and no stragglers.
+    """
+    return slow_count >= _SEVERAL and slow_count > _FEW * worker_count
 
 
 def is_slow_worker(row: dict[str, Any]) -> bool:

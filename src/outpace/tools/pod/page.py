@@ -30,7 +30,6 @@ from outpace.tools.pod import TOOL
 from outpace.tools.pod import findings as rules
 from outpace.tools.pod.alignment import align_steps
 from outpace.tools.pod.compute import compute_collectives, compute_steps, compute_summary, group_workers
-from outpace.tools.pod.slow_groups import is_slow_group
 
 _COLUMNS = ("worker", "steps", "duration_ps", "own_ps", "excess_ps", "excess_fraction", "cause", "repair_ps")
 _ONE_WORKER = Unavailable(
@@ -109,7 +108,7 @@ def _headline(workers: tuple[Worker, ...], compared: Table) -> str:
             f"No worker is more than {rules.SLOWER_SHARE.value:.0%} slower than the others; {slowest['worker']} is the slowest."
         )
     slow = sum(rules.is_slow_worker(row) for row in rows)
-    if is_slow_group(slow, len(rows)):
+    if rules.is_slow_group(slow, len(rows)):
         return f"{slow} of {len(rows)} workers are slower than the others; {slowest['worker']} is the slowest."
     why = f"; its {slowest['cause']} alone takes {humanize(slowest['cause_ps'], Unit.PS)} more" if slowest["cause"] else ""
     return (

@@ -13,6 +13,7 @@ from outpace.metrics.savings.bounds import background_bound
 from outpace.metrics.savings.budget import build_saving
 from outpace.metrics.stage_labels import format_stage, stage_source
 from outpace.model import OUTSIDE_STEPS, Category, Saving, Severity, Threshold, Unit
+from outpace.timeline import Timeline
 from outpace.tools.tf_data.cache_saving import InputWait, compute_busy_without, compute_cache_saving, find_upstream_stages
 
 XPROF = "XProf's input pipeline page"
@@ -23,6 +24,10 @@ MIN_SHARE = Threshold(
 )
 _NOTHING = "if this stage, and what feeds it, took no time: its input wait, plus CPU time returned to the model"
 _PARALLEL = "if it ran on all cores: its input wait, as far as cores are idle, and the next slowest stage allows"
+CALL_COSTS = 0.5  # minimum share of a function's time outside its ops, for calls and starting ops to be the problem
+_SEQUENTIAL = ("Map", "Interleave", "Filter")
+_MAKES = "MakeIterator::RootDataset"  # event of a new iterator of a whole pipeline
+IN_EACH = Threshold("iterators per step", 0.5, Unit.RATIO, "our choice: an epoch makes one, and has more than two steps")
 CACHE_TYPES = (
     "MemoryCache",
     "FileCache",
@@ -150,3 +155,20 @@ class PipelineContext(InputWait):
         if not stage.type.startswith("MapAndBatch"):
             return self.format_stage(stage)
         return format_stage("Map", stage_source(stage.label, self.record).partition(" + ")[0])
+
+
+def is_sequential(stage: StageWork) -> bool:
+    """Whether a stage's function runs for one element after the other. That includes a map that was
+    fused with its batch, which then is asynchronous.
+    """
+    return stage.type in _SEQUENTIAL or (stage.type.startswith("MapAndBatch") and stage.function_threads == 1)
+
+
+def count_iterators(timeline: Timeline) -> int:
+    """Return how many iterators of whole pipelines a host made."""
+    return len(timeline.trace.find_rows_by_name(lambda name: name == _MAKES))
+
+
+def has_new_iterators(timeline: Timeline) -> bool:
+    """Whether each step makes a new iterator of a pipeline."""
+    return count_iterators(timeline) >= IN_EACH.value * len(timeline.steps) > 0

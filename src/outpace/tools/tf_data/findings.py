@@ -20,10 +20,10 @@ from outpace.metrics.savings.bounds import background_bound, overlap_bound
 from outpace.metrics.savings.budget import build_saving
 from outpace.metrics.stage_labels import find_stage_record, is_injected, stage_location
 from outpace.model import Category, Certainty, Effort, Evidence, Finding, Severity, Threshold, Unit, humanize
-from outpace.timeline import Run, Timeline
+from outpace.timeline import Run
 from outpace.tools.tf_data.cache_saving import has_python_op, has_stable_input, repeatable_share
 from outpace.tools.tf_data.compute import PipelineTables
-from outpace.tools.tf_data.context import MIN_SHARE, MODERATELY_BOUND, PipelineContext
+from outpace.tools.tf_data.context import IN_EACH, MIN_SHARE, MODERATELY_BOUND, PipelineContext, count_iterators
 from outpace.tools.tf_data.slow_stage import iter_slow_stage_findings, render_cache_advice
 from outpace.trace import dialect
 from outpace.trace.algorithms import distinct, isin
@@ -31,8 +31,6 @@ from outpace.trace.algorithms import distinct, isin
 _BUFFER = Threshold(
     "large shuffle buffer", 100.0, Unit.COUNT, "MB; shuffling file names or records before decoding keeps it small"
 )
-_MAKES = "MakeIterator::RootDataset"  # event of a new iterator of a whole pipeline
-_IN_EACH = Threshold("iterators per step", 0.5, Unit.RATIO, "our choice: an epoch makes one, and has more than two steps")
 # Maximum busy time of a pipeline, as a share of that of the host's busiest one, for it to be left
 # out: it is a counter, or the pipeline of a validation.
 _IDLES = 0.25
@@ -48,7 +46,7 @@ def iter_findings(run: Run, tables: PipelineTables, breakdown: StepBreakdown) ->
         key = (host, *(stage.position for stage in pipeline.stages))
         if key not in alike or alike[key][1].root_calls < pipeline.root_calls:
             alike[key] = host, pipeline
-    restarts = {timeline.host: _count_iterators(timeline) for timeline in run.hosts}
+    restarts = {timeline.host: count_iterators(timeline) for timeline in run.hosts}
     for host, pipeline in alike.values():
         host_steps = breakdown.steady_steps.filter_by("host", host)
         idles = _busy(pipeline) < _IDLES * busiest[host]  # the step waits for another pipeline
@@ -72,17 +70,12 @@ def _busy(pipeline: Pipeline) -> float:
     return pipeline.segments[0].busy_ps * pipeline.root_calls if pipeline.segments else 0.0
 
 
-def _count_iterators(timeline: Timeline) -> int:
-    """Return how many iterators of whole pipelines a host made."""
-    return len(timeline.trace.find_rows_by_name(lambda name: name == _MAKES))
-
-
 def _new_iterators(context: PipelineContext, count: int) -> Iterator[Finding]:
     """Yield the finding that each step makes a new iterator of the data set, of `count` on the
     host: it starts from the beginning, and fills all buffers anew.
     """
     steps = len(context.timeline.steps)
-    if count < _IN_EACH.value * steps or context.wait_share < MODERATELY_BOUND.value or find_workload(context.run).is_keras:
+    if count < IN_EACH.value * steps or context.wait_share < MODERATELY_BOUND.value or find_workload(context.run).is_keras:
         return
     line = find_line_above(context.run, context.host, "iterator")
     kinds = [stage.type for stage in context.pipeline.stages]
@@ -95,7 +88,7 @@ def _new_iterators(context: PipelineContext, count: int) -> Iterator[Finding]:
         action="Make the iterator once, before the loop (iterator = iter(dataset), and next(iterator) in it), or loop over the data set "
         "itself.",
         evidence=(Evidence("iterators per step", count / steps, Unit.RATIO, "segments"),),
-        threshold=_IN_EACH,
+        threshold=IN_EACH,
         location=line,
         host=context.host,
         saving=build_saving(context.wait_share, Category.INPUT, assumes="if no step waited for a first element"),

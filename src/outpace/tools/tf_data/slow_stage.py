@@ -5,12 +5,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from outpace._lazy import compile_lazily
 from outpace.metrics.facts.input_pipelines import StageWork
-from outpace.metrics.facts.workload import find_workload
 from outpace.metrics.savings.best_case import format_contention
 from outpace.metrics.stage_labels import find_stage_record, stage_location
-from outpace.metrics.views.thread_lines import find_busiest_line, find_call_below
+from outpace.metrics.views.thread_lines import find_busiest_line
 from outpace.model import Certainty, Evidence, Finding, Saving, Severity, Unit, humanize
 from outpace.model.text import format_largest_part, is_majority
 from outpace.model.units import format_count
@@ -22,18 +20,10 @@ from outpace.tools.tf_data.cache_saving import (
     is_shuffled,
     repeatable_share,
 )
-from outpace.tools.tf_data.context import HIGHLY_BOUND, MIN_SHARE, MODERATELY_BOUND, PipelineContext
+from outpace.tools.tf_data.context import CALL_COSTS, HIGHLY_BOUND, MIN_SHARE, MODERATELY_BOUND, PipelineContext, is_sequential
 
 _MOSTLY_WAITS = 0.5  # minimum share of a saving that is measured waiting, for the saving to be as likely as the wait is certain
 _WORKS = 0.05  # minimum cores of a sampled line: fewer may be chance
-_SEQUENTIAL = ("Map", "Interleave", "Filter")
-_STARTING = 0.5  # minimum share of a function's time outside its ops, for calls and starting ops to be the problem
-_ONE_EACH = compile_lazily(r"(?:Parallel)?Map")  # stages that make one element from each element
-_OF_IMAGES = compile_lazily(r"Decode(?:Jpeg|Png|Image|Bmp|Gif|AndCropJpeg)|Resize|CropAndResize")
-_CHEAPER = "make the line that takes the time cheaper, or cache its results where they do not change."
-_WORKERS = f"Prepare batches in several workers (keras.utils.PyDataset(workers=4, use_multiprocessing=True)). Or {_CHEAPER}"
-_ROOM = 0.5  # minimum saving by more workers, as a share of what the stage costs, for more workers to be worth it
-_ADAPTER = "Keras built the pipeline itself, from the arrays that it was given."
 
 
 def iter_slow_stage_findings(context: PipelineContext) -> Iterator[Finding]:
@@ -120,7 +110,7 @@ def _why(stage: StageWork, context: PipelineContext) -> str:
         return f"a Python generator takes {duration} per element, sequentially{most}"
     if stage.runs_python:
         return f"it runs Python for every element ({duration} per {one}), serialised by the interpreter lock (GIL){most}"
-    if _sequential(stage):
+    if is_sequential(stage):
         return f"its function runs sequentially ({duration} per {one}{_format_top_op(stage)})"
     if stage.is_async and stage.function_ps:
         return f"its function takes {duration} per {one} on {stage.function_threads} threads{_format_top_op(stage)}"
@@ -131,44 +121,13 @@ def _format_top_op(stage: StageWork) -> str:
     """Return what most of a function's time goes to, as the end of a sentence; "" where nothing
     takes most of it.
     """
-    if stage.call_overhead_share >= _STARTING:
+    if stage.call_overhead_share >= CALL_COSTS:
         return f", {stage.call_overhead_share:.0%} of it to call it and to start its ops"
     return f", {format_largest_part(f'in {stage.top_op}', stage.top_share, 1.0)}" if is_majority(stage.top_share, 1.0) else ""
 
 
-def _less_work(stage: StageWork, context: PipelineContext) -> str:
-    """Return the action that makes the function of a parallel stage take less time."""
-    what = context.format_map(stage)
-    images = "smaller images" if context.has_cached_results(stage) else "smaller images, decode once"
-    smaller = f" ({images})" if _OF_IMAGES.search(stage.top_op) else ""
-    return f"Make {stage.top_op or 'the function'} in {what} cheaper{smaller}, or use more cores."
-
-
-def _per_batch(stage: StageWork, context: PipelineContext) -> str:
-    """Return the action where calling a function for each element takes more time than the ops in
-    it; "" where it does not.
-    """
-    if stage.call_overhead_share < _STARTING or not _ONE_EACH.match(stage.type) or not context.is_batched_after(stage):
-        return ""
-    whole = " (tf.io.parse_example takes a batch of records)" if stage.top_op.startswith("ParseExample") else ""
-    drawn = " What it draws at random may then be one draw for the batch." if stage.draws_random else ""
-    return f"Call {context.format_map(stage)} once per batch, where its function can take one{whole}: move it behind .batch().{drawn}"
-
-
-def _sequential(stage: StageWork) -> bool:
-    """Whether a stage's function runs for one element after the other. That includes a map that was
-    fused with its batch, which then is asynchronous.
-    """
-    return stage.type in _SEQUENTIAL or (stage.type.startswith("MapAndBatch") and stage.function_threads == 1)
-
-
-def _is_parallel(stage: StageWork) -> bool:
-    """Whether a stage's function of TensorFlow's ops runs for several elements at once."""
-    return stage.is_async and stage.function_ps > 0 and not (stage.runs_python or _sequential(stage))
-
-
 def _not_parallel(stage: StageWork, context: PipelineContext) -> str:
-    if stage.runs_python or not _sequential(stage):
+    if stage.runs_python or not is_sequential(stage):
         return ""
     reasons = find_stage_record(stage.label, context.record).get("stateful")
     if reasons:
@@ -180,24 +139,16 @@ def _advice(stage: StageWork, context: PipelineContext) -> tuple[str, Saving | N
     """Return (what to do, the upper bound of what that saves). The saving of a cache is stated in
     the sentence that advises the cache.
     """
-    if context.is_from_arrays:
-        return _advise_for_arrays(context), context.removal_saving(stage)
-    if reads := _reading_advice(stage, context):
-        return reads, context.removal_saving(stage)
-    library = find_stage_record(stage.label, context.record).get("library")
-    if library and (stage.runs_python or stage.type == "Generator"):
-        workers, less = context.parallel_saving(stage), context.removal_saving(stage)
-        if less is None or (workers is not None and workers.high >= _ROOM * less.high):
-            return _WORKERS, workers
-        return f"{_CHEAPER[:1].upper()}{_CHEAPER[1:]} The cores are busy: more workers wait for them.", less
-    action, saving = _change(stage, context)
+    from outpace.tools.tf_data.stage_actions import StageKind, advise_change, stage_kind  # most pipelines keep up
+
+    action, saving, is_final = advise_change(stage, context, _python_line(context, stage)[0])
     share = repeatable_share(stage, context.record)
-    if context.has_cached_results(stage) or not has_stable_input(context, stage) or share < MIN_SHARE.value:
+    if is_final or context.has_cached_results(stage) or not has_stable_input(context, stage) or share < MIN_SHARE.value:
         return action, saving
     cache_saving = context.cache_saving(stage)
     # The cache comes first where the cores are busy, since work that is moved to them takes its
     # time there, and where the stage has them already.
-    if cache_saving is not None and (_is_parallel(stage) or not (saving and saving.high)):
+    if cache_saving is not None and (stage_kind(stage) is StageKind.PARALLEL or not (saving and saving.high)):
         return f"{_cache(context, stage, share)} Or: {action[:1].lower()}{action[1:]}", cache_saving
     ends = (
         dict.fromkeys(f"{end:.0%}" for end in (cache_saving.low, cache_saving.high))
@@ -206,67 +157,6 @@ def _advice(stage: StageWork, context: PipelineContext) -> tuple[str, Saving | N
     )
     much = f" That saves {' to '.join(ends)} of the step." if ends else ""
     return f"{action} {_cache(context, stage, share)}{much}", saving
-
-
-def _reading_advice(stage: StageWork, context: PipelineContext) -> str:
-    """Return the action on a stage whose Python mostly reads; "" for others."""
-    line = _python_line(context, stage)[0]
-    if not line:
-        return ""
-    # most pipelines run no Python
-    from outpace.metrics.actions.python_lines import PYTHON_ACTIONS, CallKind, Need, classify_call
-    from outpace.metrics.actions.table import choose_action
-
-    if classify_call(*find_call_below(context.run, context.host, line)) is not CallKind.READING:
-        return ""
-    holds = frozenset((Need.CALLS_NO_STEP, Need.FEEDS_STEP))
-    return choose_action(PYTHON_ACTIONS, CallKind.READING, holds).render(line, find_workload(context.run))
-
-
-def _change(stage: StageWork, context: PipelineContext) -> tuple[str, Saving | None]:
-    """Return (the change to a stage that is best for its type, the upper bound of what that
-    saves).
-    """
-    called = context.format_stage(stage)
-    if stage.type == "Generator":
-        return (
-            "Write the data once as TFRecord files, and read them with TFRecordDataset. Or build the dataset from files or arrays "
-            "instead of from_generator."
-        ), context.removal_saving(stage)
-    if stage.runs_python:
-        return (
-            "Replace py_function and numpy_function with TensorFlow ops (tf.io, tf.image), which run in parallel, without the GIL."
-        ), context.removal_saving(stage)
-    if once := _per_batch(stage, context):
-        return once, context.removal_saving(stage)
-    if stage.type == "FlatMap":
-        return (
-            "Make its elements without flat_map, which builds a data set for each: a map that slices or frames whole tensors (tf.signal.frame, "
-            "keras.utils.timeseries_dataset_from_array for windows)."
-        ), context.removal_saving(stage)
-    if stage.type == "Filter":
-        return (
-            f"Compute the test in a parallel map, before {called} (num_parallel_calls=tf.data.AUTOTUNE), or filter once and save "
-            "what is left: a filter tests one element after the other."
-        ), context.parallel_saving(stage)
-    if _sequential(stage):
-        return (
-            f"Set num_parallel_calls=tf.data.AUTOTUNE on {context.format_map(stage)}; random draws then come in another order."
-        ), context.parallel_saving(stage)
-    if _is_parallel(stage):
-        return f"{_less_work(stage, context)} The stage is parallel already.", context.removal_saving(stage)
-    return (
-        f"Move work out of {called}, or run several copies of the pipeline with interleave over shards."
-    ), context.removal_saving(stage)
-
-
-def _advise_for_arrays(context: PipelineContext) -> str:
-    if find_workload(context.run).is_inference:
-        return f"Use a larger batch, which calls it less often: predict(..., batch_size=1024). {_ADAPTER}"
-    return (
-        "Pass a tf.data.Dataset of your own, which ends in .batch(...).prefetch(tf.data.AUTOTUNE). Or use a larger batch_size, which changes "
-        f"the training. {_ADAPTER}"
-    )
 
 
 def _cache(context: PipelineContext, stage: StageWork, share: float) -> str:
