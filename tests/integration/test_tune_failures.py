@@ -8,10 +8,6 @@ from pathlib import Path
 
 import pytest
 
-from outpace.tune.climb.environment import tune_environment
-from outpace.tune.optimisations.environment import EnvironmentKnob, Host, Observed, Setting
-from outpace.tune.optimisations.optimisation import Applies
-from outpace.tune.risk import Risk
 from tests.integration.programs import Ended, needs_tensorflow, run_python, run_tune
 from tests.integration.test_race import left_over
 
@@ -61,21 +57,6 @@ def step():
 def outpace_race():
     return step
 """
-
-
-class Deadly(EnvironmentKnob):
-    """A setting whose process does not live long, as one that takes all memory."""
-
-    id, title, practice, order = "deadly", "Deadly", "Set nothing of this kind.", 1
-
-    def applies(self, host: Host, /) -> Applies:
-        return Applies("it is a test", Risk.EXACT)
-
-    def settings(self, host: Host) -> tuple[Setting, ...]:
-        return (Setting("Deadly: 1", {"DEADLY": "1"}),)
-
-    def proof(self, setting: Setting, seen: Observed, host: Host) -> str | None:
-        return "it ran"
 
 
 def write(folder: Path, name: str, source: str) -> None:
@@ -136,11 +117,3 @@ def test_next_to_no_data(tmp_path: Path, batches: int) -> None:
     assert done.out.count("trained") == 1  # it was over before enough steps were seen, and is looked at when it ends
     assert ("The data set is empty, so there is no step to measure." in done.err) == (batches == 0)
     assert ("would try: XLA" in done.out) == (batches == 1)
-
-
-def test_a_setting_whose_process_is_killed_is_one_that_failed(tmp_path: Path) -> None:
-    write(tmp_path, "train.py", KILLED.replace("if len(calls) > 3:", "if os.environ.get('DEADLY'):"))
-    outcome = tune_environment(str(tmp_path / "train.py"), budget=4, knobs=[Deadly()])
-    (tried,) = outcome.tried
-    assert tried.decision == "failed" and not outcome.variables
-    assert tried.reason.startswith("The script was killed (SIGKILL), as the system does when memory runs out")

@@ -6,7 +6,6 @@ from __future__ import annotations
 import json as jsonlib
 import os
 import time
-from dataclasses import replace
 from enum import Enum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -17,13 +16,10 @@ from outpace.cli.options import Color, Html, Module, Script, ScriptArgs, ShowSec
 
 if TYPE_CHECKING:
     from outpace.capture.options import ScriptOutcome
-    from outpace.model import Page
-    from outpace.tune.climb.environment import EnvironmentOutcome
     from outpace.tune.searched import Seen
     from outpace.tune.session import Tuned
 
 _BUDGET, _LIMITS_BUDGET = "140s", "20s"
-_ENVIRONMENT_SHARE = 0.5  # share of the budget for the environment, where that is tuned, too
 
 
 class AfterTuning(str, Enum):
@@ -94,13 +90,6 @@ PatchFile = Annotated[
     Path | None,
     typer.Option("--patch", metavar="FILE", help="Write what is kept as a patch of the script, below what is known of it."),
 ]
-TryEnvironment = Annotated[
-    bool,
-    typer.Option(
-        "--environment",
-        help="First try settings that must be made before TensorFlow starts; the script runs several times.",
-    ),
-]
 Details = Annotated[bool, typer.Option("--details", help="Show below the first screen why each change was tried or not.")]
 OnlyLimits = Annotated[
     bool,
@@ -122,7 +111,6 @@ def tune(
     allow: Allowed = None,
     require: Required = Require.COMPARED,
     only_limits: OnlyLimits = False,
-    environment: TryEnvironment = False,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Say what would be tried and run, and exit.")] = False,
     out: _OutFolder = None,
     patch: PatchFile = None,
@@ -170,7 +158,7 @@ def tune(
         "width": width,
         "color": color,
     }
-    raise typer.Exit(_tune_script(plan, _environment(plan) if environment else ()))
+    raise typer.Exit(_tune_script(plan))
 
 
 def _place(path: Path | None) -> str | None:
@@ -180,85 +168,7 @@ def _place(path: Path | None) -> str | None:
     return os.path.abspath(path) if path is not None else None
 
 
-def _environment(plan: dict[str, Any]) -> tuple[Page, ...]:
-    """Tune the environment first, and return its page.
-
-    Prints the result, and sets the variables that proved faster for the tuning that follows, but
-    not where the training goes on afterwards (`--then continue`).
-    """
-    from outpace.capture.messages import print_message
-
-    if plan["dry_run"]:
-        _say_what_would_be_tried()
-        return ()
-    share = _ENVIRONMENT_SHARE * plan["budget"]
-    outcome = _search(plan, share)
-    if outcome is None:
-        return ()
-    plan["budget"] -= share
-    page = _report(outcome, plan)
-    if outcome.variables:
-        print_message(f"to keep it, start the script with: {outcome.command.line(plan['show_secrets'])}")
-    # the training that follows must be the user's own, to the bit
-    if outcome.variables and plan["then"] == AfterTuning.CONTINUE.value:
-        print_message("the variables are not set for the training that follows, because of --then continue")
-    elif outcome.variables:
-        print_message("the variables are set for the tuning that follows")
-        os.environ.update(outcome.variables)
-    return (page,)
-
-
-def _search(plan: dict[str, Any], budget: float) -> EnvironmentOutcome | None:
-    """Return the result of tuning the environment within `budget` seconds; None, with a message,
-    where the script cannot be raced.
-    """
-    from outpace.capture.messages import print_message
-    from outpace.capture.process_tree import ProcessTree
-    from outpace.model import CaptureError
-    from outpace.tune.climb.environment import tune_environment
-    from outpace.tune.pages.progress import shown
-
-    try:
-        with ProcessTree(), shown() as watch:
-            return tune_environment(plan["script"], plan["argv"], plan["module"], budget, watch)
-    except CaptureError as error:
-        print_message(f"the environment is not tried: {error}")
-        return None
-
-
-def _report(outcome: EnvironmentOutcome, plan: dict[str, Any]) -> Page:
-    """Print the page unless JSON is requested; write the samples where their file is requested."""
-    from outpace.capture.messages import print_message
-    from outpace.tune.pages.environment import ID, page_of
-    from outpace.tune.trial.record import write_experiment
-
-    page = page_of(outcome, plan["show_secrets"])
-    if not plan["json"]:
-        from outpace.model import Report
-        from outpace.report import terminal
-
-        terminal.print_report(
-            Report(plan["script"], page.headline, (), (), (page,)), width=plan["width"], color=plan["color"], tools=[ID]
-        )
-    if plan["out"]:
-        for index, experiment in enumerate(outcome.races):
-            print_message(
-                f"the samples of a race are in {write_experiment(experiment, Path(plan['out']) / f'environment-{index}.jsonl')}"
-            )
-    return page
-
-
-def _say_what_would_be_tried() -> None:
-    """Print the optimisations of the environment without running the script. Only a run shows which
-    of them apply.
-    """
-    from outpace.tune.optimisations import environment_knobs
-
-    for knob in environment_knobs():
-        typer.echo(f"environment: {knob.title}: {knob.practice}")
-
-
-def _tune_script(plan: dict[str, Any], pages: tuple[Page, ...]) -> int:
+def _tune_script(plan: dict[str, Any]) -> int:
     """Tune a script as planned, report the result, and return the exit code.
 
     Where the script trains afterwards, tuned or not, this process is replaced by the script's and
@@ -266,7 +176,6 @@ def _tune_script(plan: dict[str, Any], pages: tuple[Page, ...]) -> int:
 
     plan: settings of `session.tuning`, and `then`, `out`, `patch`, `html`, `json`, `width`,
         `color`.
-    pages: pages of the tuning of the environment.
     """
     from outpace.capture.interpreter import exec_command, script_command
     from outpace.capture.messages import print_message
@@ -280,7 +189,7 @@ def _tune_script(plan: dict[str, Any], pages: tuple[Page, ...]) -> int:
     began = time.monotonic()
     with ProcessTree() as family:
         try:
-            tuned = replace(tuning(plan, family.folder), pages=pages)
+            tuned = tuning(plan, family.folder)
         except KeyboardInterrupt:
             return INTERRUPTED
     code, outcome = tuned.code, tuned.outcome

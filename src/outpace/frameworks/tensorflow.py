@@ -35,8 +35,6 @@ CONVERT = _Name("autograph.impl.api", "tf_convert")
 CONVERSION_STATUS = _Name("autograph.core.ag_ctx", "control_status_ctx")
 
 # The process
-START_CONTEXT = _Name("eager.context", "Context.ensure_initialized")
-HAS_ONEDNN = _Name("framework.test_util", "_pywrap_util_port.IsMklEnabled")
 PROFILER = _Name("profiler.profiler_v2", "_profiler")  # the session that Python began
 START_PROFILER = _Name("profiler.profiler_v2", "start")  # where the Profile context manager looks it up
 WRITERS = (

@@ -27,7 +27,6 @@ from outpace.tune.texts.load import source_of
 from outpace.tune.trial.script import Command
 
 if TYPE_CHECKING:
-    from outpace.model.page import Page
     from outpace.model.report import Report
     from outpace.stats.ratios import Estimate
     from outpace.tune.trial.record import Experiment
@@ -42,7 +41,7 @@ class Tuned:
     """What came of a tuning; printing it, or showing it in a notebook, gives the report.
 
     code, outcome: of the script's first process. searched: None where nothing could be tuned.
-    proof: None where nothing seemed faster. pages: of what was tried before.
+    proof: None where nothing seemed faster.
     """
 
     plan: Mapping[str, Any]
@@ -51,7 +50,6 @@ class Tuned:
     searched: Searched | None
     proof: Proof | None
     seen: Seen | None = None
-    pages: tuple[Page, ...] = ()
 
     @property
     def gain(self) -> Estimate | None:
@@ -98,7 +96,7 @@ class Tuned:
         from outpace.tune.pages.tuning import report_of
 
         assert self.searched is not None
-        return report_of(self.plan, self.searched, self.proof, *self.pages)
+        return report_of(self.plan, self.searched, self.proof)
 
     def __str__(self) -> str:
         from outpace.report import terminal

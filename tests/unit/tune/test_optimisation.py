@@ -5,15 +5,15 @@ from __future__ import annotations
 from typing import Any
 
 from outpace.cli.tune import Allow
-from outpace.tune.optimisations import all_rewrites, environment_knobs, knobs
+from outpace.tune.optimisations import all_rewrites, knobs
 from outpace.tune.optimisations.optimisation import Optimisation
 from outpace.tune.risk import CONSENTS, Risk
 
-ALL: tuple[Optimisation[Any], ...] = (*all_rewrites(), *knobs(), *environment_knobs())
+ALL: tuple[Optimisation[Any], ...] = (*all_rewrites(), *knobs())
 
 
 def test_there_are_all_kinds_and_each_has_a_name_of_its_own() -> None:
-    kinds = (all_rewrites(), knobs(), environment_knobs())
+    kinds = (all_rewrites(), knobs())
     assert all(kinds)
     assert len({each.id for each in ALL}) == len(ALL)
     assert all(each.title and each.practice for each in ALL)

@@ -168,17 +168,6 @@ def test_a_baseline_that_fails_in_the_race_is_said(seed: int) -> None:
     assert experiment.verdict("b").arm == "b"
 
 
-def test_a_change_without_proof_is_never_a_win() -> None:
-    machine = quiet()
-    inert = machine.arm("inert", 8.0, proof=lambda: None)
-    proven = machine.arm("proven", 1.5, proof=lambda: "the function was compiled")
-    experiment = race(machine, machine.arm("a"), inert, proven)
-    assert experiment.verdict("inert").decision is Decision.UNPROVEN
-    assert experiment.verdict("inert").estimate is None
-    assert experiment.winner == "proven"
-    assert experiment.trial("proven").proof == "the function was compiled"
-
-
 class StopAfter(Watch):
     """Ctrl-C after some rounds of a phase."""
 

@@ -20,7 +20,7 @@ def experiments() -> list[Experiment]:
 
     machine = Machine(5)
     facts = Facts("keras fit, 32 examples", 32.0, {"tensorflow": "2.21.0"})
-    arms = [machine.arm("base", facts=lambda: facts), Arm("broken", broken), machine.arm("inert", proof=lambda: None)]
+    arms = [machine.arm("base", facts=lambda: facts), Arm("broken", broken)]
     raced = run_experiment(arms, clock=machine.clock, budget=5, sources={"base": "a.py --fast"})
     return [simulate(1, 1.3, 0.5), simulate(2, 1.0), raced]
 
@@ -89,3 +89,15 @@ def test_older_records_are_read_as_they_were_judged(tmp_path: Path) -> None:
     read = read_experiment(path)
     assert read == experiment
     assert judge(read) == experiment.verdicts
+
+
+def test_records_of_arms_that_were_asked_for_a_proof_are_read(tmp_path: Path) -> None:
+    path = write_experiment(simulate(1, 1.3), tmp_path / "race.jsonl")
+    rows = [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]
+    for row in rows:
+        if row["kind"] == "trial":
+            row |= {"asked": True, "proof": None}
+        if row["kind"] == "verdict":
+            row["decision"] = "no effect proven"
+    path.write_text("\n".join(json.dumps(row) for row in rows), encoding="utf-8")
+    assert {verdict.decision.value for verdict in read_experiment(path).verdicts} == {"inconclusive"}

@@ -8,14 +8,12 @@ from pathlib import Path
 import pytest
 
 from outpace.model import Page, Table, Unit
-from outpace.tune.climb.environment import EnvironmentOutcome
 from outpace.tune.climb.lines import lines_of
 from outpace.tune.climb.outcome import Tried
 from outpace.tune.optimisations.advice import advice_on
-from outpace.tune.pages import environment, race, tuning
+from outpace.tune.pages import race, tuning
 from outpace.tune.searched import Searched
 from outpace.tune.texts.place import Place
-from outpace.tune.trial.script import Command
 from tests.contract.test_keys_and_sums import doubled
 from tests.unit.tune.simulated import simulate
 from tests.unit.tune.test_advice import IMAGES
@@ -43,7 +41,6 @@ def tables(folder: Path) -> dict[str, Table]:
     pages: list[Page] = [
         race.page_of(run),
         race.replay_page_of(run, again),
-        environment.page_of(EnvironmentOutcome(TRIED, {}, (), (), Command(("train.py",)), 9.0)),
         *tuning.report_of(PLAN, Searched(climbed(MAP, CACHE, WORKERS, SEVERAL, CALLS), None, (), Place(), 1), None).pages,
     ]
     return {table.name: table for table in (*(each for page in pages for each in page.tables()), lines, advice.table)}
@@ -51,7 +48,7 @@ def tables(folder: Path) -> dict[str, Table]:
 
 def test_keys_name_rows_and_sums_are_sums(tmp_path: Path) -> None:
     found = tables(tmp_path)
-    assert {"race", "race_variants", "replay", "environment", "tried", "lines", "advice"} <= found.keys()
+    assert {"race", "race_variants", "replay", "tried", "lines", "advice"} <= found.keys()
     for name, table in found.items():
         assert table.key and len(table) > 1 and not doubled(table), name
         for spec in table.fields:

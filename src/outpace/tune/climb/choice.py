@@ -20,7 +20,6 @@ LITTLE = 1.15  # times as fast without any input: less is not worth a race of th
 MOST_REFUSED = 2  # races in which an optimisation may stay undecided
 MOST_AT_ONCE = 6  # optimisations in one race: more share its rounds
 NEVER = -1
-DECIDED = (Decision.UNPROVEN, Decision.FAILED)  # whatever else is changed
 
 
 @dataclass(eq=False)
@@ -68,7 +67,7 @@ class Choice:
             self.refused.add(change)
         elif decision in (Decision.SAME, Decision.SEEMS_SLOWER):
             self.open[change] = 0
-        elif decision in DECIDED:
+        elif decision is Decision.FAILED:
             self.open[change] = NEVER
 
     def close(self, variant: Candidate) -> None:

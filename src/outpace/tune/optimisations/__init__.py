@@ -11,7 +11,6 @@ import pkgutil
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from outpace.tune.optimisations.environment import EnvironmentKnob
     from outpace.tune.optimisations.knob import Knob
     from outpace.tune.optimisations.optimisation import Rewrite
 
@@ -32,11 +31,6 @@ def all_rewrites() -> tuple[Rewrite, ...]:
 def knobs() -> tuple[Knob, ...]:
     """Those of the training step of a model or a loop, and of an input that is no pipeline."""
     return _that_have("keywords")
-
-
-def environment_knobs() -> tuple[EnvironmentKnob, ...]:
-    """Those that must be there before TensorFlow starts."""
-    return _that_have("settings")
 
 
 def _that_have(member: str) -> tuple[Any, ...]:

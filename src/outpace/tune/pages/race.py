@@ -161,11 +161,8 @@ def _base_rate(experiment: Experiment) -> float | None:
 
 
 def _story(experiment: Experiment, verdict: Verdict) -> str:
-    """The verdict in sentences: decision, reason, proof, what the first call costs."""
-    trial = experiment.trial(verdict.arm)
+    """The verdict in sentences: decision, reason, what the first call costs."""
     parts = [f"{verdict.decision.value.capitalize()}. {verdict.reason}"]
-    if trial.proof:
-        parts.append(f"The change took effect: {trial.proof}")
     if verdict.break_even_steps is not None:
         parts.append(f"Its first call takes longer; that pays for itself after {verdict.break_even_steps:,} steps.")
     return " ".join(parts)

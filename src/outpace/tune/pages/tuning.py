@@ -67,10 +67,8 @@ _LONGER = 2  # times the budget
 _RUNS = (100, 1000, 10_000)  # steps of runs that a gain is told of
 
 
-def report_of(plan: Mapping[str, Any], searched: Searched, proof: Proof | None, *others: Page) -> Report:
-    """The report of a search, with the proof's own words where there was something to prove, and
-    other pages.
-    """
+def report_of(plan: Mapping[str, Any], searched: Searched, proof: Proof | None) -> Report:
+    """The report of a search, with the proof's own words where there was something to prove."""
     climbed, kept = searched.climbed, _kept(proof)
     recipe = [line for change in kept for line in change.recipe]
     sections: list[Section] = [Paragraph("What was compared", _proof(searched, proof))] if proof is not None else []
@@ -87,7 +85,7 @@ def report_of(plan: Mapping[str, Any], searched: Searched, proof: Proof | None, 
         sections.append(TableView(climbed.lines, LINES, limit=3, remark=SAMPLED))
     said = headline(searched, proof)
     page = Page(ID, TITLE, QUESTION, said, tuple(sections))
-    pages = (page, _details(climbed, kept, proof), *others)
+    pages = (page, _details(climbed, kept, proof))
     return Report(plan["script"], said, (), tuple(_findings(proof, recipe)), pages, next=tuple(_next(plan, searched)))
 
 

@@ -56,8 +56,7 @@ class Arm:
     start: may be called before that, and does not wait: others are prepared meanwhile. prepare:
     called once, before
         the first step. undo: called once after the last block, also when the race ends early.
-    end: called after each block, untimed, whatever happened in it. proof: asked after the warm-up
-    for evidence that the change took effect; None means that there is none. facts: asked after the
+    end: called after each block, untimed, whatever happened in it. facts: asked after the
     warm-up. warm: it ran before, so that a third of the warm-up does. another: makes a further
     instance (a new process of the same text) under a name.
     """
@@ -68,7 +67,6 @@ class Arm:
     prepare: Callable[[], object] | None = None
     undo: Callable[[], object] | None = None
     end: Callable[[], object] | None = None
-    proof: Callable[[], str | None] | None = None
     facts: Callable[[], Facts] | None = None
     warm: bool = False
     another: Callable[[str], Arm] | None = None
@@ -98,8 +96,6 @@ class Lane:
     warmup_steps: int = 0
     dropped: int | None = None
     failure: str | None = None
-    asked: bool = False
-    proof: str | None = None
     facts: Facts = field(default_factory=Facts)
 
     @property
@@ -119,8 +115,6 @@ class Lane:
             warmup_steps=self.warmup_steps,
             dropped=self.dropped,
             failure=self.failure,
-            asked=self.asked,
-            proof=self.proof,
             treatment=self.treatment,
         )
 
@@ -161,9 +155,6 @@ def prepare(lane: Lane, protocol: Protocol, warmup: float, clock: Clock) -> None
         raise CaptureError(
             "How many examples a step has cannot be seen here, so rates per example are not possible; compare steps."
         )
-    if arm.proof is not None:
-        lane.proof, lane.asked = arm.proof(), True
-        lane.racing = bool(lane.proof)
 
 
 def fill(lane: Lane, protocol: Protocol) -> None:

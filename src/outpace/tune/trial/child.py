@@ -36,7 +36,7 @@ from outpace.tune.texts.load import Marking, substitute
 from outpace.tune.texts.parsed import parsed
 from outpace.tune.trial.passes import MODEL, RacedPasses, frameworks
 from outpace.tune.trial.plan import Plan
-from outpace.tune.trial.turns import WARMUP, Observer, RaceSession, run_hook
+from outpace.tune.trial.turns import WARMUP, RaceSession, run_hook
 
 HOOK = "outpace_race"
 ENDLESS = 1_000_000_000  # epochs
@@ -53,8 +53,7 @@ class Hooks:
         before; 0 for the first one or a loop, whatever comes first. limit: see `Edition`.
         """
         self._channel, self._fits, self._fit, self._limit = channel, 0, fit, limit
-        self.observer = Observer()
-        self.session = RaceSession(channel, self.observer, first_epoch)
+        self.session = RaceSession(channel, first_epoch)
         self.session.rests = fit > 0
         self._loops: LoopSteps | None = None
         self._batch: float | None = None
@@ -68,7 +67,6 @@ class Hooks:
     def on_tensorflow(self, tf: ModuleType) -> None:
         """TensorFlow was imported."""
         self.session.add_framework("tensorflow", tf)
-        self.observer.on_tensorflow(tf)
         self._loops = LoopSteps(self.session, tf)
         self._loops.install(tf)
         hook_marks(self.session, self._loops, tf.profiler.experimental, "Trace", "tensorflow")
@@ -108,7 +106,6 @@ class Hooks:
             call.arguments["epochs"] = ENDLESS
             call.arguments["callbacks"], off = without_writers(call.arguments.get("callbacks"), keras)
             hooks.session.writers += off
-            hooks.observer.compiled |= bool(getattr(self, "jit_compile", False))
             hooks._batch = batch_size(call.arguments.get("x"), call.arguments.get("batch_size"))
             try:
                 if hooks._limit:
@@ -228,11 +225,9 @@ def _run(plan: Plan, script: str, argv: list[str], channel: Connection, guarded:
     if loaded is not None:
         substitute(loaded.texts, guarded.place)
     elif not module and has_hook(script):
-        observer = Observer()
-        ImportHooks({"tensorflow": observer.on_tensorflow}, _not_hooked).install()
         sys.argv = [script, *argv]
         sys.path[0] = os.path.dirname(os.path.realpath(script))
-        run_hook(runpy.run_path(script, run_name="__outpace_race__")[HOOK], channel, observer)
+        run_hook(runpy.run_path(script, run_name="__outpace_race__")[HOOK], channel)
     hooks = Hooks(channel, first_epoch, *((loaded.fit, loaded.limit) if loaded is not None else ()))
     if loaded is not None and loaded.place.file:
         passes, marking = RacedPasses(hooks.session, loaded, first_epoch), Marking(loaded.place, loaded.header, endless=True)

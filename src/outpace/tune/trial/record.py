@@ -110,12 +110,11 @@ class Decision(str, Enum):
     SEEMS_FASTER = "seems faster"  # in a race that only screens
     SEEMS_SLOWER = "seems slower"
     REFUSED = "inconclusive"
-    UNPROVEN = "no effect proven"
     FAILED = "failed"
 
     @classmethod
     def _missing_(cls, value: object) -> Decision | None:
-        return cls.REFUSED if value in ("refused", "unsafe") else None  # words of older records
+        return cls.REFUSED if value in ("refused", "unsafe", "no effect proven") else None  # words of older records
 
 
 @dataclass(frozen=True)
@@ -144,7 +143,6 @@ class Trial:
     first_seconds: from preparing to the end of the first step (building, tracing, compiling); None
     if it never got there. warmup_seconds, warmup_steps: what ran untimed after that. failure: why
     the arm left, or None. dropped: the round after which the search let it go as too slow, or None.
-    proof: evidence that the change took effect; `asked` says whether there was a question.
     treatment: what the arm is one instance of, "" for itself alone.
     """
 
@@ -156,8 +154,6 @@ class Trial:
     warmup_steps: int = 0
     dropped: int | None = None
     failure: str | None = None
-    asked: bool = False
-    proof: str | None = None
     treatment: str = ""
 
 

@@ -14,7 +14,7 @@ import signal
 import subprocess
 import tempfile
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import field, replace
 from multiprocessing import Pipe
 from multiprocessing.connection import Connection
@@ -115,21 +115,17 @@ def room(each: int) -> int:
 
 @dataclass(eq=False)
 class ScriptArm:
-    """One script in a process. noting: gives variables that make the process note something down in
-    a folder; they are no part of its command. first_epoch: seconds that a `fit`, or the loop, gets
+    """One script in a process. first_epoch: seconds that a `fit`, or the loop, gets
     to end its first epoch, in which caches fill, before it is timed. edition: texts that stand in
     for the script's files, and the loop or the `fit` that is raced. folder: where it runs; the
-    present one by default. forks: what starts it. observed: what the process told of itself after
-    its warm-up (`Observer.facts`).
+    present one by default. forks: what starts it.
     """
 
     command: Command
-    noting: Callable[[str], Mapping[str, str]] | None = None
     first_epoch: float = 0.0
     edition: Edition | None = None
     folder: str | None = None
     forks: Forks = field(default_factory=Forks)
-    observed: Mapping[str, Any] = field(default_factory=dict, init=False)
     _process: Process | None = field(default=None, init=False)
     _channel: Connection | None = field(default=None, init=False)
     _log: IO[bytes] | None = field(default=None, init=False)
@@ -170,7 +166,7 @@ class ScriptArm:
             return
         self.launch()
         ready = self._receive(START_SECONDS)["ready"]
-        self._ready, self.observed = True, ready["observed"]
+        self._ready = True
         if ready["writers"]:
             print_message(
                 f"{self.command} runs without {', '.join(ready['writers'])}, which would write the race's files in place of yours"
@@ -193,7 +189,6 @@ class ScriptArm:
         self._channel, theirs = Pipe()
         self._room = register_folder(tempfile.mkdtemp(prefix="outpace-trial-"))
         self._log = tempfile.TemporaryFile()  # noqa: SIM115 - it lives as long as the process, `close` closes it
-        noting = self.noting(self._room) if self.noting is not None else {}
         edition = str(self.edition.write(self._room)) if self.edition is not None else ""
         plan = Plan(theirs.fileno(), self._room, self.command.module, self.first_epoch, edition)
         try:
@@ -202,7 +197,7 @@ class ScriptArm:
                 [plan.to_json(), *self.command.parts],
                 self._log,
                 self._log,
-                {**_environment(), **self.command.environment, **noting},
+                {**_environment(), **self.command.environment},
                 self.folder,
                 (theirs.fileno(),),
                 session=True,

@@ -5,23 +5,16 @@ the process tells of itself. Standard library only.
 The steps are found by the hooks of `outpace profile`; the window that they feed is replaced by one
 that pauses the training thread between blocks. A step counts from its own begin to its end, so that
 epoch ends and validations, which lie between steps, are not timed.
-
-Settings of the environment take effect, or not, without a word. So the process looks at what they
-made: the threads that TensorFlow started for its pools, whether its kernels of oneDNN are on, which
-allocator is loaded, which options XLA noted down when it compiled.
 """
 
 from __future__ import annotations
 
 import contextlib
-import glob
 import math
 import os
-import re
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from multiprocessing.connection import Connection
-from types import ModuleType
 from typing import Any
 
 from outpace.capture.options import CaptureOptions
@@ -29,105 +22,6 @@ from outpace.capture.process_exit import remove_graph_sources
 from outpace.capture.profilers import framework_versions
 from outpace.capture.session import CaptureSession
 from outpace.capture.window import StepCandidate, StepWindow, format_candidate
-from outpace.frameworks.tensorflow import HAS_ONEDNN, START_CONTEXT
-
-PREFIXES = ("TF_", "XLA_", "OMP_", "KMP_", "LD_PRELOAD")
-_TASKS = "/proc/self/task"
-_XLA_THREAD = "tf_XLAEigen"
-_ALLOCATOR = re.compile(r"\S*/(lib(?:tcmalloc|jemalloc|mimalloc)[^/\s]*)")
-
-
-class Observer:
-    """Watches TensorFlow start in this process, and tells what came of it. `compiled` is set when a
-    step is known to run through XLA.
-    """
-
-    def __init__(self) -> None:
-        self.compiled = False
-        self._tf: Any = None
-        self._started: int | None = None
-
-    def on_tensorflow(self, tf: ModuleType) -> None:
-        """TensorFlow was imported: count the threads that it starts for its pools, which it does
-        when it is first used.
-        """
-        self._tf = tf
-        original: Callable[[Any], None] | None = START_CONTEXT.value
-        if original is None:  # a TensorFlow that starts in another way: then nothing is proven
-            return
-
-        def ensure_initialized(context: Any) -> None:
-            START_CONTEXT.replace(original)
-            before = set(_threads())
-            original(context)
-            self._started = sum(task not in before for task in _threads())
-
-        START_CONTEXT.replace(ensure_initialized)
-
-    def facts(self) -> dict[str, Any]:
-        """Everything that was seen: the fields of
-        `outpace.tune.optimisations.environment.Observed`.
-        """
-        found: dict[str, Any] = {
-            "variables": {name: value for name, value in os.environ.items() if name.startswith(PREFIXES)},
-            "xla": self.compiled or _XLA_THREAD in _threads().values(),
-            "allocators": _allocators(),
-            "xla_options": _xla_options(os.environ.get("XLA_FLAGS", "")),
-        }
-        if self._tf is not None and self._started is not None:  # asking one that was not used yet would start it
-            with contextlib.suppress(Exception):  # a race goes on without what this TensorFlow does not tell
-                found |= self._of_tensorflow(self._tf)
-        return found
-
-    def _of_tensorflow(self, tf: Any) -> dict[str, Any]:
-        threading = tf.config.threading
-        return {
-            "pool_threads": self._started,
-            "configured": {
-                "intra": threading.get_intra_op_parallelism_threads(),
-                "inter": threading.get_inter_op_parallelism_threads(),
-            },
-            "onednn": _onednn(),
-            "gpus": len(tf.config.list_logical_devices("GPU")),
-        }
-
-
-def _threads() -> dict[str, str]:
-    """Names of this process' threads by their number; empty where the system does not list them."""
-    found = {}
-    with contextlib.suppress(OSError):
-        for task in os.listdir(_TASKS):
-            with contextlib.suppress(OSError), open(f"{_TASKS}/{task}/comm", encoding="utf-8") as file:  # it may have ended
-                found[task] = file.read().strip()
-    return found
-
-
-def _onednn() -> bool | None:
-    """Whether TensorFlow's kernels of oneDNN are on, as its core says; None where it cannot be
-    asked.
-    """
-    return bool(HAS_ONEDNN.value()) if HAS_ONEDNN.value is not None else None
-
-
-def _allocators() -> tuple[str, ...]:
-    """File names of the memory allocators that are loaded into this process."""
-    try:
-        with open("/proc/self/maps", encoding="utf-8") as file:
-            return tuple(sorted(set(_ALLOCATOR.findall(file.read()))))
-    except OSError:
-        return ()
-
-
-def _xla_options(flags: str) -> tuple[str, ...]:
-    """Options that differ from XLA's defaults, as XLA noted them down for a module that it
-    compiled, where it was asked to note such.
-    """
-    folder = re.search(r"--xla_dump_to=(\S+)", flags)
-    for path in sorted(glob.glob(os.path.join(glob.escape(folder[1]), "*.debug_options"))) if folder else ():
-        with contextlib.suppress(OSError), open(path, encoding="utf-8") as file:
-            return tuple(line.strip() for line in file if line.strip())
-    return ()
-
 
 WARMUP = 5  # steps of one kind after which it is the step: preparations that look like one repeat less often
 _A_YEAR = 365 * 86400
@@ -138,11 +32,9 @@ class Turns:
     next.
     """
 
-    def __init__(self, channel: Connection, sync: Callable[[], object], observer: Observer) -> None:
-        """`sync` waits until the devices are idle; `observer` tells what the process' settings came
-        to.
-        """
-        self._channel, self._sync, self._observer = channel, sync, observer
+    def __init__(self, channel: Connection, sync: Callable[[], object]) -> None:
+        """`sync` waits until the devices are idle."""
+        self._channel, self._sync = channel, sync
         self._settle = self._wanted = self._done = 0
         self._seconds = 0.0
         self._began = 0.0, 0.0
@@ -151,7 +43,7 @@ class Turns:
         """Say that the warm-up is over, which callbacks were switched off, and whether an epoch is
         over (`whole`), and wait for the first block.
         """
-        told = {"step": step, "examples": examples, "versions": framework_versions(), "observed": self._observer.facts()}
+        told = {"step": step, "examples": examples, "versions": framework_versions()}
         self._channel.send({"ready": {**told, "writers": list(writers), "whole": whole}})
         self._wait()
 
@@ -206,14 +98,14 @@ class RaceSession(CaptureSession):
     profiler runs.
     """
 
-    def __init__(self, channel: Connection, observer: Observer, first_epoch: float) -> None:
+    def __init__(self, channel: Connection, first_epoch: float) -> None:
         """first_epoch: seconds that a `fit` gets to end its first epoch: caches fill in it, and
         later ones are what training is made of.
         """
         options = CaptureOptions(warmup=WARMUP, steps=None, seconds=_A_YEAR, stop=False)
         super().__init__(options, "", "", lambda *_: None, lambda *_: None, lambda: None)
         self.window = PausingWindow(options, self)
-        self.window.turns = self.turns = Turns(channel, self.sync, observer)
+        self.window.turns = self.turns = Turns(channel, self.sync)
         self.examples: Callable[[], float | None] = lambda: None
         self.writers: list[str] = []  # callbacks that were switched off
         self._first_epoch, self._began, self._epochs = first_epoch, math.nan, 0
@@ -271,7 +163,7 @@ class RaceSession(CaptureSession):
         return {format_candidate(most): most.count} if most is not None else {}
 
 
-def run_hook(hook: Callable[[], Any], channel: Connection, observer: Observer) -> None:
+def run_hook(hook: Callable[[], Any], channel: Connection) -> None:
     """Race the step that a script's `outpace_race` returns: a callable, or a callable and the
     number of examples per step.
     """
@@ -282,7 +174,7 @@ def run_hook(hook: Callable[[], Any], channel: Connection, observer: Observer) -
     if not callable(step):
         raise TypeError(f"outpace_race() must return a function that runs one step, not {type(step).__name__}")
     result: object = None
-    turns = Turns(channel, lambda: wait_for(result), observer)
+    turns = Turns(channel, lambda: wait_for(result))
     for _ in range(2):
         result = step()
     wait_for(result)

@@ -133,8 +133,6 @@ def _verdict(experiment: Experiment, trial: Trial) -> Verdict:
 def _decide(experiment: Experiment, trial: Trial, basis: _Basis) -> tuple[Decision, str]:
     if trial.failure is not None:
         return Decision.FAILED, trial.failure
-    if trial.asked and not trial.proof:
-        return Decision.UNPROVEN, "Nothing shows that the change took effect, so the measurement says nothing about it."
     protocol, estimate = experiment.protocol, basis.estimate
     if trial.dropped is not None and not protocol.confirm and estimate is not None:
         return Decision.SEEMS_SLOWER, f"{_size(estimate)}: the search dropped it after {trial.dropped} rounds."
