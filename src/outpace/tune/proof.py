@@ -28,7 +28,7 @@ TODAY = "as it is"
 COMPARED = 15.0  # seconds of steps that are compared
 FEWEST, MOST = 16, 1024  # passes
 GROUPS = 4  # at least, where several passes are made in one call
-FIRST_EPOCH = 15.0  # seconds that a loop gets to run through its data once before it is timed
+FIRST_EPOCH = 15.0  # seconds that caches get to fill
 MOST_FEWER = 3  # changes that are taken out, one at a time
 
 
@@ -189,7 +189,8 @@ def _raced(
 ) -> Proof:
     fewer = searched.fewer[:MOST_FEWER] if stack is searched.stack else ()
     watch.note(f"Racing the edited script against the original: {stack.name}.")
-    first = min(FIRST_EPOCH, budget / 4)
+    fills = searched.caches or any(each.fills for each in stack.changes)
+    first = min(FIRST_EPOCH, budget / 4) if fills else 0.0
 
     def arm(name: str, edited: Stack | None) -> ScriptArm:
         return ScriptArm(

@@ -103,7 +103,8 @@ class Searched:
     """climbed: what was tried. stack: what seemed faster; None for nothing. fewer: the same without
     one of its changes each. strict: without those that need consent, where there are such; None
     where nothing is left. seen: ratio by the search. step_seconds: of a step as it is. sources:
-    files that are edited, as they were when the search began.
+    files that are edited, as they were when the search began. caches: its input keeps elements, or
+    may.
     """
 
     climbed: Climbed
@@ -116,3 +117,4 @@ class Searched:
     seen: float = 1.0
     step_seconds: float = 0.0
     unwritten: str = ""
+    caches: bool = False

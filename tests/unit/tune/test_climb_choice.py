@@ -7,7 +7,7 @@ import pytest
 from outpace.stats.ratios import Estimate
 from outpace.tune.climb.candidates import Candidate
 from outpace.tune.climb.choice import MOST_AT_ONCE, ROUNDS, Budget, Choice
-from outpace.tune.climb.limits import SCREEN, Limits
+from outpace.tune.climb.limits import SCREEN
 from outpace.tune.risk import Risk
 from outpace.tune.trial import Arm, run_experiment
 from outpace.tune.trial.record import Decision, Phase, Verdict
@@ -27,42 +27,23 @@ def said(decision: Decision, ratio: float = 1.0, rounds: int = 12) -> Verdict:
     return Verdict("", decision, "", estimate, None, False, None, None)
 
 
-def limits(model: float, reading: float) -> Limits:
-    """Limits of a model and an input that alone are so many times as fast as the program."""
-    of_model, of_reading = (Estimate(each, each * 0.95, each * 1.05, 9, 0.05) for each in (model, reading))
-    return Limits(1.0, model, reading, 1.0, 1.0, "model", of_model, of_reading, None, None)
-
-
 def test_what_usually_adds_little_waits_for_the_others() -> None:
     choice, fits = Choice(), [POOL, CACHE, BIAS, XLA]
-    assert choice.next(fits, None) == [CACHE, XLA]
+    assert choice.next(fits) == [CACHE, XLA]
     choice.learn(CACHE, said(Decision.REFUSED))
-    assert choice.next(fits, None) == [XLA, CACHE]  # what was raced before comes after what was not
+    assert choice.next(fits) == [XLA, CACHE]  # what was raced before comes after what was not
     choice.learn(XLA, said(Decision.REFUSED))
-    assert choice.next(fits, None) == [CACHE, XLA]
+    assert choice.next(fits) == [CACHE, XLA]
     for found in (CACHE, XLA):
         choice.learn(found, said(Decision.SAME))
     choice.reopen()
-    assert choice.next(fits, None) == [CACHE, XLA, POOL, BIAS]
-    assert choice.next([POOL, CACHE, PREFETCH], None) == [PREFETCH, CACHE]
-    assert choice.next([POOL, BIAS], None) == [POOL, BIAS]
-
-
-def test_the_bottleneck_comes_first() -> None:
-    fits = [POOL, CACHE, BIAS, XLA]
-    assert Choice().next(fits, limits(model=3.0, reading=1.1)) == [CACHE]
-    assert Choice().next(fits, limits(model=1.05, reading=5.0)) == [XLA]
-    assert Choice().next(fits, limits(model=1.3, reading=1.3)) == [CACHE, XLA]
-    assert Choice().next(fits, limits(model=1.2, reading=1.4)) == [XLA, CACHE]  # the more likely one first
-    choice = Choice()
-    choice.learn(CACHE, said(Decision.SAME))
-    assert choice.next([POOL, BIAS, XLA], limits(model=3.0, reading=1.1)) == [XLA]
-    assert Choice().next([POOL, XLA], limits(model=3.0, reading=1.1)) == [XLA]
-    assert Choice().next([XLA], limits(model=3.0, reading=1.1)) == [XLA]
+    assert choice.next(fits) == [CACHE, XLA, POOL, BIAS]
+    assert choice.next([POOL, CACHE, PREFETCH]) == [PREFETCH, CACHE]
+    assert choice.next([POOL, BIAS]) == [POOL, BIAS]
 
 
 def test_a_race_has_no_more_than_its_rounds_can_tell_apart() -> None:
-    assert len(Choice().next([candidate(str(at)) for at in range(20)], None)) == MOST_AT_ONCE
+    assert len(Choice().next([candidate(str(at)) for at in range(20)])) == MOST_AT_ONCE
 
 
 def test_what_is_decided_is_not_raced_again() -> None:

@@ -7,7 +7,6 @@ from dataclasses import replace
 
 import pytest
 
-from outpace.stats.ratios import Estimate
 from outpace.tune.climb.limits import INPUT, MODEL, TODAY, Limits, limits_of
 from outpace.tune.trial import Arm, Phase, Protocol, Work, run_experiment
 from tests.unit.tune.simulated import Machine
@@ -48,13 +47,6 @@ def test_the_bound_is_the_slowest_part_or_what_the_cores_can_do(
     assert found.decided == decided or not decided
     assert found.reached is not None and found.reached.contains(10 / bound)
     assert found.bound_ratio is not None and found.bound_ratio.ratio == pytest.approx(bound / 10, rel=0.04)
-
-
-@pytest.mark.parametrize(("low", "hidden"), [(20.0, False), (40.0, True)])
-def test_an_input_that_takes_no_part_of_a_step_that_counts(low: float, hidden: bool) -> None:
-    """Today's rate may be as uncertain as it likes."""
-    reading = Estimate(2 * low, low, 4 * low, 8, 0.1)
-    assert Limits(1.0, 1.0, 2 * low, 1.0, 1.0, "model", None, reading, None, None).input_hidden == hidden
 
 
 def test_a_rate_that_no_round_told_gives_no_step_time() -> None:

@@ -14,6 +14,7 @@ from outpace.tune.climb.outcome import NOT_RACED, OPT_IN, USED_UP, Climbed, Trie
 from outpace.tune.pages.tuning import report_of
 from outpace.tune.searched import Searched
 from outpace.tune.texts.place import Place
+from outpace.tune.trial.record import Decision
 
 MAP = Tried("parallel_map", "Run the map's function in parallel", OPT_IN, "", "", (1.3, 1.2, 1.4), "statistical")
 CACHE = Tried("cache_any_order", "Cache in memory, shuffle behind", OPT_IN, "", "", (5.7, 5.3, 6.1), "order")
@@ -81,3 +82,15 @@ def test_the_command_stands_whole_below_the_page_with_what_it_is_for() -> None:
     shown = out.getvalue().splitlines()
     assert f"  Next        {line}" in shown
     assert all(len(row) <= 80 for row in shown if line not in row)
+
+
+def test_what_is_undecided_is_not_called_nothing() -> None:
+    unsure = Tried("xla", "XLA", Decision.REFUSED.value, "too noisy", "", (1.48, 0.47, 4.62))
+    left = Tried("steps", "several steps per call", NOT_RACED, USED_UP)
+    said = report_of(PLAN, Searched(climbed(unsure, left), None, (), Place(), 1), None).headline
+    assert said == (
+        "Nothing was decided. XLA seemed 1.48 times faster (0.47 to 4.62). Not raced for want of time: several steps per call."
+    )
+    same = Tried("xla", "XLA", Decision.SAME.value, "no difference", "", (1.0, 0.98, 1.02))
+    said = report_of(PLAN, Searched(climbed(same), None, (), Place(), 1), None).headline
+    assert said == "Nothing was found that makes the training faster (nothing else is left to try)."

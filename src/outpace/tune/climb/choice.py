@@ -10,13 +10,10 @@ from collections.abc import Callable, Sequence
 from dataclasses import field
 
 from outpace._dataclass import dataclass
-from outpace.stats.ratios import Estimate
 from outpace.tune.climb.candidates import Candidate
-from outpace.tune.climb.limits import SCREEN, Limits
+from outpace.tune.climb.limits import SCREEN
 from outpace.tune.trial.record import Decision, Experiment, Verdict
 
-FAR = 1.5  # times as fast alone as together
-LITTLE = 1.15  # times as fast without any input: less is not worth a race of the input, where that is far from its limit
 MOST_REFUSED = 2  # races in which an optimisation may stay undecided
 MOST_AT_ONCE = 6  # optimisations in one race: more share its rounds
 NEVER = -1
@@ -42,15 +39,13 @@ class Choice:
         """Whether it may be kept."""
         return not variant.consent or variant.consent in self.allowed
 
-    def next(self, variants: list[Candidate], limits: Limits | None) -> list[Candidate]:
-        """What to race of the variants that fit, the first of them first: those of the bottleneck's
-        part of the step, where `limits` show one; once they were raced and judged, the other part's
-        too; then also what usually adds little. What took part in no race yet comes first, what may
+    def next(self, variants: list[Candidate]) -> list[Candidate]:
+        """What to race of the variants that fit, the first of them first; once they were raced and
+        judged, also what usually adds little. What took part in no race yet comes first, what may
         not be kept last.
         """
         large = [variant for variant in variants if not variant.minor]
-        groups = (_of_bottleneck(large, limits), large, variants)
-        found = next((group for group in groups if any(self._unknown(variant.id) for variant in group)), variants)
+        found = large if any(self._unknown(variant.id) for variant in large) else variants
         return sorted(found, key=lambda each: (not self.allows(each), each.minor, each.id in self.raced))[:MOST_AT_ONCE]
 
     def _unknown(self, change: str) -> bool:
@@ -81,30 +76,6 @@ class Choice:
                 self.open[change] = 1
 
 
-def _of_bottleneck(variants: list[Candidate], limits: Limits | None) -> list[Candidate]:
-    """The variants of the part of the step that holds the program back, where the other part alone
-    is far faster; else all.
-    """
-    if limits is None:
-        return variants
-    turned = [variant for variant in variants if not variant.of_input]
-    rewritten = [variant for variant in variants if variant.of_input]
-    model, reading = limits.model_ratio, _far(limits.input_ratio)
-    if rewritten and _far(model) and not reading:
-        return rewritten
-    if turned and reading and model is not None and model.high < LITTLE:
-        return turned
-    alone = limits.input_ratio
-    by_model = model is not None and alone is not None and model.ratio < alone.ratio
-    return turned + rewritten if by_model else rewritten + turned
-
-
-def _far(alone: Estimate | None) -> bool:
-    """Whether a part alone is so much faster than the program that the other part holds it back."""
-    return alone is not None and alone.low > FAR
-
-
-LIMITS_SHARE = 0.07  # of the budget, for the race of the limits
 RACE_SHARE = 0.45  # of what is left, for each further race
 ROUNDS = SCREEN.least_rounds  # of a race that tells anything
 FEW = SCREEN.few_rounds  # of a race that tells of what is large

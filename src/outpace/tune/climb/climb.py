@@ -24,7 +24,7 @@ from outpace.capture.options import ScriptOutcome
 from outpace.capture.runner import run_process
 from outpace.model.errors import CaptureError
 from outpace.tune.climb.candidates import Candidate
-from outpace.tune.climb.choice import LIMITS_SHARE, Budget, Choice
+from outpace.tune.climb.choice import Budget, Choice
 from outpace.tune.climb.limits import FRESH, INPUT, MODEL, SCREEN, TODAY, Limits, limits_of
 from outpace.tune.climb.outcome import NOT_PROVEN, NOT_RACED, OPT_IN, USED_UP, Climbed, Tried
 from outpace.tune.optimisations.advice import advice_on
@@ -41,7 +41,6 @@ from outpace.tune.trial.record import Decision, Experiment, Phase, Protocol, Ver
 from outpace.tune.trial.script import ScriptArm, room
 from outpace.tune.trial.verdict import outrun
 
-NEAR = 0.97  # of the limit: what is left is less than races can tell
 ENOUGH = 1.5  # lower end of a ratio that ends a race: what the others add to that is another question
 FIRST_EPOCH = 15.0  # seconds that caches get to fill
 SEARCH_SHARE = 0.7  # of the budget; the rest is for the race of the edited script
@@ -85,28 +84,27 @@ class Climb:
         """Search; None for a dry run. Raises Ended where there is nothing to tune, CaptureError
         where the script fails in its trials.
         """
+        self.watch.note(f"Starting {self.plan['script']} up to its training. No file of yours changes.")
         first = self.seen = self._look()
         self.step_seconds = first.step_seconds or 0.0
         if self.plan["dry_run"]:
             return None
         self.budget.began, self.budget.preparing, self.budget.prepared = time.monotonic(), self._start_seconds, 1
-        self._say_what_it_buys()
-        limits = None
         with contextlib.ExitStack() as stack:
             stack.callback(self._close)
-            if first.limited:
-                limits = self._limits()
             if self.plan["only_limits"]:
+                limits = self._limits() if first.limited else None
                 return self._found(first, limits, "only the limits were asked for" if first.limited else NO_LIMITS)
-            ended = self._climb(limits)
+            self._say_what_it_buys()
+            ended = self._climb()
         why = USED_UP if ended == SHARE_USED else f"the search ended before: {ended}"
         self._note([Tried(each.id, each.title, NOT_RACED, why) for each in self.seen.candidates if each.id not in self.tried])
-        return self._found(first, limits, ended)
+        return self._found(first, None, ended)
 
-    def _climb(self, limits: Limits | None) -> str:
+    def _climb(self) -> str:
         """Race, and look again, until nothing is left to try; why it ended, as a clause."""
         raced = False
-        while candidates := self._candidates(limits):
+        while candidates := self._candidates():
             paid = self.budget.affordable(candidates) or ([] if raced else candidates[:1])
             if not paid:
                 return SHARE_USED
@@ -129,7 +127,7 @@ class Climb:
         """Where the budget does not pay for a race of all candidates."""
         count = len(self.seen.candidates)
         wanted = self.budget.price(count) + self.budget.price(1)
-        if count and wanted > self.budget.left and not self.plan["only_limits"]:
+        if count and wanted > self.budget.left:
             paid = len(self.budget.affordable(self.seen.candidates))
             self.watch.note(
                 f"A start of the script takes {self._start_seconds:.0f} s, so that this budget pays for a race of {paid} of {count} changes; "
@@ -178,32 +176,18 @@ class Climb:
             if each.id not in self.tried or not self.tried[each.id].why:  # what a race has judged is known better
                 self.tried[each.id] = each
 
-    def _candidates(self, limits: Limits | None) -> list[Candidate]:
-        """What to race next; as long as nothing is kept, the limits tell where the
-        bottleneck is.
-        """
-        hidden = limits is not None and not self.best.changes and (limits.input_hidden or _at_limit(limits))
-        left = []
-        for each in self.seen.candidates:
-            if each.id in {change.id for change in self.best.changes} or self.choice.over(each.id):
-                continue
-            if hidden and each.of_input:
-                self._note([Tried(each.id, each.title, NOT_RACED, "another input could not make it faster by what counts")])
-                continue
-            left.append(each)
-        return self.choice.next(left, limits if not self.best.changes else None)
+    def _candidates(self) -> list[Candidate]:
+        """What to race next."""
+        kept = {change.id for change in self.best.changes}
+        return self.choice.next(
+            [each for each in self.seen.candidates if each.id not in kept and not self.choice.over(each.id)]
+        )
 
-    def _limits(self) -> Limits | None:
-        """The first race: the program as it is, its model alone, its input alone. None where it
-        cannot be measured so.
-        """
+    def _limits(self) -> Limits:
+        """Race the program as it is, its model alone, and its input alone."""
         self.watch.note("Measuring the speed limits: the model alone, the input alone, and the program as it is.")
         arms = [self._arm(TODAY, self.best), self._arm(MODEL, self.best, MODEL_ALONE), self._arm(INPUT, self.best, INPUT_ALONE)]
-        share = 1.0 if self.plan["only_limits"] else LIMITS_SHARE
-        try:
-            race = self._raced(arms, TODAY, share * self.budget.seconds, FRESH)
-        finally:
-            self._forget(MODEL, INPUT)
+        race = self._raced(arms, TODAY, self.budget.seconds, FRESH)
         return limits_of(race, race.reference(Phase.CONFIRM))
 
     def _race(self, candidates: Sequence[Candidate]) -> None:
@@ -337,12 +321,8 @@ class Climb:
             ratio,
             self.step_seconds,
             first.unwritten,
+            first.caches,
         )
-
-
-def _at_limit(limits: Limits) -> bool:
-    """Whether training is as fast as the model alone: then no input can make it faster."""
-    return limits.model_ratio is not None and limits.model_ratio.high < 1 / NEAR
 
 
 def _ratio(verdict: Verdict) -> float:

@@ -10,7 +10,6 @@ from outpace.stats.ratios import Estimate, compare_rounds
 from outpace.tune.trial.record import Experiment, Phase, Protocol
 
 TODAY, MODEL, INPUT = "as it is", "model alone", "input alone"
-MATTERS = 0.03  # of a step: less is called no difference
 BOUND = 1.5  # times as fast alone as today, at most: then the model takes most of the step
 SCREEN, FRESH = Protocol(confirm=False, search_rounds=12), Protocol(search=False)
 
@@ -42,11 +41,6 @@ class Limits:
     def step_seconds(self) -> float | None:
         """Of a step as it trains; None where no round told."""
         return 1 / self.rate if self.rate > 0 else None
-
-    @property
-    def input_hidden(self) -> bool:
-        """Whether reading takes less of a step than counts, even where both take turns."""
-        return self.input_ratio is not None and self.input_ratio.low > 1 / MATTERS
 
     @property
     def reached(self) -> Estimate | None:

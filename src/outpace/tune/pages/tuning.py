@@ -40,7 +40,7 @@ from outpace.tune.proof import Proof
 from outpace.tune.risk import CONSENTS
 from outpace.tune.same import Standing
 from outpace.tune.searched import Searched
-from outpace.tune.trial.record import Experiment
+from outpace.tune.trial.record import Decision, Experiment
 
 ID, TITLE, DETAILS = "tune", "Tuning", "tune_details"
 QUESTION = "How fast could this training be, what makes it faster, and what is that known from?"
@@ -210,9 +210,9 @@ def _findings(proof: Proof | None, recipe: Sequence[str]) -> Iterator[Finding]:
 
 
 def _nothing_tried(climbed: Climbed) -> str:
-    """Why nothing was kept, and what holds the program back."""
+    """Why nothing was kept, and what takes the program's time."""
     model = climbed.limits.model_ratio if climbed.limits is not None else None
-    if model is not None and len(climbed.races) == 1:
+    if model is not None:
         low, high = (max(0.0, 1 - 1 / end) for end in (model.low, model.high))
         shorter = f"would be {low:.0%} to {high:.0%} shorter" if high >= 0.005 else "takes as long"
         return f"Without any input a step {shorter}. Nothing was raced: {climbed.ended}.{_largest(climbed)}{_busiest(climbed)}"
@@ -222,7 +222,27 @@ def _nothing_tried(climbed: Climbed) -> str:
         others = f" Nor is {' or '.join(each.title for each in refused if each is not first)}." if len(refused) > 1 else ""
         seemed = f"{first.title} seemed {first.ratio[0]:.2f} times faster in the search" if first.ratio else ""
         return f"Nothing is kept: {seemed}, and is not shown to be the same program. {first.reason}{others}"
-    return f"Nothing was found that makes the training faster ({climbed.ended}).{_holding(climbed)}"
+    if undecided := _undecided(climbed):
+        return f"Nothing was decided. {undecided}{_busiest(climbed)}"
+    return f"Nothing was found that makes the training faster ({climbed.ended}).{_busiest(climbed)}"
+
+
+def _undecided(climbed: Climbed) -> str:
+    """What a race could not judge, and what was not raced, in sentences; empty where all that could
+    be raced was judged.
+    """
+    refused = sorted((each for each in climbed.tried if each.decision == Decision.REFUSED.value and each.ratio), key=_seeming)
+    seemed = [
+        f"{each.title} seemed {r[0]:.2f} times faster ({r[1]:.2f} to {r[2]:.2f})" for each in refused if (r := each.ratio)
+    ]
+    left = [each.title for each in climbed.tried if each.reason == USED_UP]
+    raced = f"{'; '.join(seemed[:_FEW])}." if seemed else ""
+    return " ".join(filter(None, (raced, f"Not raced for want of time: {', '.join(left)}." if left else "")))
+
+
+def _seeming(tried: Tried) -> float:
+    """Sorts what seemed fastest first."""
+    return -tried.ratio[0] if tried.ratio else 0.0
 
 
 def _largest(climbed: Climbed) -> str:
@@ -233,17 +253,6 @@ def _largest(climbed: Climbed) -> str:
     rows = list(climbed.parts.records())[:3] if climbed.parts is not None and model is not None and model.low <= BOUND else []
     named = ", ".join(f"{row['part']} {row['share']:.0%}" for row in rows)
     return f" The model is the bottleneck: {named} of the step." if named else ""
-
-
-def _holding(climbed: Climbed) -> str:
-    """What holds the program back, as a further sentence: its model, its input, or lines of its
-    loop; empty where none is clear.
-    """
-    model = climbed.limits.model_ratio if climbed.limits is not None else None
-    if model is not None and model.low >= BOUND:
-        low, high = (1 - 1 / end for end in (model.low, model.high))
-        return f" The input is the bottleneck: with its batch in memory a step is {low:.0%} to {high:.0%} shorter."
-    return _largest(climbed) or _busiest(climbed)
 
 
 def _busiest(climbed: Climbed) -> str:
