@@ -64,6 +64,7 @@ def _find(
     ran: tuple[hlo_instructions.InstructionStats, ...] = (),
     best: Rows | None = None,
     double: Rows | None = None,
+    half: Rows | None = None,
     located: tuple[model_parts.LocatedOp, ...] = (),
     executed: tuple[tuple[str, str, str], ...] = (),
     costs: GraphCosts | None = None,
@@ -76,6 +77,7 @@ def _find(
             host_time.host_time: table("host_time", host_time.HOST_TIME, {"part": host_time.DISPATCH, "share": between}),
             host_copies.host_copies: table("host_copies", host_copies.HOST_COPIES, {"share": copied}),
             float64_ops.float64_ops: table("double_ops", float64_ops.DOUBLE_OPS, *(double or [])),
+            float64_ops.emulated_half_ops: table("half_ops", float64_ops.HALF_OPS, *(half or [])),
             best_case.best_case_ops: table("own_best", best_case.OWN_BEST, *(best or [])),
             model_parts.model_parts: table(
                 "model_parts", model_parts.MODEL_PARTS, *(_NO_ROOF | {"far_ps": float("nan")} | row for row in parts or [])
@@ -178,6 +180,12 @@ def _double(share: float, program: Workload = TENSORFLOW) -> Find:
     row = {"part": "dense", "source": "/home/me/model.py:5", "op": "MatMul", "share": share / 2, "product": True}
     other = {**row, "op": "Tanh", "share": 0.05, "product": False}
     return _find([_part(0.35, "MatMul")], double=[row, {**row, "part": "out"}, other], program=program)
+
+
+def _emulated(share: float, program: Workload = TENSORFLOW) -> Find:
+    """A layer of which half of the time allocates arrays of 16 bits."""
+    row = {"part": "dense", "source": "/home/me/model.py:5", "op": "MatMul", "share": share / 2, "product": True}
+    return _find([_part(share, "MatMul")], half=[row], program=program)
 
 
 @cache
@@ -702,6 +710,21 @@ CASES: list[Case] = [
         **_AT,
     ),
     silent("float64", "in 7% of the step", _double(0.07)),
+    *worded(
+        "emulated_half",
+        lambda program: _emulated(0.3, program)(),
+        Severity.HIGH,
+        keras="leave the policy 'mixed_float16'",
+        tensorflow="leave casts to 16 bits",
+        jax="leave casts to 16 bits",
+        saves=about(0.3),
+        **_AT,
+        **_COMPUTE,
+    ),
+    fires(
+        "emulated_half", "15% of the step", _emulated(0.15), Severity.HIGH, saves=about(0.15), says=("15% of the step",), **_AT
+    ),
+    silent("emulated_half", "7% of the step", _emulated(0.07)),
     fires(
         "undonated",
         "one of 60% of the step",

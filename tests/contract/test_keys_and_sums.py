@@ -22,6 +22,7 @@ PLACES = {
     "memory_profile.step_ends",  # the numbers of steps begin anew in each epoch
     "memory_profile.timeline",
     "model_time.double_ops",
+    "model_time.half_ops",
     "model_time.lone_ops",
     "model_time.model_work",
     "model_time.own_best",

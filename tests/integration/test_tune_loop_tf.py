@@ -42,21 +42,10 @@ TRAPS = {
         STEP.replace("    return", "    global steps\n    steps += 1\n    return"),
         "assigns steps outside",
     ),
-    "a rate": (
-        "rate = 1.0\nfor _ in range(2):\n    rate = rate * 0.5\n",
-        STEP.replace("    return", "    loss = loss * rate\n    return"),
-        "reads rate, which the program assigns again",
-    ),
     "a dropout's seed": (
         "rng = np.random.default_rng(1)\n",
         STEP.replace("model(a, training=True)", "model(tf.nn.dropout(a, 0.5, seed=rng.integers(99)), training=True)"),
         "calls rng.integers(), which a graph does only once",
-    ),
-    "a rate in a dictionary": (
-        'rates = {"lr": 0.01}\n',
-        STEP.replace("    gradients =", '    optimizer.learning_rate.assign(rates["lr"])\n    gradients =')
-        + "\ndef decay():\n    rates['lr'] *= 0.99\n",
-        "reads rates, whose content the program changes",
     ),
     "a seed of Python's": (
         "import random\ndraw = random.Random(3)\n",

@@ -41,6 +41,7 @@ _PARTS, _LEAST_PARTS, _OF_A_PART = 12, 8, 4
 _TAU = 0.6
 _GROWS = 1.2  # trend: minimum ratio of the step time at the end of a capture to that at its begin
 _BUILD = 0.05  # minimum share of a step that a build takes, and by which the step is longer; less moves no mean
+_STILL = 1 / 6  # trend: minimum share of the growth in the last quarter; of an even growth it is a third
 _LEADING = 0.25  # maximum share of the steps that can be a lead fed from buffers
 _TO_SIGMA = 1.4826  # standard deviation per median absolute deviation, of a normal distribution
 
@@ -176,8 +177,9 @@ def find_trend(durations: Picoseconds | Values) -> tuple[float, float] | None:
     """Return the step times at the begin and at the end of a capture in which steps grow longer
     (medians of the first and the last quarter, ps); None where they do not.
 
-    Of any two parts of the capture the later one nearly always takes longer (Kendall's tau), and
-    the total growth is at least twice the spread of steps within parts.
+    Of any two parts of the capture the later one nearly always takes longer (Kendall's tau), the
+    total growth is at least twice the spread of steps within parts, and steps still grow at the
+    end: where a buffer runs empty, they do not.
     """
     count = min(_PARTS, len(durations) // _OF_A_PART)
     if count < _LEAST_PARTS:
@@ -188,8 +190,9 @@ def find_trend(durations: Picoseconds | Values) -> tuple[float, float] | None:
     tau = float(np.sign(middles[None, :] - middles[:, None])[np.triu_indices(count, 1)].mean())
     spread = _TO_SIGMA * median(np.abs(parts - middles[:, None]).ravel())
     quarter = len(times) // 4
-    first, last = median(times[:quarter]), median(times[-quarter:])
-    return (first, last) if tau >= _TAU and last >= _GROWS * first and last - first >= 2 * spread else None
+    first, third, last = (median(part) for part in (times[:quarter], times[-2 * quarter : -quarter], times[-quarter:]))
+    is_growth = tau >= _TAU and last >= _GROWS * first and last - first >= 2 * spread
+    return (first, last) if is_growth and last - third >= _STILL * (last - first) else None
 
 
 def _find_slow(times: Values, decisions: list[LimitCheck]) -> Indices:

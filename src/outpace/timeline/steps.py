@@ -107,9 +107,10 @@ class Steps:
     @once
     def trend(self) -> tuple[float, float] | None:
         """(step time at the begin, step time at the end), ps, of a capture in which steps grow
-        longer; None where they do not.
+        longer; None where they do not. Steps that buffers fed are no part of it.
         """
-        return find_trend(self.duration[self.complete_rows])
+        fed = np.fromiter((reason is Exclusion.BUFFERED for reason in self.exclusions), bool, len(self))
+        return find_trend(self.duration[self.complete_rows[~fed[self.complete_rows]]])
 
     @once
     def complete_rows(self) -> Indices:

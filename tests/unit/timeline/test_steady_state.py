@@ -84,6 +84,8 @@ def test_steps_that_grow_have_a_trend() -> None:
     assert not any(find_trend(10 * rng.lognormal(0, 0.2, 240)) for _ in range(200)), "noise"
     assert find_trend(np.array([5.0] * 60 + [9.0] * 60)) is None, "two phases"
     assert find_trend(np.linspace(5, 10, 31)) is None, "too few to tell"
+    drained = np.minimum(np.linspace(5, 25, 240), 15) + np.linspace(0, 0.1, 240)
+    assert find_trend(drained) is None, "a buffer that ran empty in the first half"
     assert find_trend(np.linspace(10, 5, 240)) is None, "they shrink"
 
 

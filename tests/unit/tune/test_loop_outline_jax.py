@@ -16,7 +16,7 @@ pytest.importorskip("jax", exc_type=ImportError)
 
 import jax
 
-from outpace.tune.loop.frozen import frozen
+from outpace.tune.loop.effects import effect_of
 from outpace.tune.loop.outline import outlined
 from outpace.tune.loop.statement import Statement
 from outpace.tune.loop.step import Outline
@@ -108,7 +108,7 @@ def outlined_step(tmp_path: Path, text: str) -> tuple[Outline, str | None, str]:
     """
     outline, before = run(tmp_path / "train.py", text)
     assert outline is not None and set(outline.given) == {"key", "x", "params", "state"}
-    kept, changed = frozen(outline.function), written(tmp_path, outline)
+    kept, changed = effect_of(outline.function), written(tmp_path, outline)
     leaves = zip(jax.tree.leaves(before), jax.tree.leaves(run(tmp_path / "patched.py", changed)[1]), strict=True)
     assert all(np.allclose(a, b, atol=1e-5) for a, b in leaves)
     return outline, kept, changed

@@ -11,7 +11,7 @@ import pytest
 
 pytest.importorskip("libcst")
 
-from outpace.tune.loop.frozen import frozen
+from outpace.tune.loop.effects import effect_of
 from outpace.tune.loop.step import Peeled
 from outpace.tune.patch.source import SourceFile
 from outpace.tune.patch.step_edit import write_peeled
@@ -78,7 +78,7 @@ def called(step: Any, *args: Any) -> Any:
 def test_what_the_return_reads_is_read_of_tensors(tmp_path: Path, text: str, monkeypatch: pytest.MonkeyPatch) -> None:
     step = function(tmp_path, text)
     peeled = Peeled.of(step)
-    assert peeled is not None and frozen(step) is not None and frozen(peeled.function) is None
+    assert peeled is not None and effect_of(step) is not None and effect_of(peeled.function) is None
     edits = Edits(SourceFile(str(tmp_path / "train.py")))
     monkeypatch.setattr("outpace.tune.patch.step_edit.is_user_file", lambda _: True)
     write_peeled(step.__code__, peeled, lambda _: edits)

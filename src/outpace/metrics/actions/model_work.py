@@ -330,7 +330,6 @@ MODEL_ACTIONS: tuple[Action[WorkKind, Need, [ActionContext]], ...] = (
         Need.ON_CPU,
     ),
     _row("free_cores", "CONVOLUTION MATMUL", "lighten the input pipeline, which takes cores from it", Need.SHARES_CORES),
-    _row("do_it_seldom", "REDUCTION", "do it every few steps, not in each, where the training allows that"),
     _row(
         "compute_in_16_bits",
         "CONVOLUTION MATMUL ATTENTION NORMALISATION POOLING REDUCTION ELEMENTWISE",
@@ -396,6 +395,11 @@ LAST_RESORT: tuple[Action[WorkKind, Need, [ActionContext]], ...] = (
 """What is said where no action fits."""
 
 _MOST, _ONE_SENTENCE = 3, 2  # maximum number of actions, and how many of them form the first sentence
+
+
+def has_action(work: WorkKind, context: ActionContext) -> bool:
+    """Whether an action fits, so that there is more to say than the last resort."""
+    return next(iter_actions(MODEL_ACTIONS, work, find_needs(context)), None) is not None
 
 
 def advises_half(work: WorkKind, context: ActionContext) -> bool:

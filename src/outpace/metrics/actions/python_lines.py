@@ -87,6 +87,7 @@ _KERAS = ("keras", "tf_keras")
 _LOOPS = {"predict": CallKind.PREDICTING, "evaluate": CallKind.EVALUATING}
 """Methods of Keras' models that loop over a data set, beside the training."""
 LOOP_KINDS = frozenset(_LOOPS.values())
+_TASKS = LOOP_KINDS | {CallKind.SAVING, CallKind.LOGGING, CallKind.DRAWING, CallKind.READING}
 _BATCH_HOOK = re.compile(r"(?:^|\.)on_(?:train_|test_|predict_)?batch_(?:begin|end)$")
 
 
@@ -110,10 +111,13 @@ def classify_call(library: str, below: str) -> CallKind:
 
 def classify_calls(calls: Sequence[str]) -> CallKind:
     """Return what a line of the user's mostly does, by the functions of libraries that it spends
-    its time in, outermost first (`keras: Trainer.predict`).
+    its time in, outermost first (`keras: Trainer.predict`). A task that an outer one's own name
+    says (`Checkpoint._save`; not that of its class) tells more than the functions that do it.
     """
     for library, _, function in (call.partition(": ") for call in calls):
-        if library in _KERAS and (kind := _LOOPS.get(function.rpartition(".")[2])):
+        name = function.rpartition(".")[2]
+        loop = _LOOPS.get(name) if library in _KERAS else None
+        if (kind := loop or classify_call(library, f"{library}: {name}")) in _TASKS:
             return kind
     return classify_call(calls[-1].partition(": ")[0], calls[-1]) if calls else CallKind.COMPUTING
 
@@ -209,6 +213,15 @@ PYTHON_ACTIONS: tuple[Action[CallKind, Need, [str, Workload]], ...] = (
         ),
         frozenset((CallKind.READING,)),
         _LESS | {Need.FEEDS_STEP},
+    ),
+    Action(
+        "keep_what_is_read",
+        _says(
+            "Read it once (at {where}), before the training, and keep it in memory, or in a file that is mapped (np.load(..., "
+            "mmap_mode='r')): the rest of the step is too short to hide it."
+        ),
+        frozenset((CallKind.READING,)),
+        _LESS | {Need.MOST_OF_STEP},
     ),
     Action(
         "read_ahead",

@@ -146,8 +146,9 @@ def calls_at_line(
         if keys[stack] == place:
             assert record is not None
             frames = [record["frames"][frame] for frame, _ in record["stacks"][stack]]
+            below = max((at for at, frame in enumerate(frames, 1) if not frame[3]), default=0)
             total += weight
-            for name in dict.fromkeys(f"{frame[3]}: {frame[1]}" for frame in frames if frame[3] not in ("", OUTPACE)):
+            for name in dict.fromkeys(f"{frame[3]}: {frame[1]}" for frame in frames[below:] if frame[3] != OUTPACE):
                 weights[name] += weight
     return tuple(name for name, weight in weights.items() if is_majority(weight, total))
 

@@ -178,10 +178,31 @@ class HloModule:
 
     def _find_nearest_place(self, instruction: Instruction) -> tuple[str, str]:
         """Return (source line, function) of an instruction; of one that the compiler added (a copy,
-        a broadcast), those of the nearest instruction that uses its result.
+        a broadcast), those of the nearest instruction that uses its result. A gradient that it made
+        anew has those of the product whose factor it is the gradient of.
         """
-        places = map(self._lines.find_place, chain((instruction.origin,), instruction.iter_further_users()))
-        return next((place for place in places if place[0]), ("", ""))
+        origins = chain((instruction.origin,), self._products_of(instruction), instruction.iter_further_users())
+        return next((place for origin in origins if (place := self._lines.find_place(origin))[0]), ("", ""))
+
+    def _products_of(self, instruction: Instruction) -> Iterator[Instruction]:
+        """Yield the instructions of the program that multiply arrays of the size of a product's
+        result, where the product itself has no metadata and they are all of one line.
+        """
+        if instruction.opcode not in PRODUCT_OPCODES or instruction.framework_op or not instruction.shapes:
+            return
+        products = self._products_by_factor.get((instruction.opcode, *sorted(instruction.shapes[0].dimensions)), [])
+        if len({self._lines.find(other) for other in products}) == 1:
+            yield products[0]
+
+    @once
+    def _products_by_factor(self) -> dict[tuple[str | int, ...], list[Instruction]]:
+        """Products with metadata by their opcode and the sizes of each of their factors."""
+        found: dict[tuple[str | int, ...], list[Instruction]] = {}
+        for instruction in self.graph.by_name.values():
+            if instruction.opcode in PRODUCT_OPCODES and instruction.framework_op:
+                for shape in instruction.operand_shapes:
+                    found.setdefault((instruction.opcode, *sorted(shape.dimensions)), []).append(instruction)
+        return found
 
     def describe(self, name: str) -> InstructionText | None:
         """Return the text and the neighbours of the instruction called `name`; None where the

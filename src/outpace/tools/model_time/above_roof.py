@@ -16,11 +16,18 @@ from outpace.metrics.facts.hlo_instructions import DEVICE_SIDE, InstructionStats
 from outpace.metrics.facts.roofs import Bound
 from outpace.metrics.views.model_parts import located_ops, op_locators
 from outpace.model import Certainty, Effort, Evidence, Finding, Severity, Threshold, Unit, humanize
+from outpace.model.text import is_majority
 from outpace.model.units import format_count
 from outpace.timeline import Run
 from outpace.timeline.work_kinds import classify_work
 from outpace.tools.model_time.parts import ModelPart, format_source
-from outpace.tools.model_time.work_summary import compute_roof_saving, compute_saving, compute_traits, render_part_actions
+from outpace.tools.model_time.work_summary import (
+    can_reach_roof,
+    compute_roof_saving,
+    compute_saving,
+    compute_traits,
+    render_part_actions,
+)
 
 if TYPE_CHECKING:
     from outpace.timeline.hlo.ops import HloOp
@@ -60,17 +67,10 @@ def iter_above_roof_findings(run: Run, host: str, parts: list[ModelPart], here: 
         else _format_place(run, host, lines)
     )
     what = slow.description or top.op if case is None else case.reason
-    if case is not None:
-        action = case.advice
-    else:
-        action = render_part_actions(
-            top,
-            replace(
-                here,
-                gains_from_half=here.gains_from_half and here.hardware != CPU,
-                traits=compute_traits(run, host, top.source),
-            ),
-        )
+    fits = replace(
+        here, gains_from_half=here.gains_from_half and here.hardware != CPU, traits=compute_traits(run, host, top.source)
+    )
+    roof_saving = compute_roof_saving(bound) if case is not None or can_reach_roof(top, fits) else None
     part = f"in {what}" if f"{slow.share:.0%}" == f"{share:.0%}" else f"{slow.share:.0%} in {what}"
     takes = top.takes if len(lines) == 1 else "take"
     yield Finding(
@@ -78,21 +78,30 @@ def iter_above_roof_findings(run: Run, host: str, parts: list[ModelPart], here: 
         severity=Severity.HIGH,
         sentence=f"{place} {takes} {share:.0%} of the step, {part}: {humanize(above, Unit.PS)} per step more than "
         f"the {device} needs for its operations and bytes ({slow.of_roof:.1%} of its roof).",
-        action=action,
+        action=render_part_actions(top, fits) if case is None else case.advice,
         evidence=(
             Evidence("above the roof, of the step", above_share, Unit.FRACTION, top.table),
             Evidence("its share of the step, forward and backward", share, Unit.FRACTION, top.table),
         ),
         threshold=_ABOVE,
-        saving=compute_saving(share, "if it cost nothing")
+        saving=compute_saving(_case_share(run, host, lines, slow), "if it cost nothing")
         if case is not None and case.does_less
-        else compute_roof_saving(bound),
+        else roof_saving,
         location=inside or top.source,
         host=host,
         certainty=Certainty.LIKELY,
         effort=Effort.LARGE,
         explains=("model_bound", "slow_kind", "low_16_bit_share", "tensor_cores_unused"),
     )
+
+
+def _case_share(run: Run, host: str, lines: list[ModelPart], slow: SlowOp) -> float:
+    """Return the share of the step in the slow ops of some lines, of which one has the slow op
+    `slow`: what else the lines compute stays.
+    """
+    if len(lines) == 1:
+        return slow.share
+    return sum(found.share for part in lines if (found := find_slow_op(run, host, part.source)) is not None)
 
 
 def _find_slow_lines(run: Run, host: str, top: ModelPart, slow: SlowOp, parts: list[ModelPart]) -> list[ModelPart]:
@@ -199,10 +208,12 @@ def find_slow_op(run: Run, host: str, source: str) -> SlowOp | None:
     main = groups[max(known, key=sums.__getitem__)] if known else main
     top = max(main, key=lambda r: r.above_share)
     steps = run.by_host[host].steps
+    # another way to do a small part of what is slow would leave the line slow
+    is_cause = bool(known) or is_majority(sum(r.above_share for r in main), whole)
     return SlowOp(
         top.op.description,
         1 - whole / sum(r.share for r in ran),
-        top.op.slow_case or _alternative(top),
+        (top.op.slow_case or _alternative(top)) if is_cause else None,
         whole * float(steps.duration[steps.steady_rows].mean()),
         sum(r.share for r in main),
     )

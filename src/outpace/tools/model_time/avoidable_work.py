@@ -16,8 +16,8 @@ from outpace.metrics.facts.hlo_instructions import DEVICE_SIDE as ON_DEVICE
 from outpace.metrics.facts.hlo_instructions import InstructionStats, instruction_stats
 from outpace.metrics.facts.op_locations import LAYER
 from outpace.metrics.facts.workload import Workload
-from outpace.metrics.views.float64_ops import float64_ops
-from outpace.metrics.views.model_parts import located_ops, op_locators
+from outpace.metrics.views.float64_ops import emulated_half_ops, float64_ops
+from outpace.metrics.views.model_parts import located_ops, model_parts, op_locators
 from outpace.model import Certainty, Effort, Evidence, Finding, Severity, Threshold, Unit
 from outpace.model.text import format_largest_part, join_names
 from outpace.timeline import Run
@@ -45,12 +45,14 @@ _DIRECTIONS = (
 _IDLE_ROWS = Threshold(
     "updates of rows without gradient", 0.10, Unit.FRACTION, "our choice: less is the price of a plain update"
 )
+_HALF = Threshold("computed in 16 bits without instructions", 0.10, Unit.FRACTION, "our choice: less is the price of a cast")
 _HOT = Threshold("products with one-hot matrices", 0.10, Unit.FRACTION, "our choice: labels of a loss take less")
 
 
 def iter_findings(run: Run, host: str, context: ActionContext) -> Iterator[Finding]:
     """Yield all findings on one host."""
     yield from _float64_findings(run, host, context.program)
+    yield from _half_findings(run, host, context.program)
     yield from _remat_findings(run, host)
     yield from _one_hot_findings(run, host)
     yield from _loop_findings(run, host)
@@ -329,6 +331,40 @@ def _one_hot_findings(run: Run, host: str) -> Iterator[Finding]:
         certainty=Certainty.LIKELY,
         effort=Effort.SMALL,
         explains=("slow_part", "slow_kind", "model_bound", "low_16_bit_share"),
+    )
+
+
+def _half_findings(run: Run, host: str, program: Workload) -> Iterator[Finding]:
+    """Yield the finding on ops in 16 bits that a processor has no instructions for."""
+    rows = list(emulated_half_ops(run).filter_by("host", host).records())
+    places = {row["part"] for row in rows}
+    # An op that writes into an array of another one allocates none: a layer computes in one type.
+    parts = [row for row in model_parts(run).filter_by("host", host).records() if row["part"] in places]
+    share = min(1.0, max(sum(row["share"] for row in parts), sum(row["share"] for row in rows)))
+    if share < _HALF.value:
+        return
+    top = rows[0]
+    source = format_source(top["source"])
+    where = format_source(top["part"]) + (f" ({source})" if source and source != format_source(top["part"]) else "")
+    yield Finding(
+        id="emulated_half",
+        severity=Severity.HIGH,
+        sentence=f"{share:.0%} of the step goes to layers that compute in 16 bits, {format_largest_part(top['op'], top['share'], share)} in "
+        f"{where}: this processor has no instructions for them, and converts each number to 32 bits and back.",
+        action=program.select_text(
+            keras="Compute in float32 on a processor: leave the policy 'mixed_float16' or 'mixed_bfloat16' out, or set it where a GPU or TPU is "
+            "found alone.",
+            tensorflow="Compute in float32 on a processor: leave casts to 16 bits, and the policy 'mixed_float16', out.",
+            jax="Compute in float32 on a processor: leave casts to 16 bits out.",
+        ),
+        evidence=(Evidence("share of the step in such ops", share, Unit.FRACTION, "half_ops"),),
+        threshold=_HALF,
+        saving=compute_saving(share, "if they cost nothing in float32"),
+        location=source,
+        host=host,
+        certainty=Certainty.LIKELY,
+        effort=Effort.SMALL,
+        explains=("slow_part", "slow_kind", "model_bound"),
     )
 
 

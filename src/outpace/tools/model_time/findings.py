@@ -10,7 +10,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from outpace._dataclass import dataclass
-from outpace.metrics.actions.model_work import CPU, GPU, TPU, ActionContext, advises_half, render_actions
+from outpace.metrics.actions.model_work import CPU, GPU, TPU, ActionContext, advises_half, has_action, render_actions
 from outpace.metrics.facts.device_specs import device_specs
 from outpace.metrics.facts.hlo_instructions import busy_module_counts, instruction_stats
 from outpace.metrics.facts.python_callbacks import find_callback_line
@@ -18,7 +18,7 @@ from outpace.metrics.facts.workload import Workload
 from outpace.metrics.savings.best_case import format_contention
 from outpace.metrics.savings.bounds import background_bound, fusion_bound, half_precision_bound
 from outpace.metrics.savings.budget import Budget, build_saving
-from outpace.metrics.views.float64_ops import float64_ops
+from outpace.metrics.views.float64_ops import emulated_half_ops, float64_ops
 from outpace.metrics.views.host_copies import host_copies
 from outpace.metrics.views.host_time import EXECUTOR, OPS, WAITING, mean_host_time
 from outpace.metrics.views.misplaced_ops import AUGMENTATION, IMAGE, PREPROCESSING, PYTHON, RANDOM, misplaced_ops
@@ -34,6 +34,7 @@ from outpace.tools.model_time.parts import ModelPart, find_parts, format_source
 from outpace.tools.model_time.work_summary import (
     COMPUTE_CATEGORIES,
     WorkTotals,
+    can_reach_roof,
     compute_op_speed,
     compute_roof_saving,
     compute_saving,
@@ -137,7 +138,7 @@ def iter_findings(run: Run, budgets: dict[str, Budget], program: Workload) -> It
 
 
 def _avoidable_work(run: Run, host: str, here: ActionContext) -> list[Finding]:
-    """Return the findings on work that a program could do without, and on float64."""
+    """Return the findings on work that a program could do without, and on types."""
     shapes = run.record(host).get("graph_shapes") or {}
     found: list[Finding] = []
     if shapes.get("texts"):
@@ -148,7 +149,9 @@ def _avoidable_work(run: Run, host: str, here: ActionContext) -> list[Finding]:
             *idle_rows.iter_findings(run, host, here.program),
             *all_pairs.iter_findings(run, host),
         ]
-    if not shapes.get("needed") and not instruction_stats(run).get(host) and not len(float64_ops(run).filter_by("host", host)):
+    by_type = (float64_ops(run), emulated_half_ops(run))
+    is_of_type = any(len(table.filter_by("host", host)) for table in by_type)
+    if not shapes.get("needed") and not instruction_stats(run).get(host) and not is_of_type:
         return found
     from outpace.tools.model_time.avoidable_work import iter_findings  # most reports are of no such program
 
@@ -422,7 +425,7 @@ def _part_saving(run: Run, host: str, top: ModelPart, here: ActionContext) -> Sa
         return compute_saving(top.share, "if it cost nothing") if top.is_slow else _narrower(run, host, top, here)
     if top.is_loop:
         return compute_saving(top.share, "if it cost nothing")
-    above = None if here.traits.limit_text else compute_roof_saving(top.bound)
+    above = compute_roof_saving(top.bound) if not here.traits.limit_text and can_reach_roof(top, here) else None
     savings = (saving for saving in (above, _narrower(run, host, top, here)) if saving is not None)
     return max(savings, key=lambda saving: saving.high, default=None)
 
@@ -481,24 +484,24 @@ def _slow_kind(run: Run, host: str, work: list[WorkTotals], here: ActionContext)
         )
     line, share = next(iter(top.line_shares.items()), ("", 0.0))
     rest = [kind for kind in work if kind is not top][: _MOST_PARTS - 1]
+    fits = replace(
+        here, op=top.op, uses_half=here.uses_half or top.is_half, has_short_ops=here.has_short_ops or top.has_short_ops
+    )
     next_kinds = "; next " + ", ".join(f"{kind.work.value} {kind.share:.0%}" for kind in rest) if rest else ""
     yield Finding(
         id="slow_kind",
         severity=Severity.HIGH,
         sentence=f"{top.share:.0%} of the step goes to {named}, {top.top_op_text}{_pace(run, host, top.op)}, {where}{next_kinds}.",
-        action=render_actions(
-            top.work,
-            replace(
-                here, op=top.op, uses_half=here.uses_half or top.is_half, has_short_ops=here.has_short_ops or top.has_short_ops
-            ),
-        ),
+        action=render_actions(top.work, fits),
         evidence=(Evidence("its share of the step, forward and backward", top.share, Unit.FRACTION, "model_work"),),
         threshold=_MOVES if moved else _SLOW,
         saving=compute_saving(
             fusion_bound(run, host), "if fusing made all but the longer products and libraries' calls a part of others"
         )
         if here.program_count > 1 and top.work in FUSIBLE_WORK
-        else compute_roof_saving(top.bound or 0.0),
+        else compute_roof_saving(top.bound or 0.0)
+        if has_action(top.work, fits)
+        else None,
         counter_evidence=("A profile cannot say what another implementation would take: measure it.",),
         location=line if moved or share >= top.share / 2 else "",
         host=host,

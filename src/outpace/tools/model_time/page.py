@@ -11,7 +11,7 @@ from outpace.metrics.savings.best_case import best_case_ops
 from outpace.metrics.savings.budget import ALL_HOSTS, budgets
 from outpace.metrics.slices import top_slices
 from outpace.metrics.views.core_use import core_use, lone_ops
-from outpace.metrics.views.float64_ops import float64_ops
+from outpace.metrics.views.float64_ops import emulated_half_ops, float64_ops
 from outpace.metrics.views.misplaced_ops import misplaced_ops
 from outpace.metrics.views.model_parts import model_parts
 from outpace.metrics.views.model_work import model_work
@@ -66,8 +66,8 @@ def analyse(run: Run) -> Page:
     budget_by_host, kind = budgets(run), find_workload(run)
     if ALL_HOSTS not in budget_by_host:
         return TOOL.page(unavailable=explain_missing_steps(run))
-    model = (model_parts(run), model_work(run), hlo_source_lines(run), misplaced_ops(run), small_ops(run), float64_ops(run))
-    tables = (*model, best_case_ops(run), core_use(run), lone_ops(run))
+    model = (model_parts(run), model_work(run), hlo_source_lines(run), misplaced_ops(run), small_ops(run))
+    tables = (*model, float64_ops(run), emulated_half_ops(run), best_case_ops(run), core_use(run), lone_ops(run))
     shares = _shares(model[0])
     picture = Chart(shares.title, ChartKind.PIE, shares, "part", ("time_ps",), select="side", then=("way",))
     sections = (*select_nonempty(picture), *(_rows(table) for table in tables if len(table)))

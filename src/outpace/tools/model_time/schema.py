@@ -4,7 +4,7 @@
 from outpace.metrics.facts.hlo_instructions import HLO_LINES
 from outpace.metrics.savings.best_case import OWN_BEST
 from outpace.metrics.views.core_use import CORE_USE, LONE_OPS
-from outpace.metrics.views.float64_ops import DOUBLE_OPS
+from outpace.metrics.views.float64_ops import DOUBLE_OPS, HALF_OPS
 from outpace.metrics.views.misplaced_ops import ODD_OPS
 from outpace.metrics.views.model_parts import MODEL_PARTS
 from outpace.metrics.views.model_work import MODEL_WORK
@@ -14,6 +14,7 @@ from outpace.model import TableType
 __all__ = [
     "CORE_USE",
     "DOUBLE_OPS",
+    "HALF_OPS",
     "HLO_LINES",
     "LONE_OPS",
     "MODEL_PARTS",

@@ -12,7 +12,7 @@ from typing import Any
 
 from outpace._dataclass import dataclass
 from outpace._lazy import compile_lazily
-from outpace.metrics.actions.model_work import ActionContext, OpTraits, render_actions
+from outpace.metrics.actions.model_work import ActionContext, OpTraits, has_action, render_actions
 from outpace.metrics.facts.device_peaks import peak_flops
 from outpace.metrics.facts.hlo_instructions import DEVICE_SIDE as ON_DEVICE
 from outpace.metrics.facts.hlo_instructions import (
@@ -74,6 +74,18 @@ def compute_needless_saving(share: float, assumes: str) -> Saving | None:
     return replace(saving, at_least=True) if saving is not None else None
 
 
+def can_reach_roof(top: ModelPart, here: ActionContext) -> bool:
+    """Whether an action could bring a part of the model nearer to the device's limits: a saving is
+    promised with an action that could bring it.
+    """
+    return top.is_metrics or top.is_loop or top.is_slow or has_action(top.work, _op_context(top, here))
+
+
+def _op_context(top: ModelPart, here: ActionContext) -> ActionContext:
+    """Return what an action on the part's largest op must fit."""
+    return replace(here, op=top.op, flops_per_s=top.flops_per_s, has_short_ops=here.has_short_ops or top.has_short_ops)
+
+
 def render_part_actions(top: ModelPart, here: ActionContext) -> str:
     """Return the actions that make a part of the model cheaper."""
     if top.is_metrics:
@@ -93,10 +105,7 @@ def render_part_actions(top: ModelPart, here: ActionContext) -> str:
         iterates = "; where a function iterates (a special function, a sampler), take a closed form, or a cheaper one"
         return f"Vectorise {top}: all iterations at once, as far as none needs the one before it ({ways}){iterates}. Or: {unlooped}"
     if not top.is_slow or top.is_loop:
-        return render_actions(
-            top.work,
-            replace(here, op=top.op, flops_per_s=top.flops_per_s, has_short_ops=here.has_short_ops or top.has_short_ops),
-        )
+        return render_actions(top.work, _op_context(top, here))
     return here.program.select_text(
         keras=f"Replace {top.op} with something cheaper, in {top}: fewer elements, one op instead of a loop, or "
         "once per epoch instead of in every step.",

@@ -7,6 +7,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+import numpy as np
+
 from outpace._dataclass import dataclass
 from outpace.frameworks.tensorflow import READ_NEXT
 from outpace.metrics.facts.python_lines import (
@@ -20,7 +22,7 @@ from outpace.metrics.facts.python_lines import (
 )
 from outpace.metrics.facts.python_loops import OtherLoop, other_loops
 from outpace.metrics.facts.python_records import TRACER_METHOD, python_records
-from outpace.metrics.facts.python_samples import FRAMEWORKS, LIBRARY
+from outpace.metrics.facts.python_samples import FRAMEWORKS, LIBRARY, calls_at_line
 from outpace.metrics.facts.workload import Workload
 from outpace.metrics.savings.bounds import call_overhead_bound
 from outpace.metrics.savings.budget import build_saving
@@ -209,7 +211,7 @@ def _line(run: Run, host: str, function: _Function, samples: int, program: Workl
         if worker is None
         else f"{name}{f' ({where})' if where else ''} waits {humanize(function.time, Unit.PS)} per step ({share:.0%}) for another "
         f"thread of the program: the busiest compute in {worker.function}() at {worker.source} (with {worker.cores:.1f} cores).",
-        action=_advise_feeding(worker) if worker is not None else _action(function, program),
+        action=_advise_feeding(worker) if worker is not None else _action(run, host, function, program),
         evidence=(
             Evidence("its share of the step, of the samples", share, Unit.FRACTION, "python_lines"),
             Evidence("lower end of the 95% CI", low, Unit.FRACTION, "python_lines"),
@@ -348,10 +350,10 @@ def _step(run: Run, host: str) -> float:
     return float(steps.duration[steps.steady_rows].mean()) / steps.steps_per_execution if len(steps) else 0.0
 
 
-def _action(function: _Function, program: Workload) -> str:
+def _action(run: Run, host: str, function: _Function, program: Workload) -> str:
     """Return the action on a function, by what it calls and what holds for it."""
     # most reports have no such finding
-    from outpace.metrics.actions.python_lines import PYTHON_ACTIONS, Need, classify_call, is_batch_hook
+    from outpace.metrics.actions.python_lines import PYTHON_ACTIONS, Need, classify_call, classify_calls, is_batch_hook
     from outpace.metrics.actions.table import choose_action
 
     top = function.top
@@ -366,5 +368,8 @@ def _action(function: _Function, program: Workload) -> str:
         Need.WAITS: function.waits,
         Need.MOST_OF_STEP: function.share > _HALF,
     }
-    kind = classify_call(top.library, top.below)
+    steps = run.by_host[host].steps
+    order = steps.steady_rows[np.argsort(steps.start[steps.steady_rows])]
+    calls = calls_at_line(run, run.by_host[host], steps.start[order], steps.end[order], (top.file, top.line))
+    kind = classify_calls(calls) if calls else classify_call(top.library, top.below)
     return choose_action(PYTHON_ACTIONS, kind, {need for need, held in holds.items() if held}).render(where, program)

@@ -23,8 +23,8 @@ from outpace.model.errors import UsageError
 from outpace.pyscope.nodes import iter_calls
 from outpace.tune.loop.body import Body, differentiates
 from outpace.tune.loop.donation import Donation
+from outpace.tune.loop.effects import effect_of
 from outpace.tune.loop.found import Found
-from outpace.tune.loop.frozen import frozen
 from outpace.tune.loop.jax_calls import GRADIENT, JaxFunction, static_arguments
 from outpace.tune.loop.later import Later, later_of
 from outpace.tune.loop.models import Models
@@ -171,7 +171,7 @@ class Loop:
             raise UsageError(f"The loop at {self.statement.place} made too few steps to be tuned: let it train longer.")
         step = self.eager_step
         if (
-            self.jax is not None and step is not None and frozen(step.traced) is None
+            self.jax is not None and step is not None and effect_of(step.traced) is None
         ):  # else its trace would reach Python's state
             self.static = static_arguments(self.jax.jax, step.traced, [(call.args, dict(call.kwargs)) for call in self.calls])
 

@@ -17,7 +17,7 @@ from outpace._dataclass import dataclass
 from outpace.capture import frames
 from outpace.frameworks.keras import layers_of
 from outpace.pyscope.names import assigned_names
-from outpace.tune.loop.frozen import frozen
+from outpace.tune.loop.effects import effect_of
 from outpace.tune.loop.step import users_frame
 
 if TYPE_CHECKING:
@@ -127,7 +127,7 @@ class Models:
             given: list[Any] = [(type(layer).call, (layer,)), (getattr(layer, "function", None), ())]  # the latter of a Lambda
             for function, values in given:
                 code = getattr(inspect.unwrap(function), "__code__", None) if function is not None else None
-                why = frozen(function, [values]) if code is not None and frames.is_user_file(code.co_filename) else None
+                why = effect_of(function, [values]) if code is not None and frames.is_user_file(code.co_filename) else None
                 if why is not None:
                     return f"{type(layer).__name__}.{function.__name__} {why}"
         if called.method == PREDICT:

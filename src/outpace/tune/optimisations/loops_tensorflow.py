@@ -42,10 +42,10 @@ class LoopGraph(LoopKnob):
         return self.framework == "jax"
 
     def applies(self, program: Program, /) -> Answer:
-        """Where a function of the user's makes the step eagerly, and nothing in it would be frozen
-        in a graph.
+        """Where a function of the user's makes the step eagerly, and does nothing that a graph
+        would not do.
         """
-        from outpace.tune.loop.frozen import frozen
+        from outpace.tune.loop.effects import effect_of
 
         loop = program.loop
         if loop is None or not loop.eager:
@@ -55,7 +55,7 @@ class LoopGraph(LoopKnob):
             return NotApplicable(
                 f"the step runs eagerly, but stands in the loop itself: put it into a function, and decorate that with @{self.maker}"
             )
-        why = frozen(step.traced, [] if self._jax else [call.args for call in loop.calls])
+        why = effect_of(step.traced, [] if self._jax else [call.args for call in loop.calls])
         if why is not None:
             return NotApplicable(f"the step, {step.place}, runs eagerly, and would change its meaning in a graph: it {why}")
         return Applies(f"the step, {step.place}, runs eagerly, one operation after the other", Risk.REORDERED)
@@ -174,7 +174,7 @@ class LoopModels(LoopKnob):
     order = 30
 
     def applies(self, program: Program, /) -> Answer:
-        """Where each step calls models eagerly, and nothing in them would be frozen in a graph."""
+        """Where each step calls models eagerly, which do nothing that a graph would not."""
         models = program.loop.eager_models if program.loop is not None else None
         found = models.often() if models is not None else ()
         if models is None or not found:

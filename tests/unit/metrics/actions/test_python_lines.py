@@ -99,6 +99,11 @@ def test_calls_have_kinds(library: str, below: str, kind: CallKind) -> None:
         (("keras: Trainer.fit", "keras: Trainer.evaluate"), CallKind.EVALUATING),
         (("sklearn: Model.predict", "numpy: dot"), CallKind.CALLING),
         (("pandas: read_csv", "python: read"), CallKind.READING),
+        (
+            ("keras: BackupAndRestore.on_train_batch_end", "keras: BackupAndRestore._save_model", "h5py: make_new_dset"),
+            CallKind.SAVING,
+        ),
+        (("jax: log_softmax", "jax: device_put"), CallKind.CONVERTING),
     ],
 )
 def test_a_lines_calls_have_a_kind(calls: tuple[str, ...], kind: CallKind) -> None:

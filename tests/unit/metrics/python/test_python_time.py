@@ -314,7 +314,7 @@ def test_what_a_line_calls_within_windows(moments: tuple[float, float, float]) -
     run = run_of([(waits, FIT), (waits + 0.2, FIT), (waits + 0.4, NOTE), (runs, SORT), (runs + 0.2, SORT), (runs + 0.4, SORT)])
     window = (np.array([0], np.int64), np.array([10**18], np.int64))
     assert calls_at_line(run, run.hosts[0], *window, ("/me/train.py", 50)) == ("keras: fit",)
-    assert calls_at_line(run, run.hosts[0], *window, ("/me/train.py", 32)) == ("keras: fit", "numpy: sort")
+    assert calls_at_line(run, run.hosts[0], *window, ("/me/train.py", 32)) == ("numpy: sort",), "not what called the line"
     assert calls_at_line(run, run.hosts[0], *window, ("/me/train.py", 99)) == ()
     early = (np.array([0], np.int64), np.array([1], np.int64))
     assert calls_at_line(run, run.hosts[0], *early, ("/me/train.py", 50)) == ()

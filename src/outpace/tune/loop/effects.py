@@ -1,13 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What of a Python function would be frozen in a graph: state that it reads or changes in each
-call, which a traced function does once.
+"""What of a Python function a graph would not do: effects, and values that it does not have.
+
+What the function reads is no reason here: whether that changes while the program trains is seen
+where the edited script is compared with the original (`tune/same/frozen.py`).
 """
 
 from __future__ import annotations
 
 import ast
 import inspect
-import linecache
 import random
 import sys
 import textwrap
@@ -17,7 +18,7 @@ from typing import Any
 
 from outpace.pyscope.mutations import MUTATING_METHODS, VALUE_METHODS, assignment_targets, mutated_object, root_name
 from outpace.pyscope.names import outer_names, stored_names
-from outpace.pyscope.nodes import DEFINITIONS, is_read, is_stored, iter_calls
+from outpace.pyscope.nodes import is_read
 from outpace.tune.texts.parsed import parsed
 
 _READS = frozenset({"numpy", "item", "tolist"})  # a tensor's value, which a graph does not have
@@ -26,13 +27,10 @@ _CHANCE = ("random.", "numpy.random.", "secrets.", "time.", "datetime.", "os.")
 _SEEDS = (".set_seed", ".set_random_seed")  # of a framework: in a graph, only while it is traced
 _SCALARS = (int, float, bool, str)
 _DEEPEST = 4
-_CONSTRUCTORS = ("__init__", "build")
-# Functions that frameworks and Python call.
-_BY_OTHERS = frozenset({"call", "run", "train_step", "test_step", "predict_step"})
 
 
-def frozen(function: Any, calls: Sequence[tuple[Any, ...]] = ()) -> str | None:
-    """What would be frozen, as the end of a sentence that begins with "it"; None for nothing.
+def effect_of(function: Any, calls: Sequence[tuple[Any, ...]] = ()) -> str | None:
+    """What a graph would not do, as the end of a sentence that begins with "it"; None for nothing.
     calls: the arguments of some.
     """
     for values in zip(*calls, strict=False):
@@ -55,8 +53,6 @@ def _found(function: Any, depth: int, seen: set[Any], given: Sequence[Any] = ())
         return
     names = {**function.__globals__, **inspect.getclosurevars(function).nonlocals}
     own = set(stored_names(ast.walk(tree))) - outer_names(ast.walk(tree))
-    changing = _attributes(function)
-    changed = {name for name in _contents(function) - own if hasattr(names.get(name), "__setitem__")}
     known = {**names, **dict(zip(code.co_varnames, given, strict=False))}
     kept = {each.value for each in ast.walk(tree) if isinstance(each, (ast.Assign, ast.AnnAssign, ast.Return))}
     for node in ast.walk(tree):
@@ -66,14 +62,10 @@ def _found(function: Any, depth: int, seen: set[Any], given: Sequence[Any] = ())
         method = _held(node.func, known) if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) else None
         if isinstance(node, ast.Call) and isinstance(method, types.FunctionType) and _users(method):
             yield from (f"calls {ast.unparse(node.func)}, which {why}" for why in _found(method, depth + 1, seen))
-        if isinstance(node, ast.Name) and is_read(node) and node.id in changed:
-            yield f"reads {node.id}, whose content the program changes"
-        if isinstance(node, ast.Attribute) and is_read(node) and _changes(node, changing, known):
-            yield f"reads {ast.unparse(node)}, which the program assigns again"
-        if isinstance(node, ast.Name) and is_read(node) and node.id in names and node.id not in own:
-            yield from _constant(node.id, names[node.id], function)
-            if isinstance(names[node.id], types.FunctionType) and _users(names[node.id]):
-                yield from _found(names[node.id], depth + 1, seen)
+        if isinstance(node, ast.Name) and is_read(node) and node.id not in own:
+            called = names.get(node.id)
+            if isinstance(called, types.FunctionType) and _users(called):
+                yield from _found(called, depth + 1, seen)
 
 
 def _of(node: ast.AST, own: set[str], known: Mapping[str, Any], kept: bool) -> Iterator[str]:
@@ -138,97 +130,6 @@ def _draws(value: Any) -> bool:
     numpy = sys.modules.get("numpy.random")
     kinds = (random.Random, numpy.Generator, numpy.RandomState) if numpy is not None else (random.Random,)
     return isinstance(value, kinds)
-
-
-def _contents(function: Any) -> set[str]:
-    """Names whose content a function's file, or the script, changes: an element of a dictionary, a
-    list or an array.
-    """
-    found: list[ast.expr | None] = []
-    for tree in _files(function):
-        for node in ast.walk(tree):
-            if isinstance(node, ast.Subscript) and not is_read(node):
-                found.append(node.value)
-            if isinstance(node, ast.Call):
-                found.append(mutated_object(node))
-    return {each.id for each in found if isinstance(each, ast.Name)}
-
-
-def _constant(name: str, value: Any, function: Any) -> Iterator[str]:
-    """A number of Python's that is assigned more than once."""
-    if isinstance(value, _SCALARS) and _assigned(name, function) > 1:
-        yield f"reads {name}, which the program assigns again"
-
-
-def _file(function: Any) -> ast.Module:
-    """The file of a function; empty where it is not at hand."""
-    return _parsed(inspect.getsourcefile(function) or "")
-
-
-def _parsed(path: str) -> ast.Module:
-    try:
-        return parsed("".join(linecache.getlines(path)))
-    except (SyntaxError, ValueError):
-        return ast.Module([], [])
-
-
-def _files(function: Any) -> list[ast.Module]:
-    """The file of a function, and the script."""
-    script = getattr(sys.modules.get("__main__"), "__file__", None) or ""
-    own = inspect.getsourcefile(function)
-    return [_parsed(path) for path in dict.fromkeys((own, script)) if path]
-
-
-def _changes(node: ast.Attribute, changing: tuple[set[str], set[str]], known: Mapping[str, Any]) -> bool:
-    """Whether an attribute may be another one in a later step. What is no number is assigned while
-    a program is set up, or by what a loop reaches.
-    """
-    anywhere, in_loops = changing
-    value = _held(node, known)
-    return node.attr in (anywhere if value is None or isinstance(value, _SCALARS) else in_loops)
-
-
-def _attributes(function: Any) -> tuple[set[str], set[str]]:
-    """The attributes that a function's file, or the script, assigns, but in constructors; and those
-    of them that loops assign, or functions that a loop reaches: by its names, or because others
-    call them.
-    """
-    found: set[str] = set()
-    todo: list[ast.AST] = [*_files(function)]
-    while todo:
-        node = todo.pop()
-        if isinstance(node, ast.Attribute) and is_stored(node):
-            found.add(node.attr)
-        if not (isinstance(node, ast.FunctionDef) and node.name in _CONSTRUCTORS):
-            todo += ast.iter_child_nodes(node)
-    trees = _files(function)
-    functions = [node for tree in trees for node in ast.walk(tree) if isinstance(node, DEFINITIONS)]
-    called = {id(call.func) for call in iter_calls(*trees)}
-    names = {said for tree in trees for node in ast.walk(tree) if id(node) not in called and (said := _mentioned(node))}
-    reached: list[ast.AST] = [node for tree in trees for node in ast.walk(tree) if isinstance(node, (ast.For, ast.While))]
-    others = [each for each in functions if each.name not in _CONSTRUCTORS]
-    reached += [each for each in others if each.name in _BY_OTHERS or each.name.startswith(("__", "on_"))]
-    for each in reached:  # which grows
-        names |= {said for node in ast.walk(each) if (said := _mentioned(node))}
-        reached += [new for new in others if new.name in names and new not in reached]
-    stored = (node for each in reached for node in ast.walk(each))
-    return found, {node.attr for node in stored if isinstance(node, ast.Attribute) and is_stored(node)}
-
-
-def _mentioned(node: ast.AST) -> str:
-    """The name, or the attribute's, that a node reads; empty for none."""
-    if isinstance(node, (ast.Name, ast.Attribute)) and is_read(node):
-        return node.id if isinstance(node, ast.Name) else node.attr
-    return ""
-
-
-def _assigned(name: str, function: Any) -> int:
-    """How often a file assigns a name; an assignment inside of a loop or a function counts as
-    several.
-    """
-    tree = _file(function)
-    nested = [node for node in ast.walk(tree) if isinstance(node, (ast.For, ast.While))]
-    return sum(list(stored_names(ast.walk(node))).count(name) for node in [tree, *nested])
 
 
 def _library(value: Any) -> bool:

@@ -1,4 +1,4 @@
-"""What would be frozen in a graph."""
+"""What a function does that a graph would not."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from outpace.tune.loop.frozen import frozen
+from outpace.tune.loop.effects import effect_of
 
 NONE = "class T:\n    def __init__(self):\n        self.optimizer = None\n"
 AGAIN = f"{NONE}    def again(self):\n        self.optimizer = object()\n"
@@ -19,6 +19,11 @@ CLEAN = {
     "a step": "def step(x, y):\n    grads = []\n    grads.append(x)\n    return model(x) + y\n",
     "a helper": "def loss(x):\n    return x * 2\n\ndef step(x):\n    return loss(x)\n",
     "a constant": "SCALE = 3.0\n\ndef step(x):\n    return x * SCALE\n",
+    "parameters that are called as a list is elsewhere": (
+        "def init(sizes):\n    params = []\n    for size in sizes:\n        params.append(size)\n    return params\n\n"
+        "def step(params, x, t):\n    return [w - t * x for w in params]\n\n"
+        "params = init([1, 2])\nfor t in range(3):\n    params = step(params, 1.0, t)\n"
+    ),
     "an optimiser that gives its state": "def step(x, state):\n    updates, state = tx.update(x, state)\n    return updates, state\n",
     "a metric": "def step(x):\n    metric.update_state(x)\n    return x\n",
     "functions of a library": (
@@ -28,12 +33,27 @@ CLEAN = {
         "class T:\n    def __init__(self):\n        self.weight = 2.0\n"
         "    def go(self, x):\n        return x * self.weight\nstep = T().go\n"
     ),
+    "a rate that changes": ("rate = 0.1\n\ndef step(x):\n    return x * rate\n\nfor at in range(0):\n    rate = rate * 0.9\n"),
+    "an attribute that changes": (
+        "class T:\n    def __init__(self):\n        self.rate = 0.1\n    def go(self, x):\n        return x * self.rate\n"
+        "t = T()\nstep = t.go\nfor at in range(0):\n    t.rate = 0.2\n"
+    ),
+    "an object that a loop makes anew": (
+        f"{AGAIN}    def epoch(self):\n        self.again()\n{GO}"
+        "t = T()\nt.epoch()\nstep = t.go\nfor at in range(0):\n    t.epoch()\n"
+    ),
+    "an object that a callback makes anew": (
+        f"{AGAIN}{GO}t = T()\nt.again()\nhooks = [t.again]\nstep = t.go\nfor hook in hooks:\n    hook()\n"
+    ),
+    "a rate in a dictionary": (
+        "hyper = {'rate': 0.1}\n\ndef step(x):\n    return x * hyper['rate']\n\nfor at in range(0):\n    hyper['rate'] *= 0.9\n"
+    ),
     "set up by a method": (
         f"{AGAIN}{GO}    def fit(self, data):\n        for x in data:\n            self.go(x)\n"
         "t = T()\nt.again()\nt.fit([])\nstep = t.go\n"
     ),
 }
-FROZEN = {
+EFFECTS = {
     "a counter": ("count = 0\n\ndef step(x):\n    global count\n    count += 1\n    return x\n", "assigns count outside"),
     "an attribute": (
         "class T:\n    def go(self, x):\n        self.seen += 1\n        return x\nstep = T().go\n",
@@ -62,28 +82,6 @@ FROZEN = {
     "chance of a module by another name": (
         "import numpy.random as chance\n\ndef step(x):\n    return x * chance.rand()\n",
         "calls chance.rand()",
-    ),
-    "a rate that changes": (
-        "rate = 0.1\n\ndef step(x):\n    return x * rate\n\nfor at in range(0):\n    rate = rate * 0.9\n",
-        "reads rate",
-    ),
-    "an attribute that changes": (
-        "class T:\n    def __init__(self):\n        self.rate = 0.1\n    def go(self, x):\n        return x * self.rate\n"
-        "t = T()\nstep = t.go\nfor at in range(0):\n    t.rate = 0.2\n",
-        "reads self.rate",
-    ),
-    "an object that a loop makes anew": (
-        f"{AGAIN}    def epoch(self):\n        self.again()\n{GO}"
-        "t = T()\nt.epoch()\nstep = t.go\nfor at in range(0):\n    t.epoch()\n",
-        "reads self.optimizer",
-    ),
-    "an object that a callback makes anew": (
-        f"{AGAIN}{GO}t = T()\nt.again()\nhooks = [t.again]\nstep = t.go\nfor hook in hooks:\n    hook()\n",
-        "reads self.optimizer",
-    ),
-    "a rate in a dictionary": (
-        "hyper = {'rate': 0.1}\n\ndef step(x):\n    return x * hyper['rate']\n\nfor at in range(0):\n    hyper['rate'] *= 0.9\n",
-        "reads hyper, whose content",
     ),
     "a seed from a generator": (f"{DRAWS}dropout(x, seed=rng.integers(9))\n", "calls rng.integers()"),
     "a seed from Python": (
@@ -120,17 +118,17 @@ def bound(step: Any) -> tuple[Any, list[tuple[Any, ...]]]:
 
 
 @pytest.mark.parametrize("name", CLEAN)
-def test_nothing_is_frozen(tmp_path: Path, name: str) -> None:
-    assert frozen(*bound(made(tmp_path, CLEAN[name]))) is None
+def test_computing_and_reading_are_no_effects(tmp_path: Path, name: str) -> None:
+    assert effect_of(*bound(made(tmp_path, CLEAN[name]))) is None
 
 
-@pytest.mark.parametrize("name", FROZEN)
-def test_what_is_frozen_is_named(tmp_path: Path, name: str) -> None:
-    text, said = FROZEN[name]
-    assert said in (frozen(*bound(made(tmp_path, text))) or "")
+@pytest.mark.parametrize("name", EFFECTS)
+def test_an_effect_is_named(tmp_path: Path, name: str) -> None:
+    text, said = EFFECTS[name]
+    assert said in (effect_of(*bound(made(tmp_path, text))) or "")
 
 
 def test_python_numbers_that_change_from_call_to_call(tmp_path: Path) -> None:
     step, x = made(tmp_path, CLEAN["a step"]), object()
-    assert "Python numbers that change" in (frozen(step, [(1, x), (2, x)]) or "")
-    assert frozen(step, [(x, 0.1), (x, 0.1)]) is None
+    assert "Python numbers that change" in (effect_of(step, [(1, x), (2, x)]) or "")
+    assert effect_of(step, [(x, 0.1), (x, 0.1)]) is None
