@@ -43,12 +43,20 @@ def _tf(
 
 
 def _compiled(
-    share: float, count: int, *, name: str = "step", kinds: str = "", cause: str = "", programs: tuple[bytes, ...] = ()
+    share: float,
+    count: int,
+    *,
+    name: str = "step",
+    kinds: str = "",
+    cause: str = "",
+    programs: tuple[bytes, ...] = (),
+    called: str = "",
 ) -> Find:
     """A function that JAX built `count` times; `kinds` and `cause`: why, where the capture noted
-    it; `programs`: what it became, in order.
+    it; `programs`: what it became, in order; `called`: function of JAX that the line called.
     """
     row = {"function": name, "source": "/home/me/train.py:12", "count": count, "in_steps_ps": round(share * STEPS * STEP)}
+    row["called"] = called
     space = training_run(steps=STEPS, step_ps=STEP, hostname=HOST)
     plane = space.plane("/host:metadata")
     for number, proto in enumerate(programs):
@@ -296,6 +304,22 @@ CASES: list[Case] = [
             ("a value", (_batches(8, "0.1"), _batches(8, "0.2")), "keep their shapes and types", "(static_argnums)", ("pad",)),
             ("the form", _lengths(8, 8), "each time to the same program", "(weak types)", ("static", "pad")),
             ("the function", _lengths(8, 8, 8), "each time to the same program", "outside the loop", ("static", "pad")),
+        )
+    ),
+    *(
+        fires(
+            "recompiled",
+            f"for a function of JAX that the line calls, {kind}",
+            _compiled(0.3, 9, name="_pad", kinds=kind, cause=cause, called="pad"),
+            Severity.HIGH,
+            location="train.py:12",
+            saves=about(0.3),
+            says=("for pad() outside of a jit", *says),
+            never=never,
+        )
+        for kind, cause, says, never in (
+            ("shape", "array: f32[9] → f32[8]", ("because of array", "Prepare the data with NumPy (at train.py:12)"), ()),
+            ("", "", ("Put what calls it under one jax.jit (at train.py:12)",), ("because", "outside the loop")),
         )
     ),
     silent("recompiled", "3% of the steps", _compiled(0.03, 3)),

@@ -70,13 +70,20 @@ def _between(
     called: float = 0.0,
     calls: tuple[str, ...] = (),
     calls_step: bool = False,
+    iterators: float = 0.0,
 ) -> Find:
     """Time between steps, `waits` of which waits for input; a tenth is compiling where the rest is
     not. A function is `longest_call` for a part; the line with the time calls functions (`calls`).
     """
     parts = {Category.INPUT: waits, Category.COMPILATION: min(0.1, 1 - waits)}
     gaps = StepGaps(share, {c: share * parts.get(c, 0.0) for c in Category}, often, "train.py:30", "main", 0.6 * share)
-    gaps = replace(gaps, longest_call=("multi_step_on_iterator", 1250, called * share), calls=calls, calls_step=calls_step)
+    gaps = replace(
+        gaps,
+        longest_call=("multi_step_on_iterator", 1250, called * share),
+        calls=calls,
+        calls_step=calls_step,
+        iterators=iterators,
+    )
     mean = compute_mean_step(breakdown(steps=steps))
     return lambda: rules.iter_gap_findings(StepRate(10.0, 0.0, share), mean, program, gaps)
 
@@ -695,6 +702,29 @@ CASES: list[Case] = [
             (("numpy: savez",), False, 0.0, "Save less often (at train.py:30)"),
             ((), False, 0.0, "Make this work cheaper (at train.py:30)"),
             ((), True, 0.0, "Look between the steps"),
+        )
+    ),
+    *(
+        fires(
+            "time_outside_steps",
+            f"of which a call of fit takes most, with {iterators:g} iterators per step",
+            _between(
+                0.3,
+                waits=0.2,
+                calls=("keras: Trainer.fit",),
+                calls_step=True,
+                iterators=iterators,
+                program=Workload(Framework.KERAS),
+            ),
+            Severity.MODERATE,
+            saves=about(0.3),
+            says=(says,),
+            **_BETWEEN,
+        )
+        for iterators, says in (
+            (0.9, "Give all batches to one fit()"),
+            (0.6, "Give all batches"),
+            (0.3, "Look between the steps"),
         )
     ),
     silent("time_outside_steps", "15% of the time", _between(0.15)),

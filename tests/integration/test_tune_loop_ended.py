@@ -88,7 +88,7 @@ SCRIPTS = {"tensorflow": TENSORFLOW, "jax": JAX}
 FRAMEWORKS = [pytest.param("tensorflow", marks=needs_tensorflow), pytest.param("jax", marks=needs_jax)]
 OFTEN = [FRAMEWORKS[0], pytest.param("jax", marks=[needs_jax, pytest.mark.verify])]  # the other in `make verify`
 OWN = ("kept", "events/", "tune.html", "fast.patch", "samples/")  # of the script's own first steps, and what was asked for
-STAGES = {"tensorflow": "Measuring the speed limits", "jax": "Racing jax.jit"}
+STAGES = {"tensorflow": "Racing tf.function", "jax": "Racing jax.jit"}
 
 
 def made(folder: Path, framework: str) -> dict[str, str]:

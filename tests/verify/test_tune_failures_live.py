@@ -88,8 +88,6 @@ def signalled(process: subprocess.Popen[str], after: str, number: int) -> tuple[
 
 
 STAGES = {
-    "the limits race": ("Measuring the speed limits", "fed"),
-    "the blocks of the limits race": ("confirming on fresh rounds", "fed"),
     "a preparation": ("preparing XLA", "fed"),
     "a screening race": ("racing, at most", "fed"),
     "the filling of a cache": ("preparing Cache", "slices"),

@@ -15,6 +15,7 @@ from typing import Any
 from outpace.capture.faults import suppress_faults
 from outpace.capture.jit_arguments import ArgumentChange, JitArguments
 from outpace.capture.stacks import owner_of
+from outpace.frameworks.jax import CACHE_MISS, TRACEBACK_FILE
 from outpace.store.record import Compilation
 
 # prefix of the events of tracing, of lowering to MLIR and of compiling
@@ -89,14 +90,19 @@ class CompilationRecorder:
         """
         now = time.time_ns()
         frame: FrameType | None = sys._getframe(2)
+        called: FrameType | None = None  # what the user's line called
         while frame is not None and self._find_owner(frame.f_code.co_filename):
+            if not frame.f_code.co_filename.endswith(TRACEBACK_FILE):
+                called = frame
             frame = frame.f_back
         file, line, function = "", 0, ""
         if frame is not None:
             file, line = frame.f_code.co_filename, frame.f_lineno
             function = getattr(frame.f_code, "co_qualname", frame.f_code.co_name)
         before, arguments = (change.before, change.now) if change else (None, None)
-        return Compilation(now, round(duration * 1e9), event, file, line, function, program, before, arguments)
+        is_jitted = called is None or called.f_code.co_filename.endswith(CACHE_MISS.file)
+        library_call = "" if is_jitted or called is None else called.f_code.co_name
+        return Compilation(now, round(duration * 1e9), event, file, line, function, program, before, arguments, library_call)
 
     def _find_owner(self, file: str) -> str:
         """Return the owner of a file (see `owner_of`), from a cache."""

@@ -27,6 +27,7 @@ JAXPR_TRACER = _Name("interpreters.partial_eval", "DynamicJaxprTracer")
 
 CACHE_MISS = _Name("pjit", "cache_miss")  # JAX's Python function for a call that its cache does not know, since 0.4.26 at least
 
+TRACEBACK_FILE = _Name("traceback_util").file  # wraps JAX's functions, and shortens what they raise
 CALLBACK_FILE = _Name("callback").file  # Python that a program on a device calls
 DEBUGGING_FILE = _Name("debugging").file  # likewise
 DERIVATIVES_FILE = _Name("interpreters.ad").file  # where a gradient is computed op by op

@@ -289,6 +289,8 @@ class Compilation:
     arguments: arguments that differ from the previous compilation of the same function; None where
         nothing is known. Both are by parameter and path, described as `float32[16,64]`, or
         `Literal[...]` for static values.
+    library_call: function of a library that the line called, such as `pad` of `jnp.pad(x, 1)`; ""
+        where it called a compiled function itself, and in records of earlier versions.
     """
 
     unix_ns: int
@@ -300,6 +302,7 @@ class Compilation:
     program: str = ""
     before: Mapping[str, str] | None = None
     arguments: Mapping[str, str] | None = None
+    library_call: str = ""
 
 
 @dataclass(frozen=True)

@@ -190,9 +190,11 @@ def find_trend(durations: Picoseconds | Values) -> tuple[float, float] | None:
     tau = float(np.sign(middles[None, :] - middles[:, None])[np.triu_indices(count, 1)].mean())
     spread = _TO_SIGMA * median(np.abs(parts - middles[:, None]).ravel())
     quarter = len(times) // 4
-    first, third, last = (median(part) for part in (times[:quarter], times[-2 * quarter : -quarter], times[-quarter:]))
-    is_growth = tau >= _TAU and last >= _GROWS * first and last - first >= 2 * spread
-    return (first, last) if is_growth and last - third >= _STILL * (last - first) else None
+    first, last = median(times[:quarter]), median(times[-quarter:])
+    if tau < _TAU or last < _GROWS * first or last - first < 2 * spread:
+        return None
+    third = median(times[-2 * quarter : -quarter])
+    return (first, last) if last - third >= _STILL * (last - first) else None
 
 
 def _find_slow(times: Values, decisions: list[LimitCheck]) -> Indices:

@@ -109,8 +109,8 @@ class Steps:
         """(step time at the begin, step time at the end), ps, of a capture in which steps grow
         longer; None where they do not. Steps that buffers fed are no part of it.
         """
-        fed = np.fromiter((reason is Exclusion.BUFFERED for reason in self.exclusions), bool, len(self))
-        return find_trend(self.duration[self.complete_rows[~fed[self.complete_rows]]])
+        begin = self.exclusions.count(Exclusion.BUFFERED)  # they lead
+        return find_trend(self.duration[self.complete_rows][begin:])
 
     @once
     def complete_rows(self) -> Indices:

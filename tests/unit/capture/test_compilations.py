@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from functools import partial
 from types import SimpleNamespace
 from typing import Any
 
@@ -65,3 +66,23 @@ def test_it_listens_where_jax_can_tell() -> None:
     watch = CompilationRecorder(lambda: True)
     watch.install(jax)
     assert listeners == [watch.on_event]
+
+
+def test_a_function_of_jax_that_the_line_called_is_noted(tmp_path: Any) -> None:
+    """Between the user's line and JAX's own call of a compiled function."""
+    files = {name: f"/lib/site-packages/jax/_src/{name}.py" for name in ("traceback_util", "pjit", "numpy")}
+
+    def called(watch: CompilationRecorder, *frames: tuple[str, str]) -> str:
+        inner: Any = partial(watch.on_event, EVENT_PREFIX + "backend_compile_duration", 0.25)
+        for file, name in reversed(frames):
+            scope: dict[str, Any] = {"inner": inner}
+            exec(compile(f"def {name}():\n    inner()", files[file], "exec"), scope)
+            inner = scope[name]
+        inner()
+        return watch.compilations[-1].library_call
+
+    watch = CompilationRecorder(lambda: True)
+    assert called(watch, ("traceback_util", "reraise"), ("pjit", "cache_miss")) == ""
+    assert called(watch, ("numpy", "pad"), ("traceback_util", "reraise"), ("pjit", "cache_miss")) == "pad"
+    assert called(watch, ("traceback_util", "reraise"), ("numpy", "power")) == "power"
+    assert called(watch) == ""

@@ -20,12 +20,14 @@ class CallKind(Enum):
 
     PREDICTING = "predictions by Keras' own loop"
     EVALUATING = "an evaluation by Keras' own loop"
+    FITTING = "Keras' own training loop"
     SAVING = "saving"
     LOGGING = "logging"
     DRAWING = "drawing pictures"
     READING = "reading"
     EAGER = "running a framework's ops one by one"
     CONVERTING = "converting and copying arrays"
+    SHUFFLING = "drawing without replacement"
     COMPUTING = "Python itself"
     CALLING = "calls of another library"
 
@@ -38,6 +40,7 @@ class Need(Enum):
     SELDOM = "its time lies in few, long steps"
     READS_WEIGHTS = "a variable of the model was met being copied to NumPy"
     KEEPS_ARRAYS = "none was: the arrays may be the same in every step"
+    FEW_STEPS = "each call of Keras' own loop makes one step or two: as many iterators are made"
     IN_DATA_SET = "it makes elements: it is, or is called by, what a data set hands them out by (`__getitem__`, collate)"
     FEEDS_STEP = "it runs in a thread that prepares batches: it is ahead of the step already"
     IN_BATCH_HOOK = "it is a hook of a Keras callback that runs for each batch"
@@ -76,6 +79,8 @@ _LIBRARIES = {
     **dict.fromkeys(("wandb", "mlflow", "tqdm", "rich", "logging"), CallKind.LOGGING),
 }
 """Libraries whose every call is of one kind."""
+_SHUFFLES = re.compile(r"\b(?:choice|permutation)\s*\(")
+"""Functions written in C, which leave no frame below the line that calls them, by its text."""
 _COMPUTES_LOGARITHMS = (*_EAGER_LIBRARIES, "jax", "numpy", "scipy", "torch", "python")
 # functions of TensorFlow and Keras that run one op, by their plain names: mul, read_variable_op
 _OP = re.compile(r"[a-z][a-z0-9_]*")
@@ -84,9 +89,9 @@ _NO_OPS = frozenset(
 )
 _INTERPRETED = ("", "python")  # owner of the time below a line: nobody, or the standard library
 _KERAS = ("keras", "tf_keras")
-_LOOPS = {"predict": CallKind.PREDICTING, "evaluate": CallKind.EVALUATING}
-"""Methods of Keras' models that loop over a data set, beside the training."""
-LOOP_KINDS = frozenset(_LOOPS.values())
+_LOOPS = {"predict": CallKind.PREDICTING, "evaluate": CallKind.EVALUATING, "fit": CallKind.FITTING}
+"""Methods of Keras' models that loop over a data set."""
+LOOP_KINDS = frozenset((CallKind.PREDICTING, CallKind.EVALUATING))  # beside the training
 _TASKS = LOOP_KINDS | {CallKind.SAVING, CallKind.LOGGING, CallKind.DRAWING, CallKind.READING}
 _BATCH_HOOK = re.compile(r"(?:^|\.)on_(?:train_|test_|predict_)?batch_(?:begin|end)$")
 
@@ -114,12 +119,22 @@ def classify_calls(calls: Sequence[str]) -> CallKind:
     its time in, outermost first (`keras: Trainer.predict`). A task that an outer one's own name
     says (`Checkpoint._save`; not that of its class) tells more than the functions that do it.
     """
+    kinds = []
     for library, _, function in (call.partition(": ") for call in calls):
         name = function.rpartition(".")[2]
         loop = _LOOPS.get(name) if library in _KERAS else None
-        if (kind := loop or classify_call(library, f"{library}: {name}")) in _TASKS:
-            return kind
-    return classify_call(calls[-1].partition(": ")[0], calls[-1]) if calls else CallKind.COMPUTING
+        kinds.append(loop or classify_call(library, f"{library}: {name}"))
+    innermost = classify_call(calls[-1].partition(": ")[0], calls[-1]) if calls else CallKind.COMPUTING
+    if CallKind.FITTING in kinds and innermost is CallKind.CALLING:
+        innermost = CallKind.FITTING
+    return next((kind for kind in kinds if kind in _TASKS), innermost)
+
+
+def classify_text(text: str) -> CallKind:
+    """Return what a line of the user's that ran itself does, by its text: functions written in C
+    leave no frames.
+    """
+    return CallKind.SHUFFLING if _SHUFFLES.search(text) else CallKind.COMPUTING
 
 
 def is_batch_hook(function: str) -> bool:
@@ -169,6 +184,15 @@ PYTHON_ACTIONS: tuple[Action[CallKind, Need, [str, Workload]], ...] = (
         ),
         frozenset((CallKind.PREDICTING,)),
         _LESS,
+    ),
+    Action(
+        "fit_at_once",
+        _says(
+            "Give all batches to one fit() (at {where}), or call train_on_batch(x, y): each fit() sets up a data pipeline and callbacks of "
+            "its own, for a step or two."
+        ),
+        frozenset((CallKind.FITTING,)),
+        frozenset((Need.FEW_STEPS,)),
     ),
     Action(
         "evaluate_less_often",
@@ -283,6 +307,15 @@ PYTHON_ACTIONS: tuple[Action[CallKind, Need, [str, Workload]], ...] = (
         ),
         frozenset((CallKind.CONVERTING,)),
         _LESS | {Need.KEEPS_ARRAYS},
+    ),
+    Action(
+        "draw_with_replacement",
+        _says(
+            "Draw with replacement (at {where}): rng.integers(n, size=k), or rng.choice of np.random.default_rng(), which permutes nothing for "
+            "few of many. Or permute once an epoch, and take slices."
+        ),
+        frozenset((CallKind.SHUFFLING,)),
+        _LESS,
     ),
     Action(
         "leave_batch_hook",

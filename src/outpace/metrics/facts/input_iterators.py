@@ -32,6 +32,7 @@ ASYNC_TYPES = (
 )
 _SHUFFLES, _DRAWS = "Shuffle", ("Random", "Sampling")
 _GROUPS = ("Batch", "PaddedBatch", "ParallelBatch", "MapAndBatch", "Window", "GroupBy", "Zip")
+_MAKES = "MakeIterator::RootDataset"  # event of a new iterator of a whole pipeline
 _DEEPEST = 100  # maximum number of levels followed below a root, as in the reference
 ITERATOR_STATS = (dialect.ID, dialect.PARENT_ID, dialect.ELEMENT_ID, dialect.NAME, dialect.PARALLELISM, dialect.AUTOTUNE)
 
@@ -56,6 +57,11 @@ def is_random_stage(iterator_type: str) -> bool:
 def is_grouping_stage(iterator_type: str) -> bool:
     """Whether a stage groups elements, so that another order of elements gives other groups."""
     return iterator_type.startswith(_GROUPS)
+
+
+def count_iterators(timeline: Timeline) -> int:
+    """Return how many iterators of whole pipelines a host made."""
+    return len(timeline.trace.find_rows_by_name(lambda name: name == _MAKES))
 
 
 @dataclass(frozen=True, eq=False)

@@ -124,6 +124,7 @@ class PythonLine:
     every: int
     maker: str
     reads_variable: bool
+    text: str = ""
 
     @property
     def is_per_call(self) -> bool:

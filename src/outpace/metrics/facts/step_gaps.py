@@ -12,6 +12,7 @@ import numpy as np
 
 from outpace._caching import memoize
 from outpace._dataclass import dataclass
+from outpace.metrics.facts.input_iterators import count_iterators
 from outpace.metrics.facts.python_lines import python_lines
 from outpace.metrics.facts.python_samples import calls_at_line, lines_in_windows
 from outpace.metrics.facts.step_breakdown import category_times
@@ -42,6 +43,7 @@ class StepGaps:
     calls: functions of libraries in which that line spends at least half of its time, outermost
         first (`keras: Trainer.predict`)
     calls_step: whether the step's own function runs below that line, too
+    iterators: number of iterators of whole input pipelines that were made in the capture, per step
     """
 
     share: float
@@ -53,6 +55,7 @@ class StepGaps:
     longest_call: tuple[str, int, float] = ("", 0, 0.0)
     calls: tuple[str, ...] = ()
     calls_step: bool = False
+    iterators: float = 0.0
 
 
 @memoize
@@ -83,7 +86,8 @@ def _host_gaps(run: Run, timeline: Timeline) -> StepGaps:
         row["calls_step"] and row["host"] == timeline.host and format_source_line(row["file"], row["line"]) == line
         for row in python_lines(run).records()
     )
-    return StepGaps(share, shares, often, line, function, at_line, longest, calls, calls_step)
+    made = count_iterators(timeline) / len(steps)
+    return StepGaps(share, shares, often, line, function, at_line, longest, calls, calls_step, made)
 
 
 def _top_function(timeline: Timeline, start: Picoseconds, end: Picoseconds) -> tuple[str, int, float]:

@@ -40,7 +40,7 @@ def _compilation_rows(timeline: Timeline) -> Iterator[Row]:
     for name in dict.fromkeys(trace.name[rows].tolist()):
         name_rows = rows[trace.name[rows] == name]
         times = build_times(timeline, trace.duration[name_rows], timeline.step_index[name_rows])
-        yield COMPILATIONS.row(times, host=timeline.host, event=trace.names[name], function="", source="")
+        yield COMPILATIONS.row(times, host=timeline.host, event=trace.names[name], function="", source="", called="")
 
 
 def compute_control_flow(run: Run) -> Table:

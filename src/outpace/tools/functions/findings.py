@@ -86,6 +86,15 @@ _FIX_JITTED = (
     "Keep shapes and dtypes constant (pad, or drop the rest of an epoch). Create the jitted function once, outside the loop. "
     "Pass changing numbers as arrays, not as static arguments or captured Python values."
 )
+_SAME = frozenset((kinds.SAME_ARRAYS, kinds.SAME_PROGRAM, kinds.SAME_ARGUMENTS))
+_EAGER_OPS = (
+    "Put what calls it under one jax.jit (at {}), with numbers that change as arrays, not as Python numbers: outside of a jit, each new "
+    "number compiles a program."
+)
+_EAGER_SIZES = (
+    "Prepare the data with NumPy (at {}), and convert them once, padded to one of a few sizes: outside of a jit, each new size compiles a "
+    "program. Or put what calls it under one jax.jit."
+)
 _ONE_DEVICE = (
     "Copy what stays the same once, before the loop (jax.device_put), and pass only the batch. Update it on the device, in a "
     "jitted function that donates it."
@@ -186,13 +195,18 @@ def _recompilation(run: Run, host: str, rows: list[dict[str, Any]], built: Table
     )
     if recompilation:
         why, first, causes = recompilation.explanation, recompilation.argument, list(recompilation.causes)
+    if called := top.get("called"):
+        causes = [] if {kind for kind, _ in causes} <= _SAME else causes
+        why = f", for {called}() outside of a jit{why if causes else ''}"
     argument = re.split(r"[\[:]", first, maxsplit=1)[0]
     return Finding(
         id="recompiled",
         severity=Severity.HIGH,
         sentence=f"{name}{further} {'were' if further else 'was'} compiled {format_count(count, 'time')} in the captured steps "
         f"({share:.0%} of their time){f', called at {source}' if source else ''}{why}.",
-        action=" ".join(_FIXES_JITTED[kind].format(argument) for kind, _ in causes) or _FIX_JITTED,
+        action=(_EAGER_SIZES if any(kind == kinds.SHAPE for kind, _ in causes) else _EAGER_OPS).format(source or "the call")
+        if called
+        else " ".join(_FIXES_JITTED[kind].format(argument) for kind, _ in causes) or _FIX_JITTED,
         evidence=(
             Evidence("share of the steps' time", share, Unit.FRACTION, "compilations"),
             Evidence("times it was built", float(count), Unit.COUNT, "compilations"),

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
@@ -36,9 +37,13 @@ def iter_compilation_rows(timeline: Timeline, notes: Sequence[_Note]) -> Iterato
         step = find_build_steps(timeline, builds)
         times = np.array([b.end - b.start for b in builds], np.int64)
         first = _first_line(timeline, function)
-        place = _noted_place(timeline, builds, notes) or _traced_place(timeline, builds, first.partition(":")[0]) or first
+        own_notes = [note for note in notes if any(_is_part(timeline, build, note) for build in builds)]
+        place = _noted_place(own_notes) or _traced_place(timeline, builds, first.partition(":")[0]) or first
+        called = Counter(str(note.get("library_call") or "") for note in own_notes).most_common(1)
         sums = build_times(timeline, times, step)
-        yield COMPILATIONS.row(sums, host=timeline.host, event=BUILD_EVENT, function=function, source=place)
+        yield COMPILATIONS.row(
+            sums, host=timeline.host, event=BUILD_EVENT, function=function, source=place, called=called[0][0] if called else ""
+        )
 
 
 def build_times(timeline: Timeline, duration: Picoseconds, step: Codes) -> Row:
@@ -73,12 +78,9 @@ def format_step_ranges(timeline: Timeline, step_index: Codes) -> str:
     return ", ".join(str(low) if low == high else f"{low}-{high}" for low, high in ranges)
 
 
-def _noted_place(timeline: Timeline, builds: Sequence[Build], noted: Sequence[_Note]) -> str:
-    """Return the source line of the capture's first note that belongs to one of the builds; ""
-    without one.
-    """
-    notes = [note for note in noted if note.get("file") and any(_is_part(timeline, build, note) for build in builds)]
-    return format_source_line(notes[0]["file"], notes[0]["line"]) if notes else ""
+def _noted_place(notes: Sequence[_Note]) -> str:
+    """Return the source line of the first note that has one; "" without one."""
+    return next((format_source_line(note["file"], note["line"]) for note in notes if note.get("file")), "")
 
 
 def iter_build_notes(timeline: Timeline, build: Build, notes: Sequence[_Note]) -> Iterator[_Note]:

@@ -26,6 +26,8 @@ COMPILATIONS = TableType("compilations", "Graph building and compilation").colum
     + in_steps_ps | ps    | of it, within steps | In steps
       longest_ps  | ps    | the longest one | Longest
       steps       | text  | numbers of the steps that they fall in; empty outside of steps
+      called      | text  | function of JAX that the line called for most of them, op by op; empty for a compiled function of the \
+                            program | Function of JAX
 """)
 
 CONTROL_FLOW = TableType("control_flow", "Conditions and loops in graphs").columns("""

@@ -352,8 +352,8 @@ def _half_findings(run: Run, host: str, program: Workload) -> Iterator[Finding]:
         sentence=f"{share:.0%} of the step goes to layers that compute in 16 bits, {format_largest_part(top['op'], top['share'], share)} in "
         f"{where}: this processor has no instructions for them, and converts each number to 32 bits and back.",
         action=program.select_text(
-            keras="Compute in float32 on a processor: leave the policy 'mixed_float16' or 'mixed_bfloat16' out, or set it where a GPU or TPU is "
-            "found alone.",
+            keras="Compute in float32 on a processor: leave the policy 'mixed_float16' or 'mixed_bfloat16' out, or set it only where a GPU or "
+            "TPU is found.",
             tensorflow="Compute in float32 on a processor: leave casts to 16 bits, and the policy 'mixed_float16', out.",
             jax="Compute in float32 on a processor: leave casts to 16 bits out.",
         ),

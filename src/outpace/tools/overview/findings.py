@@ -39,6 +39,7 @@ _COMPILING = Threshold("compilation in steady state", 0.05, Unit.FRACTION, "a st
 _MOSTLY_COMPILING = Threshold("mostly compiling", 0.20, Unit.FRACTION, "our choice: four times the smallest share worth a look")
 _OUTSIDE = Threshold("time between steps", 0.20, Unit.FRACTION, "our choice: a training loop that only trains has next to none")
 _MOSTLY_OUTSIDE = Threshold("mostly between steps", 0.50, Unit.FRACTION, "more than in the steps themselves")
+_FEW_STEPS = Threshold("iterators per step", 0.5, Unit.RATIO, "our choice: an epoch makes one, and has more than two steps")
 _LEAST_STEPS = 3  # minimum number of steps for a finding on the time between them
 _PROFILING_COST = Threshold("slowed by profiling", 0.10, Unit.FRACTION, "above this the shares of short events are distorted")
 _LARGER = "use a larger batch, so that each kernel does more (it changes the training: compare the time per example)"
@@ -324,16 +325,21 @@ def _advise_at_line(program: Workload, gaps: StepGaps) -> str:
     waits for input, or it runs the step.
     """
     # most programs have no such finding
-    from outpace.metrics.actions.python_lines import LOOP_KINDS, PYTHON_ACTIONS, Need, classify_calls
+    from outpace.metrics.actions.python_lines import LOOP_KINDS, PYTHON_ACTIONS, CallKind, Need, classify_calls
     from outpace.metrics.actions.table import choose_action
 
     kind = classify_calls(gaps.calls)
     waits = is_majority(gaps.category_shares[Category.INPUT], gaps.share)
-    runs_step = gaps.calls_step and kind not in LOOP_KINDS
+    few_steps = kind is CallKind.FITTING and gaps.iterators >= _FEW_STEPS.value
+    runs_step = gaps.calls_step and kind not in LOOP_KINDS and not few_steps
     if not gaps.line or waits or runs_step:
         return ""
-    holds = {Need.CALLS_NO_STEP} | ({Need.MOST_OF_STEP} if is_majority(gaps.line_share, gaps.share) else set())
-    return choose_action(PYTHON_ACTIONS, kind, holds).render(gaps.line, program)
+    holds = {
+        Need.CALLS_NO_STEP: not few_steps,
+        Need.FEW_STEPS: few_steps,
+        Need.MOST_OF_STEP: is_majority(gaps.line_share, gaps.share),
+    }
+    return choose_action(PYTHON_ACTIONS, kind, {need for need, held in holds.items() if held}).render(gaps.line, program)
 
 
 def _format_gaps(gaps: StepGaps | None) -> str:

@@ -353,7 +353,15 @@ def _step(run: Run, host: str) -> float:
 def _action(run: Run, host: str, function: _Function, program: Workload) -> str:
     """Return the action on a function, by what it calls and what holds for it."""
     # most reports have no such finding
-    from outpace.metrics.actions.python_lines import PYTHON_ACTIONS, Need, classify_call, classify_calls, is_batch_hook
+    from outpace.metrics.actions.python_lines import (
+        PYTHON_ACTIONS,
+        CallKind,
+        Need,
+        classify_call,
+        classify_calls,
+        classify_text,
+        is_batch_hook,
+    )
     from outpace.metrics.actions.table import choose_action
 
     top = function.top
@@ -372,4 +380,6 @@ def _action(run: Run, host: str, function: _Function, program: Workload) -> str:
     order = steps.steady_rows[np.argsort(steps.start[steps.steady_rows])]
     calls = calls_at_line(run, run.by_host[host], steps.start[order], steps.end[order], (top.file, top.line))
     kind = classify_calls(calls) if calls else classify_call(top.library, top.below)
+    if kind is CallKind.COMPUTING and not top.library:
+        kind = classify_text(top.text)
     return choose_action(PYTHON_ACTIONS, kind, {need for need, held in holds.items() if held}).render(where, program)

@@ -7,6 +7,7 @@ from dataclasses import replace
 
 from outpace._caching import once
 from outpace.metrics.facts import cpu_saturation
+from outpace.metrics.facts.input_iterators import count_iterators
 from outpace.metrics.facts.input_pipelines import StageWork
 from outpace.metrics.facts.step_gaps import step_gaps
 from outpace.metrics.savings.bounds import background_bound
@@ -26,7 +27,6 @@ _NOTHING = "if this stage, and what feeds it, took no time: its input wait, plus
 _PARALLEL = "if it ran on all cores: its input wait, as far as cores are idle, and the next slowest stage allows"
 CALL_COSTS = 0.5  # minimum share of a function's time outside its ops, for calls and starting ops to be the problem
 _SEQUENTIAL = ("Map", "Interleave", "Filter")
-_MAKES = "MakeIterator::RootDataset"  # event of a new iterator of a whole pipeline
 IN_EACH = Threshold("iterators per step", 0.5, Unit.RATIO, "our choice: an epoch makes one, and has more than two steps")
 CACHE_TYPES = (
     "MemoryCache",
@@ -162,11 +162,6 @@ def is_sequential(stage: StageWork) -> bool:
     fused with its batch, which then is asynchronous.
     """
     return stage.type in _SEQUENTIAL or (stage.type.startswith("MapAndBatch") and stage.function_threads == 1)
-
-
-def count_iterators(timeline: Timeline) -> int:
-    """Return how many iterators of whole pipelines a host made."""
-    return len(timeline.trace.find_rows_by_name(lambda name: name == _MAKES))
 
 
 def has_new_iterators(timeline: Timeline) -> bool:

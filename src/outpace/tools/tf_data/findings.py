@@ -12,6 +12,7 @@ from collections.abc import Iterator, Sequence
 import numpy as np
 
 from outpace.metrics.facts.batch_size import BATCHING_STAGES, REGROUPING_STAGES
+from outpace.metrics.facts.input_iterators import count_iterators
 from outpace.metrics.facts.input_pipelines import CHAIN, Pipeline, StageWork
 from outpace.metrics.facts.python_lines import find_line_above
 from outpace.metrics.facts.step_breakdown import StepBreakdown
@@ -23,7 +24,7 @@ from outpace.model import Category, Certainty, Effort, Evidence, Finding, Severi
 from outpace.timeline import Run
 from outpace.tools.tf_data.cache_saving import has_python_op, has_stable_input, repeatable_share
 from outpace.tools.tf_data.compute import PipelineTables
-from outpace.tools.tf_data.context import IN_EACH, MIN_SHARE, MODERATELY_BOUND, PipelineContext, count_iterators
+from outpace.tools.tf_data.context import IN_EACH, MIN_SHARE, MODERATELY_BOUND, PipelineContext
 from outpace.tools.tf_data.slow_stage import iter_slow_stage_findings, render_cache_advice
 from outpace.trace import dialect
 from outpace.trace.algorithms import distinct, isin

@@ -28,7 +28,7 @@ from outpace.timeline.work_kinds import WorkKind
 
 ModelAction = Action[WorkKind, Need, [ActionContext]]
 OWN_WORDS = {  # words that fit these kinds of op only
-    r"filter|kernel size|units|earlier pooling|smaller": {WorkKind.RANDOM},
+    r"filter|kernel size|units|earlier pooling|smaller": {WorkKind.RANDOM, WorkKind.REDUCTION},
     r"cudnn's|unroll|scan|loop": {WorkKind.RECURRENT},
     r"mask|padding|sequence": {WorkKind.ATTENTION, WorkKind.RECURRENT},
     r"flash_attention|dot_product_attention": {WorkKind.ATTENTION},

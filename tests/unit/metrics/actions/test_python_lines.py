@@ -4,7 +4,15 @@ from __future__ import annotations
 
 import pytest
 
-from outpace.metrics.actions.python_lines import PYTHON_ACTIONS, CallKind, Need, classify_call, classify_calls, is_batch_hook
+from outpace.metrics.actions.python_lines import (
+    PYTHON_ACTIONS,
+    CallKind,
+    Need,
+    classify_call,
+    classify_calls,
+    classify_text,
+    is_batch_hook,
+)
 from outpace.metrics.actions.table import Action, choose_action
 from outpace.metrics.facts.python_callers import hands_out_elements
 from outpace.metrics.facts.workload import Framework, Workload
@@ -92,6 +100,19 @@ def test_calls_have_kinds(library: str, below: str, kind: CallKind) -> None:
 
 
 @pytest.mark.parametrize(
+    ("text", "kind"),
+    [
+        ("idx = np.random.choice(self.size, n, replace=False)", CallKind.SHUFFLING),
+        ("order = rng.permutation(len(x))[:64]", CallKind.SHUFFLING),
+        ("choices(x)", CallKind.COMPUTING),
+        ("", CallKind.COMPUTING),
+    ],
+)
+def test_functions_in_c_are_known_by_the_lines_text(text: str, kind: CallKind) -> None:
+    assert classify_text(text) is kind
+
+
+@pytest.mark.parametrize(
     ("calls", "kind"),
     [
         ((), CallKind.COMPUTING),
@@ -99,6 +120,8 @@ def test_calls_have_kinds(library: str, below: str, kind: CallKind) -> None:
         (("keras: Trainer.fit", "keras: Trainer.evaluate"), CallKind.EVALUATING),
         (("sklearn: Model.predict", "numpy: dot"), CallKind.CALLING),
         (("pandas: read_csv", "python: read"), CallKind.READING),
+        (("keras: Trainer.fit", "keras: EpochIterator.__init__"), CallKind.FITTING),
+        (("keras: Trainer.fit", "numpy: asarray"), CallKind.CONVERTING),
         (
             ("keras: BackupAndRestore.on_train_batch_end", "keras: BackupAndRestore._save_model", "h5py: make_new_dset"),
             CallKind.SAVING,
