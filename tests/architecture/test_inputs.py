@@ -53,7 +53,7 @@ OTHERS = {
     "tune/guard/mounts.py": _KERNEL,
     "tune/guard/overlay.py": "a folder's place, to mount on",
     "tune/guard/redirect.py": "files that the script opens, moves or links, put aside for it",
-    "tune/loop/frozen.py": _RUN,
+    "tune/loop/effects.py": _RUN,
     "tune/loop/statement.py": _RUN,
     "tune/loop/step.py": _RUN,
     "tune/patch/source.py": _RUN,
