@@ -19,7 +19,7 @@ from enum import Enum
 
 from outpace._dataclass import dataclass
 from outpace._lazy import compile_lazily
-from outpace.metrics.actions.table import Action, choose_action, iter_actions
+from outpace.metrics.actions.table import Action, build_action, choose_action, iter_actions
 from outpace.metrics.facts.workload import Workload
 from outpace.timeline.work_kinds import WorkKind
 
@@ -237,13 +237,8 @@ def _render_other_device(here: ActionContext) -> str:
 def _row(
     name: str, kinds: str, render: str | Callable[[ActionContext], str], *needs: Need
 ) -> Action[WorkKind, Need, [ActionContext]]:
-    """Return a row of the table. `kinds` are names of `WorkKind`, divided by spaces."""
-    return Action(
-        name,
-        _says(render) if isinstance(render, str) else render,
-        frozenset(WorkKind[kind] for kind in kinds.split()),
-        frozenset(needs),
-    )
+    """Return a row of the table (`build_action`), with a text or what renders one."""
+    return build_action(WorkKind, name, kinds, _says(render) if isinstance(render, str) else render, *needs)
 
 
 _FUSED_KINDS = "NORMALISATION RECURRENT REDUCTION ELEMENTWISE RANDOM CAST OPTIMIZER MOVEMENT OTHER"

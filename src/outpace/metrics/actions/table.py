@@ -40,6 +40,15 @@ class Action(Generic[Kind, Need, Subject]):
         return (not self.kinds or kind in self.kinds) and self.needs <= holds
 
 
+def build_action(
+    kinds: type[Kind], name: str, kind_names: str, render: Callable[Subject, str], *needs: Need
+) -> Action[Kind, Need, Subject]:
+    """Return a row of a table. `kind_names` are names of kinds in the source, divided by spaces;
+    none for all kinds.
+    """
+    return Action(name, render, frozenset(kinds[kind] for kind in kind_names.split()), frozenset(needs))
+
+
 def iter_actions(
     table: Iterable[Action[Kind, Need, Subject]], kind: Kind, holds: Set[Need]
 ) -> Iterator[Action[Kind, Need, Subject]]:

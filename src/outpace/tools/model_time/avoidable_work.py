@@ -18,7 +18,7 @@ from outpace.metrics.facts.op_locations import LAYER
 from outpace.metrics.facts.workload import Workload
 from outpace.metrics.views.float64_ops import emulated_half_ops, float64_ops
 from outpace.metrics.views.model_parts import located_ops, model_parts, op_locators
-from outpace.model import Certainty, Effort, Evidence, Finding, Severity, Threshold, Unit
+from outpace.model import Certainty, Effort, Evidence, Finding, Row, Severity, Threshold, Unit
 from outpace.model.text import format_largest_part, join_names
 from outpace.timeline import Run
 from outpace.timeline.hlo.transfers import COLLECTIVE
@@ -334,6 +334,12 @@ def _one_hot_findings(run: Run, host: str) -> Iterator[Finding]:
     )
 
 
+def _format_op_place(row: Row) -> tuple[str, str]:
+    """Return (source line, layer with that line in words) of a row of ops of one type."""
+    source, part = format_source(row["source"]), format_source(row["part"])
+    return source, part + (f" ({source})" if source and source != part else "")
+
+
 def _half_findings(run: Run, host: str, program: Workload) -> Iterator[Finding]:
     """Yield the finding on ops in 16 bits that a processor has no instructions for."""
     rows = list(emulated_half_ops(run).filter_by("host", host).records())
@@ -344,8 +350,7 @@ def _half_findings(run: Run, host: str, program: Workload) -> Iterator[Finding]:
     if share < _HALF.value:
         return
     top = rows[0]
-    source = format_source(top["source"])
-    where = format_source(top["part"]) + (f" ({source})" if source and source != format_source(top["part"]) else "")
+    source, where = _format_op_place(top)
     yield Finding(
         id="emulated_half",
         severity=Severity.HIGH,
@@ -378,8 +383,7 @@ def _float64_findings(run: Run, host: str, program: Workload) -> Iterator[Findin
     if share < _DOUBLE.value:
         return
     top = products[0]
-    source = format_source(top["source"])
-    where = format_source(top["part"]) + (f" ({source})" if source and source != format_source(top["part"]) else "")
+    source, where = _format_op_place(top)
     cast = "Give arrays and layers float32: NumPy's are float64 by default (x.astype('float32'))"
     yield Finding(
         id="float64",

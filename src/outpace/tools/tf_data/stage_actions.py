@@ -8,7 +8,7 @@ from enum import Enum
 
 from outpace._dataclass import dataclass
 from outpace._lazy import compile_lazily
-from outpace.metrics.actions.table import Action, choose_action
+from outpace.metrics.actions.table import Action, build_action, choose_action
 from outpace.metrics.facts.input_pipelines import StageWork
 from outpace.metrics.facts.workload import find_workload
 from outpace.metrics.stage_labels import find_stage_record
@@ -128,13 +128,8 @@ def _render_less_work(here: Subject) -> str:
 
 
 def _row(name: str, kinds: str, render: str | Callable[[Subject], str], *needs: Need) -> Action[StageKind, Need, [Subject]]:
-    """Return a row of the table. `kinds` are names of `StageKind`, divided by spaces."""
-    return Action(
-        name,
-        _says(render) if isinstance(render, str) else render,
-        frozenset(StageKind[kind] for kind in kinds.split()),
-        frozenset(needs),
-    )
+    """Return a row of the table (`build_action`), with a text or what renders one."""
+    return build_action(StageKind, name, kinds, _says(render) if isinstance(render, str) else render, *needs)
 
 
 _CHEAPER = "ake the line that takes the time cheaper, or cache its results where they do not change."
