@@ -241,12 +241,12 @@ def _add_symptom(cause: Finding, symptom: Finding) -> Finding:
 
 def _steps_share(budgets: Mapping[str, Budget], finding: Finding) -> float:
     """Return the share of the time from the first step to the last that the steady steps of a
-    finding's host take; 1 for a finding without a saving, with one outside the steps, or on a host
-    without a budget.
+    finding's host take; 1 for a finding with a saving outside the steps, or on a host without a
+    budget.
     """
     budget = budgets.get(finding.host)
-    rest = finding.saving is None or OUTSIDE_STEPS in finding.saving.takes_from
-    return 1.0 if rest or budget is None else 1 - min(1.0, budget.category_shares.get(OUTSIDE_STEPS, 0.0))
+    is_outside = finding.saving is not None and OUTSIDE_STEPS in finding.saving.takes_from
+    return 1.0 if is_outside or budget is None else 1 - min(1.0, budget.category_shares.get(OUTSIDE_STEPS, 0.0))
 
 
 def score_finding(finding: Finding, step_share: float = 1.0) -> float:

@@ -100,8 +100,9 @@ class CompilationRecorder:
             file, line = frame.f_code.co_filename, frame.f_lineno
             function = getattr(frame.f_code, "co_qualname", frame.f_code.co_name)
         before, arguments = (change.before, change.now) if change else (None, None)
-        is_jitted = called is None or called.f_code.co_filename.endswith(CACHE_MISS.file)
-        library_call = "" if is_jitted or called is None else called.f_code.co_name
+        library_call = ""
+        if called is not None and not called.f_code.co_filename.endswith(CACHE_MISS.file):
+            library_call = called.f_code.co_name
         return Compilation(now, round(duration * 1e9), event, file, line, function, program, before, arguments, library_call)
 
     def _find_owner(self, file: str) -> str:

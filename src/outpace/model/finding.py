@@ -137,7 +137,8 @@ class Finding:
     sentence: what is the case.
     action: what to do about it. It begins with an imperative of at most eight words (`short`),
         behind which a comma, colon or bracket separates details.
-    evidence: measured values; never empty.
+    evidence: measured values; never empty. The first one, of a finding on a part of the step, is
+        the share that it explains.
     threshold: limit that the rule compared with.
     counter_evidence: sentences on checks that contradict or limit the finding.
     saving: what a step saves; None where there is no honest number.

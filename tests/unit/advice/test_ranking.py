@@ -222,3 +222,11 @@ def test_a_saving_of_the_steady_steps_counts_for_the_time_that_they_are() -> Non
     assert order(inside, outside, host_compute=0.9, outside=1.5) == ["outside", "inside"]
     assert score_finding(inside, 0.2) == pytest.approx(0.2 * score_finding(inside))
     assert score_finding(finding("silent"), 0.2) == score_finding(finding("silent"))
+
+
+def test_what_explains_a_part_of_short_steps_is_a_small_part_of_the_time() -> None:
+    evidence = (Evidence("its share of the step", 0.6, Unit.FRACTION, "parts"),)
+    explains = replace(finding("explains", severity=Severity.HIGH), evidence=evidence)
+    between = finding("between", 0.1, ("outside",), certainty=Certainty.CERTAIN)
+    assert order(explains, between, outside=0.1)[0] == "explains"
+    assert order(explains, between, outside=0.9)[0] == "between"

@@ -89,8 +89,15 @@ def test_what_is_undecided_is_not_called_nothing() -> None:
     left = Tried("steps", "several steps per call", NOT_RACED, USED_UP)
     said = report_of(PLAN, Searched(climbed(unsure, left), None, (), Place(), 1), None).headline
     assert said == (
-        "Nothing was decided. XLA seemed 1.48 times faster (0.47 to 4.62). Not raced for want of time: several steps per call."
+        "Nothing was decided. XLA: 1.48 times the speed (0.47 to 4.62). Not raced for want of time: several steps per call."
     )
     same = Tried("xla", "XLA", Decision.SAME.value, "no difference", "", (1.0, 0.98, 1.02))
     said = report_of(PLAN, Searched(climbed(same), None, (), Place(), 1), None).headline
     assert said == "Nothing was found that makes the training faster (nothing else is left to try)."
+
+
+def test_what_seemed_slower_is_not_called_faster() -> None:
+    slower = Tried("later", "values read later", Decision.REFUSED.value, "too noisy", "", (0.73, 0.29, 1.86))
+    unseen = Tried("xla", "XLA", Decision.REFUSED.value, "too few rounds")
+    said = report_of(PLAN, Searched(climbed(unseen, slower), None, (), Place(), 1), None).headline
+    assert said == "Nothing was decided. values read later: 0.73 times the speed (0.29 to 1.86); XLA: too few rounds."

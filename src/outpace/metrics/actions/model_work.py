@@ -97,7 +97,7 @@ _GATHERS = compile_lazily(r"gather", re.IGNORECASE)
 _FUSED_ATTENTION = ("fused", "flash", "fmha", "cudnn")  # parts of the names of libraries' implementations
 
 
-class Need(Enum):
+class Precondition(Enum):
     """What must hold for an action, with the evidence."""
 
     ON_CPU = "no device was captured"
@@ -131,44 +131,44 @@ class Need(Enum):
     RATED = "the rate of its products is known"
 
 
-_EVIDENCE: Mapping[Need, Callable[[ActionContext], bool]] = {
-    Need.ON_CPU: lambda here: here.hardware == CPU,
-    Need.ON_GPU: lambda here: here.hardware == GPU,
-    Need.ON_TPU: lambda here: here.hardware == TPU,
-    Need.ON_DEVICE: lambda here: here.hardware != CPU,
-    Need.TENSORFLOW: lambda here: not here.program.is_jax,
-    Need.JAX: lambda here: here.program.is_jax,
-    Need.OWN_LOOP: lambda here: not here.program.is_keras,
-    Need.COMPILED: lambda here: here.uses_xla,
-    Need.SEVERAL_PROGRAMS: lambda here: here.program_count > 1,
-    Need.FUSIBLE: lambda here: (
+_EVIDENCE: Mapping[Precondition, Callable[[ActionContext], bool]] = {
+    Precondition.ON_CPU: lambda here: here.hardware == CPU,
+    Precondition.ON_GPU: lambda here: here.hardware == GPU,
+    Precondition.ON_TPU: lambda here: here.hardware == TPU,
+    Precondition.ON_DEVICE: lambda here: here.hardware != CPU,
+    Precondition.TENSORFLOW: lambda here: not here.program.is_jax,
+    Precondition.JAX: lambda here: here.program.is_jax,
+    Precondition.OWN_LOOP: lambda here: not here.program.is_keras,
+    Precondition.COMPILED: lambda here: here.uses_xla,
+    Precondition.SEVERAL_PROGRAMS: lambda here: here.program_count > 1,
+    Precondition.FUSIBLE: lambda here: (
         not here.uses_xla and (here.hardware != CPU or (here.has_short_ops and not here.has_convolutions))
     ),
-    Need.SLOWER_IN_32_BITS: lambda here: not here.uses_half and here.gains_from_half and _has_code_for_half(here),
-    Need.COMPUTES_IN_16_BITS: lambda here: here.uses_half,
-    Need.ODD_SIZES: lambda here: not here.traits.is_aligned,
-    Need.FIXED_COSTS: lambda here: (
+    Precondition.SLOWER_IN_32_BITS: lambda here: not here.uses_half and here.gains_from_half and _has_code_for_half(here),
+    Precondition.COMPUTES_IN_16_BITS: lambda here: here.uses_half,
+    Precondition.ODD_SIZES: lambda here: not here.traits.is_aligned,
+    Precondition.FIXED_COSTS: lambda here: (
         not (here.traits.is_memory_bound or here.traits.is_near_peak) and (here.hardware != CPU or here.has_short_ops)
     ),
-    Need.LIMITED_BY_MEMORY: lambda here: here.traits.is_memory_bound,
-    Need.NEAR_PEAK: lambda here: here.traits.is_near_peak,
-    Need.SHARES_CORES: lambda here: here.shares_cores,
-    Need.WITHOUT_ONEDNN: lambda here: here.hardware == CPU and not here.uses_xla and not here.uses_onednn,
-    Need.WRITES_ROWS: lambda here: bool(_WRITES_ROWS.search(here.op)),
-    Need.COPIES_WHOLE: lambda here: not _GATHERS.search(here.op) and not _WRITES_ROWS.search(here.op),
-    Need.JOINABLE: lambda here: here.traits.is_joinable and not here.traits.is_near_peak,
-    Need.UNFUSED_ATTENTION: lambda here: not _is_fused_attention(here),
-    Need.FUSED_ATTENTION: lambda here: _is_fused_attention(here),
-    Need.DROPS_SCORES: lambda here: here.traits.dropout_rate > 0,
-    Need.HAS_PADDING: lambda here: here.traits.has_padding,
-    Need.MAY_BE_CAUSAL: lambda here: here.traits.may_be_causal,
-    Need.DROPS_STATE: lambda here: here.traits.recurrent_dropout > 0,
-    Need.WITHOUT_CUDNN: lambda here: "cudnn" not in here.op.lower(),
-    Need.RATED: lambda here: here.flops_per_s > 0,
+    Precondition.LIMITED_BY_MEMORY: lambda here: here.traits.is_memory_bound,
+    Precondition.NEAR_PEAK: lambda here: here.traits.is_near_peak,
+    Precondition.SHARES_CORES: lambda here: here.shares_cores,
+    Precondition.WITHOUT_ONEDNN: lambda here: here.hardware == CPU and not here.uses_xla and not here.uses_onednn,
+    Precondition.WRITES_ROWS: lambda here: bool(_WRITES_ROWS.search(here.op)),
+    Precondition.COPIES_WHOLE: lambda here: not _GATHERS.search(here.op) and not _WRITES_ROWS.search(here.op),
+    Precondition.JOINABLE: lambda here: here.traits.is_joinable and not here.traits.is_near_peak,
+    Precondition.UNFUSED_ATTENTION: lambda here: not _is_fused_attention(here),
+    Precondition.FUSED_ATTENTION: lambda here: _is_fused_attention(here),
+    Precondition.DROPS_SCORES: lambda here: here.traits.dropout_rate > 0,
+    Precondition.HAS_PADDING: lambda here: here.traits.has_padding,
+    Precondition.MAY_BE_CAUSAL: lambda here: here.traits.may_be_causal,
+    Precondition.DROPS_STATE: lambda here: here.traits.recurrent_dropout > 0,
+    Precondition.WITHOUT_CUDNN: lambda here: "cudnn" not in here.op.lower(),
+    Precondition.RATED: lambda here: here.flops_per_s > 0,
 }
 
 
-def find_needs(here: ActionContext) -> frozenset[Need]:
+def find_preconditions(here: ActionContext) -> frozenset[Precondition]:
     """Return the preconditions that hold for a part of the model."""
     return frozenset(need for need, holds in _EVIDENCE.items() if holds(here))
 
@@ -235,23 +235,23 @@ def _render_other_device(here: ActionContext) -> str:
 
 
 def _row(
-    name: str, kinds: str, render: str | Callable[[ActionContext], str], *needs: Need
-) -> Action[WorkKind, Need, [ActionContext]]:
+    name: str, kinds: str, render: str | Callable[[ActionContext], str], *preconditions: Precondition
+) -> Action[WorkKind, Precondition, [ActionContext]]:
     """Return a row of the table (`build_action`), with a text or what renders one."""
-    return build_action(WorkKind, name, kinds, _says(render) if isinstance(render, str) else render, *needs)
+    return build_action(WorkKind, name, kinds, _says(render) if isinstance(render, str) else render, *preconditions)
 
 
 _FUSED_KINDS = "NORMALISATION RECURRENT REDUCTION ELEMENTWISE RANDOM CAST OPTIMIZER MOVEMENT OTHER"
-MODEL_ACTIONS: tuple[Action[WorkKind, Need, [ActionContext]], ...] = (
-    _row("leave_recurrent_dropout", "RECURRENT", _render_recurrent_dropout, Need.DROPS_STATE),
+MODEL_ACTIONS: tuple[Action[WorkKind, Precondition, [ActionContext]], ...] = (
+    _row("leave_recurrent_dropout", "RECURRENT", _render_recurrent_dropout, Precondition.DROPS_STATE),
     _row(
         "meet_cudnn",
         "RECURRENT",
         "meet cuDNN's conditions (tanh and sigmoid as activations, no recurrent_dropout, no unroll, a GRU with reset_after, masks padded "
         "on the right)",
-        Need.ON_GPU,
-        Need.TENSORFLOW,
-        Need.WITHOUT_CUDNN,
+        Precondition.ON_GPU,
+        Precondition.TENSORFLOW,
+        Precondition.WITHOUT_CUDNN,
     ),
     _row(
         "fuse_attention",
@@ -261,15 +261,15 @@ MODEL_ACTIONS: tuple[Action[WorkKind, Need, [ActionContext]], ...] = (
             tensorflow="use a fused implementation instead of MatMul, Softmax and MatMul",
             jax="use a fused implementation (jax.nn.dot_product_attention, on NVIDIA with implementation='cudnn')",
         ),
-        Need.ON_DEVICE,
-        Need.UNFUSED_ATTENTION,
+        Precondition.ON_DEVICE,
+        Precondition.UNFUSED_ATTENTION,
     ),
-    _row("use_cheap_generator", "RANDOM", "use a cheaper generator (jax_default_prng_impl='rbg')", Need.JAX),
+    _row("use_cheap_generator", "RANDOM", "use a cheaper generator (jax_default_prng_impl='rbg')", Precondition.JAX),
     _row(
         "keep_layout",
         "MOVEMENT",
         "keep one layout from layer to layer, so that nothing is transposed or copied",
-        Need.COPIES_WHOLE,
+        Precondition.COPIES_WHOLE,
     ),
     _row(
         "update_rows",
@@ -280,14 +280,14 @@ MODEL_ACTIONS: tuple[Action[WorkKind, Need, [ActionContext]], ...] = (
             "updated",
             jax="update only the rows that a batch reads (x.at[rows].add(...))",
         ),
-        Need.WRITES_ROWS,
+        Precondition.WRITES_ROWS,
     ),
     _row(
         "update_table_rows",
         "EMBEDDING",
         "update only the rows that a batch reads: plain SGD does, Adam updates the whole table (it changes the training)",
     ),
-    _row("join_programs", _FUSED_KINDS, _render_join_programs, Need.SEVERAL_PROGRAMS),
+    _row("join_programs", _FUSED_KINDS, _render_join_programs, Precondition.SEVERAL_PROGRAMS),
     _row(
         "compile",
         _FUSED_KINDS,
@@ -296,9 +296,9 @@ MODEL_ACTIONS: tuple[Action[WorkKind, Need, [ActionContext]], ...] = (
             tensorflow="let XLA fuse them with their neighbours (@tf.function(jit_compile=True))",
             jax="let XLA fuse them with their neighbours (one jax.jit)",
         ),
-        Need.FUSIBLE,
+        Precondition.FUSIBLE,
     ),
-    _row("donate", "OPTIMIZER OTHER", "update in place (donate_argnums)", Need.JAX, Need.OWN_LOOP),
+    _row("donate", "OPTIMIZER OTHER", "update in place (donate_argnums)", Precondition.JAX, Precondition.OWN_LOOP),
     _row(
         "unroll",
         "RECURRENT",
@@ -313,50 +313,52 @@ MODEL_ACTIONS: tuple[Action[WorkKind, Need, [ActionContext]], ...] = (
         "leave_xla",
         "CONVOLUTION POOLING",
         "compare with jit_compile=False: XLA's code for it is slow on a CPU",
-        Need.COMPILED,
-        Need.ON_CPU,
-        Need.TENSORFLOW,
+        Precondition.COMPILED,
+        Precondition.ON_CPU,
+        Precondition.TENSORFLOW,
     ),
     _row(
         "pool_by_reshape",
         "POOLING",
         "pool by reshape and maximum, where windows do not overlap",
-        Need.COMPILED,
-        Need.ON_CPU,
+        Precondition.COMPILED,
+        Precondition.ON_CPU,
     ),
-    _row("free_cores", "CONVOLUTION MATMUL", "lighten the input pipeline, which takes cores from it", Need.SHARES_CORES),
+    _row(
+        "free_cores", "CONVOLUTION MATMUL", "lighten the input pipeline, which takes cores from it", Precondition.SHARES_CORES
+    ),
     _row(
         "compute_in_16_bits",
         "CONVOLUTION MATMUL ATTENTION NORMALISATION POOLING REDUCTION ELEMENTWISE",
         _render_half,
-        Need.SLOWER_IN_32_BITS,
+        Precondition.SLOWER_IN_32_BITS,
     ),
     _row(
         "use_onednn",
         "CONVOLUTION MATMUL",
         "use oneDNN, which no op here does (TF_ENABLE_ONEDNN_OPTS=1 on x86, elsewhere a build with it), or this machine's GPU (on a Mac: "
         "tensorflow-metal)",
-        Need.WITHOUT_ONEDNN,
+        Precondition.WITHOUT_ONEDNN,
     ),
     _row(
         "align_for_tensor_cores",
         "CONVOLUTION MATMUL",
         "make its sizes multiples of 8, as tensor cores want",
-        Need.ON_GPU,
-        Need.COMPUTES_IN_16_BITS,
-        Need.ODD_SIZES,
+        Precondition.ON_GPU,
+        Precondition.COMPUTES_IN_16_BITS,
+        Precondition.ODD_SIZES,
     ),
     _row(
         "align_for_matrix_unit",
         "CONVOLUTION MATMUL",
         "make its sizes multiples of 128, as the matrix unit wants",
-        Need.ON_TPU,
-        Need.COMPUTES_IN_16_BITS,
+        Precondition.ON_TPU,
+        Precondition.COMPUTES_IN_16_BITS,
     ),
-    _row("leave_dropout", "ATTENTION", _render_dropout, Need.DROPS_SCORES),
-    _row("pack", "ATTENTION", "pack short sequences, so that nothing is computed for padding", Need.HAS_PADDING),
-    _row("say_causal", "ATTENTION", "say where a mask is causal: half of the work is skipped then", Need.MAY_BE_CAUSAL),
-    _row("compare_attention", "ATTENTION", "compare another fused implementation of it", Need.FUSED_ATTENTION),
+    _row("leave_dropout", "ATTENTION", _render_dropout, Precondition.DROPS_SCORES),
+    _row("pack", "ATTENTION", "pack short sequences, so that nothing is computed for padding", Precondition.HAS_PADDING),
+    _row("say_causal", "ATTENTION", "say where a mask is causal: half of the work is skipped then", Precondition.MAY_BE_CAUSAL),
+    _row("compare_attention", "ATTENTION", "compare another fused implementation of it", Precondition.FUSED_ATTENTION),
     _row("draw_less", "RANDOM", "draw smaller tensors, or the same ones for several steps"),
     _row("keep_dtype", "CAST", "keep what lies between layers in one dtype, and cast constants once"),
     _row("update_seldom", "OPTIMIZER", "use a larger batch, so that it runs less often per example (it changes the training)"),
@@ -364,27 +366,32 @@ MODEL_ACTIONS: tuple[Action[WorkKind, Need, [ActionContext]], ...] = (
         "use_larger_batch",
         "CONVOLUTION MATMUL NORMALISATION POOLING RECURRENT EMBEDDING ELEMENTWISE MOVEMENT OTHER",
         _render_larger_batch,
-        Need.FIXED_COSTS,
+        Precondition.FIXED_COSTS,
     ),
     _row(
         "stay_on_chip",
         "NORMALISATION REDUCTION ELEMENTWISE MOVEMENT OTHER",
         "keep what it makes on the chip: a kernel of your own (jax.experimental.pallas) that does not write it to memory, or smaller arrays",
-        Need.LIMITED_BY_MEMORY,
+        Precondition.LIMITED_BY_MEMORY,
     ),
-    _row("join_products", "MATMUL", "join the products of one input into one (their factors beside each other)", Need.JOINABLE),
+    _row(
+        "join_products",
+        "MATMUL",
+        "join the products of one input into one (their factors beside each other)",
+        Precondition.JOINABLE,
+    ),
     _row(
         "multiply_less",
         "CONVOLUTION MATMUL",
         "let it multiply less (smaller layers, fewer tokens or pixels, 8-bit floats): nothing else makes it much faster",
-        Need.NEAR_PEAK,
+        Precondition.NEAR_PEAK,
     ),
 )
 """Actions on work of the model, in order of worth."""
 
-LAST_RESORT: tuple[Action[WorkKind, Need, [ActionContext]], ...] = (
-    _row("do_less", "", "give it less to do: fewer or smaller arrays", Need.ON_DEVICE),
-    _row("other_device_at_rate", "", _render_other_device, Need.RATED),
+LAST_RESORT: tuple[Action[WorkKind, Precondition, [ActionContext]], ...] = (
+    _row("do_less", "", "give it less to do: fewer or smaller arrays", Precondition.ON_DEVICE),
+    _row("other_device_at_rate", "", _render_other_device, Precondition.RATED),
     _row("other_device", "", "train on a GPU or TPU: this is what they are made for"),
 )
 """What is said where no action fits."""
@@ -394,18 +401,18 @@ _MOST, _ONE_SENTENCE = 3, 2  # maximum number of actions, and how many of them f
 
 def has_action(work: WorkKind, context: ActionContext) -> bool:
     """Whether an action fits, so that there is more to say than the last resort."""
-    return next(iter_actions(MODEL_ACTIONS, work, find_needs(context)), None) is not None
+    return next(iter_actions(MODEL_ACTIONS, work, find_preconditions(context)), None) is not None
 
 
 def advises_half(work: WorkKind, context: ActionContext) -> bool:
     """Whether computing in 16 bits is in the first sentence of the advice."""
-    first = list(iter_actions(MODEL_ACTIONS, work, find_needs(context)))[:_ONE_SENTENCE]
+    first = list(iter_actions(MODEL_ACTIONS, work, find_preconditions(context)))[:_ONE_SENTENCE]
     return any(action.name == "compute_in_16_bits" for action in first)
 
 
 def render_actions(work: WorkKind, context: ActionContext) -> str:
     """Return up to three actions as prose, the first two as one sentence."""
-    holds = find_needs(context)
+    holds = find_preconditions(context)
     actions = list(iter_actions(MODEL_ACTIONS, work, holds)) or [choose_action(LAST_RESORT, work, holds)]
     texts = [action.render(context) for action in actions[:_MOST]]
     first = ", or ".join(texts[:_ONE_SENTENCE])

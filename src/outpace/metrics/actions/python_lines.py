@@ -32,7 +32,7 @@ class CallKind(Enum):
     CALLING = "calls of another library"
 
 
-class Need(Enum):
+class Precondition(Enum):
     """What must hold for an action, with the evidence."""
 
     CALLS_STEP = "the step's own function runs below the line, by the sampled stacks"
@@ -162,8 +162,8 @@ def _by_program(*, keras: str, tensorflow: str, jax: str, keras_jax: str = "") -
     )
 
 
-_LESS = frozenset((Need.CALLS_NO_STEP,))
-PYTHON_ACTIONS: tuple[Action[CallKind, Need, [str, Workload]], ...] = (
+_LESS = frozenset((Precondition.CALLS_NO_STEP,))
+PYTHON_ACTIONS: tuple[Action[CallKind, Precondition, [str, Workload]], ...] = (
     Action(
         "slim_call",
         _by_program(
@@ -174,7 +174,7 @@ PYTHON_ACTIONS: tuple[Action[CallKind, Need, [str, Workload]], ...] = (
             jax="Do less around the step's call (at {where}): it is the training itself. Pass fewer and flatter arguments, or run several "
             "steps per call with jax.lax.scan.",
         ),
-        needs=frozenset((Need.CALLS_STEP,)),
+        preconditions=frozenset((Precondition.CALLS_STEP,)),
     ),
     Action(
         "predict_at_once",
@@ -192,7 +192,7 @@ PYTHON_ACTIONS: tuple[Action[CallKind, Need, [str, Workload]], ...] = (
             "its own, for a step or two."
         ),
         frozenset((CallKind.FITTING,)),
-        frozenset((Need.FEW_STEPS,)),
+        frozenset((Precondition.FEW_STEPS,)),
     ),
     Action(
         "evaluate_less_often",
@@ -227,7 +227,7 @@ PYTHON_ACTIONS: tuple[Action[CallKind, Need, [str, Workload]], ...] = (
         _says(
             "Do it less often (at {where}), or in its own thread on a copy: it runs in few steps, but delays the whole training."
         ),
-        needs=_LESS | {Need.SELDOM},
+        preconditions=_LESS | {Precondition.SELDOM},
     ),
     Action(
         "read_once",
@@ -236,7 +236,7 @@ PYTHON_ACTIONS: tuple[Action[CallKind, Need, [str, Workload]], ...] = (
             "mmap_mode='r')): it is read anew for each batch."
         ),
         frozenset((CallKind.READING,)),
-        _LESS | {Need.FEEDS_STEP},
+        _LESS | {Precondition.FEEDS_STEP},
     ),
     Action(
         "keep_what_is_read",
@@ -245,7 +245,7 @@ PYTHON_ACTIONS: tuple[Action[CallKind, Need, [str, Workload]], ...] = (
             "mmap_mode='r')): the rest of the step is too short to hide it."
         ),
         frozenset((CallKind.READING,)),
-        _LESS | {Need.MOST_OF_STEP},
+        _LESS | {Precondition.MOST_OF_STEP},
     ),
     Action(
         "read_ahead",
@@ -263,7 +263,7 @@ PYTHON_ACTIONS: tuple[Action[CallKind, Need, [str, Workload]], ...] = (
             "framework at once."
         ),
         frozenset((CallKind.EAGER, CallKind.CONVERTING, CallKind.CALLING)),
-        _LESS | {Need.IN_DATA_SET},
+        _LESS | {Precondition.IN_DATA_SET},
     ),
     Action(
         "once_per_element",
@@ -276,7 +276,7 @@ PYTHON_ACTIONS: tuple[Action[CallKind, Need, [str, Workload]], ...] = (
             "in it. Or make elements ahead, in other processes.",
         ),
         frozenset((CallKind.COMPUTING,)),
-        _LESS | {Need.IN_DATA_SET},
+        _LESS | {Precondition.IN_DATA_SET},
     ),
     Action(
         "weights_in_graph",
@@ -286,7 +286,7 @@ PYTHON_ACTIONS: tuple[Action[CallKind, Need, [str, Workload]], ...] = (
             "(assign there): then nothing, or only its result, is copied to NumPy.",
             jax="Do less work on the weights (at {where}): less often, for fewer of them, or with jax.numpy under jax.jit.",
         ),
-        needs=_LESS | {Need.READS_WEIGHTS},
+        preconditions=_LESS | {Precondition.READS_WEIGHTS},
     ),
     Action(
         "one_graph",
@@ -306,7 +306,7 @@ PYTHON_ACTIONS: tuple[Action[CallKind, Need, [str, Workload]], ...] = (
             "Convert and copy once (at {where}), before the loop, what stays the same, and what changes for a whole batch in one call."
         ),
         frozenset((CallKind.CONVERTING,)),
-        _LESS | {Need.KEEPS_ARRAYS},
+        _LESS | {Precondition.KEEPS_ARRAYS},
     ),
     Action(
         "draw_with_replacement",
@@ -320,12 +320,12 @@ PYTHON_ACTIONS: tuple[Action[CallKind, Need, [str, Workload]], ...] = (
     Action(
         "leave_batch_hook",
         _says("Do it in on_epoch_end ({where}), not in the batch hook, or every N batches only."),
-        needs=_LESS | {Need.IN_BATCH_HOOK},
+        preconditions=_LESS | {Precondition.IN_BATCH_HOOK},
     ),
     Action(
         "prepare_ahead",
         _says("Prepare more ahead: the training waits for another thread (at {where}), and what that does takes the time."),
-        needs=frozenset((Need.WAITS,)),
+        preconditions=frozenset((Precondition.WAITS,)),
     ),
     Action(
         "make_cheaper",
@@ -337,7 +337,7 @@ PYTHON_ACTIONS: tuple[Action[CallKind, Need, [str, Workload]], ...] = (
             jax="Make this work cheaper (at {where}): do it less often, for the whole batch at once, or with jax.numpy, in the jitted step. A "
             "thread beside the step hides no more of it than the rest of the step takes.",
         ),
-        needs=_LESS | {Need.MOST_OF_STEP},
+        preconditions=_LESS | {Precondition.MOST_OF_STEP},
     ),
     Action(
         "vectorise",

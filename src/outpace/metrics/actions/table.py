@@ -15,48 +15,50 @@ from typing import Generic, ParamSpec, TypeVar
 from outpace._dataclass import dataclass
 
 Kind = TypeVar("Kind", bound=Enum)
-Need = TypeVar("Need", bound=Enum)
-Subject = ParamSpec("Subject")
+Precondition = TypeVar("Precondition", bound=Enum)
+Parameters = ParamSpec("Parameters")
 """Parameters of the text: what it names of the place and the program."""
 
 
 @dataclass(frozen=True)
-class Action(Generic[Kind, Need, Subject]):
+class Action(Generic[Kind, Precondition, Parameters]):
     """A row of a table.
 
     name: name of the action.
     render: returns its text, for the place and the program in question.
     kinds: kinds of work that it is for; empty for all.
-    needs: preconditions that must all hold.
+    preconditions: preconditions that must all hold.
     """
 
     name: str
-    render: Callable[Subject, str]
+    render: Callable[Parameters, str]
     kinds: frozenset[Kind] = frozenset()
-    needs: frozenset[Need] = frozenset()
+    preconditions: frozenset[Precondition] = frozenset()
 
-    def fits(self, kind: Kind, holds: Set[Need]) -> bool:
+    def fits(self, kind: Kind, holds: Set[Precondition]) -> bool:
         """Whether the action is for a kind of work, and what it needs holds."""
-        return (not self.kinds or kind in self.kinds) and self.needs <= holds
+        return (not self.kinds or kind in self.kinds) and self.preconditions <= holds
 
 
 def build_action(
-    kinds: type[Kind], name: str, kind_names: str, render: Callable[Subject, str], *needs: Need
-) -> Action[Kind, Need, Subject]:
+    kinds: type[Kind], name: str, kind_names: str, render: Callable[Parameters, str], *preconditions: Precondition
+) -> Action[Kind, Precondition, Parameters]:
     """Return a row of a table. `kind_names` are names of kinds in the source, divided by spaces;
     none for all kinds.
     """
-    return Action(name, render, frozenset(kinds[kind] for kind in kind_names.split()), frozenset(needs))
+    return Action(name, render, frozenset(kinds[kind] for kind in kind_names.split()), frozenset(preconditions))
 
 
 def iter_actions(
-    table: Iterable[Action[Kind, Need, Subject]], kind: Kind, holds: Set[Need]
-) -> Iterator[Action[Kind, Need, Subject]]:
+    table: Iterable[Action[Kind, Precondition, Parameters]], kind: Kind, holds: Set[Precondition]
+) -> Iterator[Action[Kind, Precondition, Parameters]]:
     """Yield the actions of a table that fit, in its order."""
     return (action for action in table if action.fits(kind, holds))
 
 
-def choose_action(table: Iterable[Action[Kind, Need, Subject]], kind: Kind, holds: Set[Need]) -> Action[Kind, Need, Subject]:
+def choose_action(
+    table: Iterable[Action[Kind, Precondition, Parameters]], kind: Kind, holds: Set[Precondition]
+) -> Action[Kind, Precondition, Parameters]:
     """Return the first action of a table that fits. Raises ValueError where none does: a table ends
     with an action that needs nothing.
     """

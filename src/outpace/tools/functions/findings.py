@@ -279,11 +279,11 @@ def _advise_one_program(made_by: FrameworkShare, program: Workload) -> str:
     and belong to no program of the step.
     """
     # most reports have no such finding
-    from outpace.metrics.actions.python_lines import PYTHON_ACTIONS, CallKind, Need
+    from outpace.metrics.actions.python_lines import PYTHON_ACTIONS, CallKind, Precondition
     from outpace.metrics.actions.table import choose_action
 
     if made_by.is_in_data_set:
-        holds = frozenset((Need.CALLS_NO_STEP, Need.KEEPS_ARRAYS, Need.IN_DATA_SET))
+        holds = frozenset((Precondition.CALLS_NO_STEP, Precondition.KEEPS_ARRAYS, Precondition.IN_DATA_SET))
         return choose_action(PYTHON_ACTIONS, CallKind.CONVERTING, holds).render(made_by.source, program)
     return _KERAS_JIT if program.is_keras else _ONE_JIT
 

@@ -325,7 +325,7 @@ def _advise_at_line(program: Workload, gaps: StepGaps) -> str:
     waits for input, or it runs the step.
     """
     # most programs have no such finding
-    from outpace.metrics.actions.python_lines import LOOP_KINDS, PYTHON_ACTIONS, CallKind, Need, classify_calls
+    from outpace.metrics.actions.python_lines import LOOP_KINDS, PYTHON_ACTIONS, CallKind, Precondition, classify_calls
     from outpace.metrics.actions.table import choose_action
 
     kind = classify_calls(gaps.calls)
@@ -335,9 +335,9 @@ def _advise_at_line(program: Workload, gaps: StepGaps) -> str:
     if not gaps.line or waits or runs_step:
         return ""
     holds = {
-        Need.CALLS_NO_STEP: not few_steps,
-        Need.FEW_STEPS: few_steps,
-        Need.MOST_OF_STEP: is_majority(gaps.line_share, gaps.share),
+        Precondition.CALLS_NO_STEP: not few_steps,
+        Precondition.FEW_STEPS: few_steps,
+        Precondition.MOST_OF_STEP: is_majority(gaps.line_share, gaps.share),
     }
     return choose_action(PYTHON_ACTIONS, kind, {need for need, held in holds.items() if held}).render(gaps.line, program)
 

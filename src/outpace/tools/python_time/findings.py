@@ -356,7 +356,7 @@ def _action(run: Run, host: str, function: _Function, program: Workload) -> str:
     from outpace.metrics.actions.python_lines import (
         PYTHON_ACTIONS,
         CallKind,
-        Need,
+        Precondition,
         classify_call,
         classify_calls,
         classify_text,
@@ -368,13 +368,13 @@ def _action(run: Run, host: str, function: _Function, program: Workload) -> str:
     called = f"the call of {top.below.rpartition(': ')[2]}" if top.below else "what the loop does"
     where = function.places if top.line else " in ".join(filter(None, (called, function.places)))  # a tracer records no line
     holds = {
-        Need.CALLS_STEP if top.calls_step else Need.CALLS_NO_STEP: True,
-        Need.SELDOM: top.seldom >= _SELDOM,
-        Need.READS_WEIGHTS if function.reads_weights else Need.KEEPS_ARRAYS: True,
-        Need.IN_DATA_SET: bool(top.maker),
-        Need.IN_BATCH_HOOK: is_batch_hook(top.function) and program.is_keras,
-        Need.WAITS: function.waits,
-        Need.MOST_OF_STEP: function.share > _HALF,
+        Precondition.CALLS_STEP if top.calls_step else Precondition.CALLS_NO_STEP: True,
+        Precondition.SELDOM: top.seldom >= _SELDOM,
+        Precondition.READS_WEIGHTS if function.reads_weights else Precondition.KEEPS_ARRAYS: True,
+        Precondition.IN_DATA_SET: bool(top.maker),
+        Precondition.IN_BATCH_HOOK: is_batch_hook(top.function) and program.is_keras,
+        Precondition.WAITS: function.waits,
+        Precondition.MOST_OF_STEP: function.share > _HALF,
     }
     steps = run.by_host[host].steps
     order = steps.steady_rows[np.argsort(steps.start[steps.steady_rows])]

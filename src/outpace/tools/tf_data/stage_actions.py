@@ -34,7 +34,7 @@ class StageKind(Enum):
     OTHER = "a stage without a function"
 
 
-class Need(Enum):
+class Precondition(Enum):
     """What must hold for an action, with the evidence."""
 
     FROM_ARRAYS = "Keras built the pipeline, from arrays"
@@ -55,14 +55,14 @@ class Subject:
     line: str
 
 
-_EVIDENCE: Mapping[Need, Callable[[Subject], bool]] = {
-    Need.FROM_ARRAYS: lambda here: here.context.is_from_arrays,
-    Need.BUILT_ANEW: lambda here: has_new_iterators(here.context.timeline),
-    Need.PREDICTS: lambda here: find_workload(here.context.run).is_inference,
-    Need.READS: lambda here: _mostly_reads(here),
-    Need.BY_LIBRARY: lambda here: _is_by_library(here),
-    Need.WORKERS_HELP: lambda here: _do_workers_help(here),
-    Need.CALL_COSTS: lambda here: (
+_EVIDENCE: Mapping[Precondition, Callable[[Subject], bool]] = {
+    Precondition.FROM_ARRAYS: lambda here: here.context.is_from_arrays,
+    Precondition.BUILT_ANEW: lambda here: has_new_iterators(here.context.timeline),
+    Precondition.PREDICTS: lambda here: find_workload(here.context.run).is_inference,
+    Precondition.READS: lambda here: _mostly_reads(here),
+    Precondition.BY_LIBRARY: lambda here: _is_by_library(here),
+    Precondition.WORKERS_HELP: lambda here: _is_by_library(here) and _do_workers_help(here),
+    Precondition.CALL_COSTS: lambda here: (
         here.stage.call_overhead_share >= CALL_COSTS
         and bool(_ONE_EACH.match(here.stage.type))
         and here.context.is_batched_after(here.stage)
@@ -107,9 +107,9 @@ def _says(text: str) -> Callable[[Subject], str]:
 
 def _render_reading(here: Subject) -> str:
     from outpace.metrics.actions.python_lines import PYTHON_ACTIONS, CallKind
-    from outpace.metrics.actions.python_lines import Need as LineNeed
+    from outpace.metrics.actions.python_lines import Precondition as LinePrecondition
 
-    holds = frozenset((LineNeed.CALLS_NO_STEP, LineNeed.FEEDS_STEP))
+    holds = frozenset((LinePrecondition.CALLS_NO_STEP, LinePrecondition.FEEDS_STEP))
     return choose_action(PYTHON_ACTIONS, CallKind.READING, holds).render(here.line, find_workload(here.context.run))
 
 
@@ -127,44 +127,52 @@ def _render_less_work(here: Subject) -> str:
     return f"Make {here.stage.top_op or 'the function'} in {what} cheaper{smaller}, or use more cores. The stage is parallel already."
 
 
-def _row(name: str, kinds: str, render: str | Callable[[Subject], str], *needs: Need) -> Action[StageKind, Need, [Subject]]:
+def _row(
+    name: str, kinds: str, render: str | Callable[[Subject], str], *preconditions: Precondition
+) -> Action[StageKind, Precondition, [Subject]]:
     """Return a row of the table (`build_action`), with a text or what renders one."""
-    return build_action(StageKind, name, kinds, _says(render) if isinstance(render, str) else render, *needs)
+    return build_action(StageKind, name, kinds, _says(render) if isinstance(render, str) else render, *preconditions)
 
 
-_CHEAPER = "ake the line that takes the time cheaper, or cache its results where they do not change."
-STAGE_ACTIONS: tuple[Action[StageKind, Need, [Subject]], ...] = (
+STAGE_ACTIONS: tuple[Action[StageKind, Precondition, [Subject]], ...] = (
     _row(
         "call_model",
         "",
         "Call model(x) or train_on_batch(x, y) for single batches, or give all rows to one call: each predict(), evaluate() and fit() "
         f"builds a pipeline of its own. {_ADAPTER}",
-        Need.FROM_ARRAYS,
-        Need.BUILT_ANEW,
+        Precondition.FROM_ARRAYS,
+        Precondition.BUILT_ANEW,
     ),
     _row(
         "predict_larger_batches",
         "",
         f"Use a larger batch, which calls it less often: predict(..., batch_size=1024). {_ADAPTER}",
-        Need.FROM_ARRAYS,
-        Need.PREDICTS,
+        Precondition.FROM_ARRAYS,
+        Precondition.PREDICTS,
     ),
     _row(
         "pass_data_set",
         "",
         "Pass a tf.data.Dataset of your own, which ends in .batch(...).prefetch(tf.data.AUTOTUNE). Or use a larger batch_size, which changes "
         f"the training. {_ADAPTER}",
-        Need.FROM_ARRAYS,
+        Precondition.FROM_ARRAYS,
     ),
-    _row("read_once", "", _render_reading, Need.READS),
+    _row("read_once", "", _render_reading, Precondition.READS),
     _row(
         "use_workers",
         "",
-        f"Prepare batches in several workers (keras.utils.PyDataset(workers=4, use_multiprocessing=True)). Or m{_CHEAPER}",
-        Need.BY_LIBRARY,
-        Need.WORKERS_HELP,
+        "Prepare batches in several workers (keras.utils.PyDataset(workers=4, use_multiprocessing=True)). Or make the line that takes the "
+        "time cheaper, or cache its results where they do not change.",
+        Precondition.BY_LIBRARY,
+        Precondition.WORKERS_HELP,
     ),
-    _row("make_line_cheaper", "", f"M{_CHEAPER} The cores are busy: more workers wait for them.", Need.BY_LIBRARY),
+    _row(
+        "make_line_cheaper",
+        "",
+        "Make the line that takes the time cheaper, or cache its results where they do not change. The cores are busy: more workers wait for "
+        "them.",
+        Precondition.BY_LIBRARY,
+    ),
     _row(
         "write_records",
         "GENERATOR",
@@ -176,7 +184,7 @@ STAGE_ACTIONS: tuple[Action[StageKind, Need, [Subject]], ...] = (
         "PYTHON",
         "Replace py_function and numpy_function with TensorFlow ops (tf.io, tf.image), which run in parallel, without the GIL.",
     ),
-    _row("call_once_per_batch", "", _render_per_batch, Need.CALL_COSTS),
+    _row("call_once_per_batch", "", _render_per_batch, Precondition.CALL_COSTS),
     _row(
         "slice_whole_tensors",
         "FLAT_MAP",
@@ -205,7 +213,7 @@ _INSTEAD_OF_CACHES = frozenset(
 )
 
 
-def find_needs(here: Subject) -> frozenset[Need]:
+def find_preconditions(here: Subject) -> frozenset[Precondition]:
     """Return the preconditions that hold for a stage."""
     return frozenset(need for need, holds in _EVIDENCE.items() if holds(here))
 
@@ -217,6 +225,6 @@ def advise_change(stage: StageWork, context: PipelineContext, line: str) -> tupl
     line: the line of Python that takes the stage's time; "" for none
     """
     here = Subject(stage, context, line)
-    action = choose_action(STAGE_ACTIONS, stage_kind(stage), find_needs(here))
+    action = choose_action(STAGE_ACTIONS, stage_kind(stage), find_preconditions(here))
     saving = context.parallel_saving(stage) if action.name in _ON_ALL_CORES else context.removal_saving(stage)
     return action.render(here), saving, action.name in _INSTEAD_OF_CACHES

@@ -231,9 +231,12 @@ def _undecided(climbed: Climbed) -> str:
     """What a race could not judge, and what was not raced, in sentences; empty where all that could
     be raced was judged.
     """
-    refused = sorted((each for each in climbed.tried if each.decision == Decision.REFUSED.value and each.ratio), key=_seeming)
+    refused = sorted((each for each in climbed.tried if each.decision == Decision.REFUSED.value), key=_seeming)
     seemed = [
-        f"{each.title} seemed {r[0]:.2f} times faster ({r[1]:.2f} to {r[2]:.2f})" for each in refused if (r := each.ratio)
+        f"{each.title}: {r[0]:.2f} times the speed ({r[1]:.2f} to {r[2]:.2f})"
+        if (r := each.ratio)
+        else f"{each.title}: too few rounds"
+        for each in refused
     ]
     left = [each.title for each in climbed.tried if each.reason == USED_UP]
     raced = f"{'; '.join(seemed[:_FEW])}." if seemed else ""

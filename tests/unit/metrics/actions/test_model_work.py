@@ -17,16 +17,16 @@ from outpace.metrics.actions.model_work import (
     MODEL_ACTIONS,
     TPU,
     ActionContext,
-    Need,
     OpTraits,
-    find_needs,
+    Precondition,
+    find_preconditions,
     render_actions,
 )
 from outpace.metrics.actions.table import Action, iter_actions
 from outpace.metrics.facts.workload import Framework, Workload
 from outpace.timeline.work_kinds import WorkKind
 
-ModelAction = Action[WorkKind, Need, [ActionContext]]
+ModelAction = Action[WorkKind, Precondition, [ActionContext]]
 OWN_WORDS = {  # words that fit these kinds of op only
     r"filter|kernel size|units|earlier pooling|smaller": {WorkKind.RANDOM, WorkKind.REDUCTION},
     r"cudnn's|unroll|scan|loop": {WorkKind.RECURRENT},
@@ -182,19 +182,19 @@ def test_the_last_resort_says_what_it_would_bring() -> None:
     ],
 )
 def test_an_action_needs_each_of_its_preconditions(row: ModelAction, kind: WorkKind) -> None:
-    assert row in iter_actions(MODEL_ACTIONS, kind, row.needs)
-    for need in row.needs:
-        assert row not in iter_actions(MODEL_ACTIONS, kind, row.needs - {need}), need
+    assert row in iter_actions(MODEL_ACTIONS, kind, row.preconditions)
+    for need in row.preconditions:
+        assert row not in iter_actions(MODEL_ACTIONS, kind, row.preconditions - {need}), need
 
 
 def test_each_precondition_is_of_use_and_has_evidence() -> None:
-    assert set().union(*(row.needs for row in (*MODEL_ACTIONS, *LAST_RESORT))) == set(Need)
-    held = [find_needs(here) for _, here in every()]
+    assert set().union(*(row.preconditions for row in (*MODEL_ACTIONS, *LAST_RESORT))) == set(Precondition)
+    held = [find_preconditions(here) for _, here in every()]
     traits = OpTraits(True, True, True, 0.1, True, True, 0.1)
     held += [
-        find_needs(ActionContext(Workload(Framework.KERAS), CPU, shares_cores=True, uses_onednn=False, traits=traits)),
-        find_needs(ActionContext(Workload(Framework.JAX), GPU, program_count=2, op="flash scatter", flops_per_s=1e9)),
-        find_needs(ActionContext(Workload(Framework.JAX), GPU, op="cudnn", traits=OpTraits(is_joinable=True))),
+        find_preconditions(ActionContext(Workload(Framework.KERAS), CPU, shares_cores=True, uses_onednn=False, traits=traits)),
+        find_preconditions(ActionContext(Workload(Framework.JAX), GPU, program_count=2, op="flash scatter", flops_per_s=1e9)),
+        find_preconditions(ActionContext(Workload(Framework.JAX), GPU, op="cudnn", traits=OpTraits(is_joinable=True))),
     ]
-    assert frozenset().union(*held) == set(Need), "nothing shows what is missing"
+    assert frozenset().union(*held) == set(Precondition), "nothing shows what is missing"
     assert not frozenset.intersection(*held), "what always holds is no precondition"

@@ -7,7 +7,7 @@ import pytest
 from outpace.metrics.actions.python_lines import (
     PYTHON_ACTIONS,
     CallKind,
-    Need,
+    Precondition,
     classify_call,
     classify_calls,
     classify_text,
@@ -21,14 +21,14 @@ PROGRAMS = [Workload(framework) for framework in Framework]
 ROWS = [pytest.param(row, id=row.name) for row in PYTHON_ACTIONS]
 
 
-def kind_of(row: Action[CallKind, Need, [str, Workload]]) -> CallKind:
+def kind_of(row: Action[CallKind, Precondition, [str, Workload]]) -> CallKind:
     """A kind of work that a row is for."""
     return min(row.kinds, key=lambda kind: kind.value) if row.kinds else CallKind.CALLING
 
 
 @pytest.mark.parametrize("row", ROWS)
-def test_an_action_is_chosen_where_what_it_needs_holds(row: Action[CallKind, Need, [str, Workload]]) -> None:
-    assert choose_action(PYTHON_ACTIONS, kind_of(row), row.needs) is row
+def test_an_action_is_chosen_where_what_it_needs_holds(row: Action[CallKind, Precondition, [str, Workload]]) -> None:
+    assert choose_action(PYTHON_ACTIONS, kind_of(row), row.preconditions) is row
 
 
 @pytest.mark.parametrize(
@@ -36,16 +36,18 @@ def test_an_action_is_chosen_where_what_it_needs_holds(row: Action[CallKind, Nee
     [
         pytest.param(row, need, id=f"{row.name}-{need.name}")
         for row in PYTHON_ACTIONS
-        for need in sorted(row.needs, key=lambda need: need.name)
+        for need in sorted(row.preconditions, key=lambda need: need.name)
     ],
 )
-def test_it_is_not_where_one_of_that_does_not_hold(row: Action[CallKind, Need, [str, Workload]], need: Need) -> None:
-    assert choose_action(PYTHON_ACTIONS, kind_of(row), row.needs - {need}) is not row
+def test_it_is_not_where_one_of_that_does_not_hold(
+    row: Action[CallKind, Precondition, [str, Workload]], need: Precondition
+) -> None:
+    assert choose_action(PYTHON_ACTIONS, kind_of(row), row.preconditions - {need}) is not row
 
 
 @pytest.mark.parametrize("kind", CallKind)
 def test_the_step_itself_is_never_to_be_done_less_often(kind: CallKind) -> None:
-    others = frozenset(Need) - {Need.CALLS_NO_STEP}
+    others = frozenset(Precondition) - {Precondition.CALLS_NO_STEP}
     for program in PROGRAMS:
         text = choose_action(PYTHON_ACTIONS, kind, others).render("train.py:18", program)
         assert "less often" not in text
@@ -54,11 +56,11 @@ def test_the_step_itself_is_never_to_be_done_less_often(kind: CallKind) -> None:
 
 @pytest.mark.parametrize("kind", CallKind)
 def test_arrays_that_change_are_never_to_be_converted_once(kind: CallKind) -> None:
-    assert choose_action(PYTHON_ACTIONS, kind, {Need.CALLS_NO_STEP, Need.READS_WEIGHTS}).name != "convert_once"
+    assert choose_action(PYTHON_ACTIONS, kind, {Precondition.CALLS_NO_STEP, Precondition.READS_WEIGHTS}).name != "convert_once"
 
 
 @pytest.mark.parametrize("row", ROWS)
-def test_texts_name_the_place_and_end_as_sentences(row: Action[CallKind, Need, [str, Workload]]) -> None:
+def test_texts_name_the_place_and_end_as_sentences(row: Action[CallKind, Precondition, [str, Workload]]) -> None:
     for program in PROGRAMS:
         text = row.render("train.py:18", program)
         assert "train.py:18" in text
