@@ -172,9 +172,12 @@ def capture(script: Path, logdir: Path) -> dict[str, Any]:
     """The report of a program as JSON; of a profile that is there already, made anew."""
     known = logdir.exists() and any(logdir.rglob("*.xplane.pb"))
     command = ["report", str(logdir), "--json"] if known else ["profile", "--json", "--logdir", str(logdir), str(script)]
-    done = subprocess.run(
-        [sys.executable, "-m", "outpace.cli", *command], capture_output=True, text=True, timeout=SECONDS, check=False
-    )
+    try:
+        done = subprocess.run(
+            [sys.executable, "-m", "outpace.cli", *command], capture_output=True, text=True, timeout=SECONDS, check=False
+        )
+    except subprocess.TimeoutExpired:
+        return {"headline": f"no report in {SECONDS} s", "findings": []}
     for text in reversed(done.stdout.splitlines()):
         if text.startswith('{"schema"'):
             document: dict[str, Any] = json.loads(text)

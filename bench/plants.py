@@ -13,13 +13,19 @@ from typing import Any
 
 NEAR = 2  # lines: a call that spans several lines is named by its first or its last
 
-INPUT = frozenset({"slow_stage", "no_cache", "no_prefetch", "python_in_pipeline", "input_bound"})
-PYTHON = frozenset({"python_line", "read_one_by_one", "arguments_copied", "periodic_line", "even_stops"})
-MODEL = frozenset({"slow_part", "slow_kind", "odd_ops", "python_in_model", "float64"})
+INPUT = frozenset({"slow_stage", "no_cache", "no_prefetch", "python_in_pipeline", "input_bound", "late_shuffle", "new_iterators"})
+PYTHON = frozenset({
+    "python_line", "read_one_by_one", "arguments_copied", "periodic_line", "even_stops", "evaluates_in_steps", "results_fetched",
+    "waits_in_calls",
+})  # fmt: skip
+MODEL = frozenset({
+    "slow_part", "slow_kind", "odd_ops", "python_in_model", "float64", "all_pairs", "emulated_half", "idle_updates", "one_hot_product",
+    "recomputed", "repeated_backward", "loop_repeats", "unfused_attention", "unused_results",
+})  # fmt: skip
 SMALL = frozenset({"small_steps", "small_ops", "per_call_cost"})
 BUILT = frozenset({"expensive_tf_function", "recompiled", "compiling_in_steps"})
 EAGER = frozenset({"eager_ops", "expensive_tf_function", "op_by_op"})
-ROUND = frozenset({"periodic_cost", "periodic_line", "python_line", "time_outside_steps"})
+ROUND = frozenset({"periodic_cost", "periodic_line", "python_line", "time_outside_steps", "evaluates_in_steps"})
 BUSY = frozenset({"cpu_contention", "background_threads"})
 
 

@@ -70,11 +70,11 @@ LAST, FIRST = numbers(14, [1]), numbers(14, [0])
         ([parameter(1, 1024), one("broadcast", 512, 1024)], "layout", "copies of one array"),
         ([BIG, one("reduce", 512, more=LAST)], "last_dimension", "one number at a time"),
         ([BIG, one("reduce", 1024, more=FIRST)], "", ""),
-        ([BIG, one("transpose", 1024, 512)], "layout", "another order of dimensions"),
+        ([BIG, one("transpose", 1024, 512)], "order", "another order of dimensions"),
         ([BIG, one("copy", 512, 1024)], "copy", "a copy of f32[512,1024], which keeps its layout"),
         (
             [BIG, instruction("it", "copy", 9, shape(F32, 512, 1024, order=(0, 1)), [1])],
-            "layout",
+            "order",
             "a copy into another layout",
         ),
         ([BIG, one("add", 512, 1024, operands=(1, 1))], "", ""),
@@ -84,6 +84,45 @@ def test_an_op_is_told_by_its_heaviest_part(program: list[bytes], name: str, wor
     case = HloModule(module(program))["it"].alternative
     assert (case.name if case else "") == name
     assert case is None or (words in case.reason and case.action and not case.action.endswith("."))
+
+
+def test_an_order_that_a_matrix_product_needs_is_none_to_keep() -> None:
+    moved = instruction("it", "transpose", 9, shape(F32, 1024, 512), [1])
+    alone = HloModule(module([BIG, moved]))["it"].alternative
+    product = instruction(
+        "dot", "dot", 10, shape(F32, 1024, 1024), [9, 1], more=encode_bytes(30, numbers(1, [1]) + numbers(2, [0]))
+    )
+    assert alone is not None and HloModule(module([BIG, moved, product]))["it"].alternative is None
+
+
+def along(size: int, dilation: int = 1, base_dilation: int = 1) -> bytes:
+    fields = {1: size, 2: 1, 5: dilation, 6: base_dilation}
+    return b"".join(encode_integer(field, value) for field, value in fields.items())
+
+
+@pytest.mark.parametrize(
+    ("dimension", "size", "slow"),
+    [
+        (along(3, dilation=2), 32, True),
+        (along(2, base_dilation=2), 32, True),
+        (along(3, base_dilation=2), 32, False),
+        (along(16, dilation=2), 3, False),
+        (along(16, dilation=2), 2, True),
+        (along(3), 32, False),
+    ],
+    ids=["dilated", "apart", "overlapping", "gradient of an overlapping kernel", "gradient of a kernel apart", "plain"],
+)
+def test_convolutions_over_what_is_spread_out_are_slow_where_they_can_be_taken_apart(
+    dimension: bytes, size: int, slow: bool
+) -> None:
+    numbered = numbers(11, [1, 2]) + encode_integer(8, 3) + encode_integer(3, 2) + encode_integer(4, 3) + numbers(6, [0, 1])
+    numbered += encode_integer(10, 3) + numbers(12, [1, 2])
+    more = encode_bytes(15, encode_bytes(1, dimension) * 2) + encode_bytes(16, numbered)
+    given = [parameter(1, 8, 32, 32, 16), parameter(2, 3, 3, 16, 16)]
+    found = HloModule(module([*given, instruction("it", "convolution", 9, shape(F32, 8, size, size, 16), [1, 2], more=more)]))[
+        "it"
+    ]
+    assert (found.alternative is not None and found.alternative.name == "convolution") is slow
 
 
 def test_of_a_fusion_the_part_that_is_slow_first() -> None:

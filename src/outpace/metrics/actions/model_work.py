@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping
-from dataclasses import field
+from dataclasses import field, replace
 from enum import Enum
 
 from outpace._dataclass import dataclass
@@ -235,10 +235,15 @@ def _render_other_device(here: ActionContext) -> str:
 
 
 def _row(
-    name: str, kinds: str, render: str | Callable[[ActionContext], str], *preconditions: Precondition
+    name: str,
+    kinds: str,
+    render: str | Callable[[ActionContext], str],
+    *preconditions: Precondition,
+    reaches_roof: bool = False,
 ) -> Action[WorkKind, Precondition, [ActionContext]]:
     """Return a row of the table (`build_action`), with a text or what renders one."""
-    return build_action(WorkKind, name, kinds, _says(render) if isinstance(render, str) else render, *preconditions)
+    row = build_action(WorkKind, name, kinds, _says(render) if isinstance(render, str) else render, *preconditions)
+    return replace(row, reaches_roof=reaches_roof)
 
 
 _FUSED_KINDS = "NORMALISATION RECURRENT REDUCTION ELEMENTWISE RANDOM CAST OPTIMIZER MOVEMENT OTHER"
@@ -252,6 +257,7 @@ MODEL_ACTIONS: tuple[Action[WorkKind, Precondition, [ActionContext]], ...] = (
         Precondition.ON_GPU,
         Precondition.TENSORFLOW,
         Precondition.WITHOUT_CUDNN,
+        reaches_roof=True,
     ),
     _row(
         "fuse_attention",
@@ -263,13 +269,21 @@ MODEL_ACTIONS: tuple[Action[WorkKind, Precondition, [ActionContext]], ...] = (
         ),
         Precondition.ON_DEVICE,
         Precondition.UNFUSED_ATTENTION,
+        reaches_roof=True,
     ),
-    _row("use_cheap_generator", "RANDOM", "use a cheaper generator (jax_default_prng_impl='rbg')", Precondition.JAX),
+    _row(
+        "use_cheap_generator",
+        "RANDOM",
+        "use a cheaper generator (jax_default_prng_impl='rbg')",
+        Precondition.JAX,
+        reaches_roof=True,
+    ),
     _row(
         "keep_layout",
         "MOVEMENT",
         "keep one layout from layer to layer, so that nothing is transposed or copied",
         Precondition.COPIES_WHOLE,
+        reaches_roof=True,
     ),
     _row(
         "update_rows",
@@ -281,13 +295,14 @@ MODEL_ACTIONS: tuple[Action[WorkKind, Precondition, [ActionContext]], ...] = (
             jax="update only the rows that a batch reads (x.at[rows].add(...))",
         ),
         Precondition.WRITES_ROWS,
+        reaches_roof=True,
     ),
     _row(
         "update_table_rows",
         "EMBEDDING",
         "update only the rows that a batch reads: plain SGD does, Adam updates the whole table (it changes the training)",
     ),
-    _row("join_programs", _FUSED_KINDS, _render_join_programs, Precondition.SEVERAL_PROGRAMS),
+    _row("join_programs", _FUSED_KINDS, _render_join_programs, Precondition.SEVERAL_PROGRAMS, reaches_roof=True),
     _row(
         "compile",
         _FUSED_KINDS,
@@ -297,6 +312,7 @@ MODEL_ACTIONS: tuple[Action[WorkKind, Precondition, [ActionContext]], ...] = (
             jax="let XLA fuse them with their neighbours (one jax.jit)",
         ),
         Precondition.FUSIBLE,
+        reaches_roof=True,
     ),
     _row("donate", "OPTIMIZER OTHER", "update in place (donate_argnums)", Precondition.JAX, Precondition.OWN_LOOP),
     _row(
@@ -307,8 +323,9 @@ MODEL_ACTIONS: tuple[Action[WorkKind, Precondition, [ActionContext]], ...] = (
             tensorflow="unroll short sequences",
             jax="unroll the scan (jax.lax.scan(..., unroll=8))",
         ),
+        reaches_roof=True,
     ),
-    _row("project_inputs", "RECURRENT", "project all inputs at once, in one matrix product before the loop"),
+    _row("project_inputs", "RECURRENT", "project all inputs at once, in one matrix product before the loop", reaches_roof=True),
     _row(
         "leave_xla",
         "CONVOLUTION POOLING",
@@ -316,6 +333,7 @@ MODEL_ACTIONS: tuple[Action[WorkKind, Precondition, [ActionContext]], ...] = (
         Precondition.COMPILED,
         Precondition.ON_CPU,
         Precondition.TENSORFLOW,
+        reaches_roof=True,
     ),
     _row(
         "pool_by_reshape",
@@ -323,6 +341,7 @@ MODEL_ACTIONS: tuple[Action[WorkKind, Precondition, [ActionContext]], ...] = (
         "pool by reshape and maximum, where windows do not overlap",
         Precondition.COMPILED,
         Precondition.ON_CPU,
+        reaches_roof=True,
     ),
     _row(
         "free_cores", "CONVOLUTION MATMUL", "lighten the input pipeline, which takes cores from it", Precondition.SHARES_CORES
@@ -339,6 +358,7 @@ MODEL_ACTIONS: tuple[Action[WorkKind, Precondition, [ActionContext]], ...] = (
         "use oneDNN, which no op here does (TF_ENABLE_ONEDNN_OPTS=1 on x86, elsewhere a build with it), or this machine's GPU (on a Mac: "
         "tensorflow-metal)",
         Precondition.WITHOUT_ONEDNN,
+        reaches_roof=True,
     ),
     _row(
         "align_for_tensor_cores",
@@ -347,6 +367,7 @@ MODEL_ACTIONS: tuple[Action[WorkKind, Precondition, [ActionContext]], ...] = (
         Precondition.ON_GPU,
         Precondition.COMPUTES_IN_16_BITS,
         Precondition.ODD_SIZES,
+        reaches_roof=True,
     ),
     _row(
         "align_for_matrix_unit",
@@ -354,11 +375,18 @@ MODEL_ACTIONS: tuple[Action[WorkKind, Precondition, [ActionContext]], ...] = (
         "make its sizes multiples of 128, as the matrix unit wants",
         Precondition.ON_TPU,
         Precondition.COMPUTES_IN_16_BITS,
+        reaches_roof=True,
     ),
     _row("leave_dropout", "ATTENTION", _render_dropout, Precondition.DROPS_SCORES),
     _row("pack", "ATTENTION", "pack short sequences, so that nothing is computed for padding", Precondition.HAS_PADDING),
     _row("say_causal", "ATTENTION", "say where a mask is causal: half of the work is skipped then", Precondition.MAY_BE_CAUSAL),
-    _row("compare_attention", "ATTENTION", "compare another fused implementation of it", Precondition.FUSED_ATTENTION),
+    _row(
+        "compare_attention",
+        "ATTENTION",
+        "compare another fused implementation of it",
+        Precondition.FUSED_ATTENTION,
+        reaches_roof=True,
+    ),
     _row("draw_less", "RANDOM", "draw smaller tensors, or the same ones for several steps"),
     _row("keep_dtype", "CAST", "keep what lies between layers in one dtype, and cast constants once"),
     _row("update_seldom", "OPTIMIZER", "use a larger batch, so that it runs less often per example (it changes the training)"),
@@ -379,6 +407,7 @@ MODEL_ACTIONS: tuple[Action[WorkKind, Precondition, [ActionContext]], ...] = (
         "MATMUL",
         "join the products of one input into one (their factors beside each other)",
         Precondition.JOINABLE,
+        reaches_roof=True,
     ),
     _row(
         "multiply_less",
@@ -399,15 +428,21 @@ LAST_RESORT: tuple[Action[WorkKind, Precondition, [ActionContext]], ...] = (
 _MOST, _ONE_SENTENCE = 3, 2  # maximum number of actions, and how many of them form the first sentence
 
 
-def has_action(work: WorkKind, context: ActionContext) -> bool:
-    """Whether an action fits, so that there is more to say than the last resort."""
-    return next(iter_actions(MODEL_ACTIONS, work, find_preconditions(context)), None) is not None
+def reaches_roof(work: WorkKind, context: ActionContext) -> bool:
+    """Whether the first sentence of the advice names a way to compute the same in less time, so
+    that a saving of what is above the device's limits may be promised.
+    """
+    return any(action.reaches_roof for action in _first_actions(work, context))
+
+
+def _first_actions(work: WorkKind, context: ActionContext) -> list[Action[WorkKind, Precondition, [ActionContext]]]:
+    """Return the actions of the first sentence of the advice; none for the last resort alone."""
+    return list(iter_actions(MODEL_ACTIONS, work, find_preconditions(context)))[:_ONE_SENTENCE]
 
 
 def advises_half(work: WorkKind, context: ActionContext) -> bool:
     """Whether computing in 16 bits is in the first sentence of the advice."""
-    first = list(iter_actions(MODEL_ACTIONS, work, find_preconditions(context)))[:_ONE_SENTENCE]
-    return any(action.name == "compute_in_16_bits" for action in first)
+    return any(action.name == "compute_in_16_bits" for action in _first_actions(work, context))
 
 
 def render_actions(work: WorkKind, context: ActionContext) -> str:

@@ -28,12 +28,15 @@ class Action(Generic[Kind, Precondition, Parameters]):
     render: returns its text, for the place and the program in question.
     kinds: kinds of work that it is for; empty for all.
     preconditions: preconditions that must all hold.
+    reaches_roof: whether it computes the same work in less time, so that what a part takes above
+        the device's limits may go; others change how much is computed, or with what.
     """
 
     name: str
     render: Callable[Parameters, str]
     kinds: frozenset[Kind] = frozenset()
     preconditions: frozenset[Precondition] = frozenset()
+    reaches_roof: bool = False
 
     def fits(self, kind: Kind, holds: Set[Precondition]) -> bool:
         """Whether the action is for a kind of work, and what it needs holds."""

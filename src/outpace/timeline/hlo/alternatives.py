@@ -17,7 +17,7 @@ from collections.abc import Callable, Iterable
 
 from outpace.timeline.hlo.cost.arithmetic import DOTS
 from outpace.timeline.hlo.cost.library_calls import find_library_call, is_sort
-from outpace.timeline.hlo.graph import Instruction
+from outpace.timeline.hlo.graph import SILENT_OPCODES, Instruction, WindowDimension
 from outpace.timeline.hlo.products import has_spatial_dimensions, product_flops
 from outpace.timeline.hlo.slow_cases import SlowCase
 
@@ -27,7 +27,10 @@ _SMALL_PRODUCT = 2 * 32**3  # operations of a product up to which calling it cos
 _MANY = 64  # minimum number of such products or matrices at once
 _LARGE = 0.1  # minimum elements of a part, as a share of those of the instruction's largest array
 _LONG = 16  # minimum number of positions of a window for sums to be worth sharing between windows
+_ORDER = "order"  # name of the case that the compiler may need
+_MOST_VIEWS = 3  # views between a copy and the product that it is made for
 _LHS_BATCH = 3  # field of DotDimensionNumbers
+_OUTPUT_SPATIAL = 12  # field of ConvolutionDimensionNumbers
 _HARD = ("power", "exponential", "exponential-minus-one", "log", "log-plus-one", "tanh", "logistic", "sine", "cosine")
 _SCALAR_FUNCTIONS = (
     "power",
@@ -59,7 +62,19 @@ def find_alternative(instruction: Instruction, *, is_in_loop: bool = False) -> S
     parts = [part for part in instruction.parts if _elements(part) >= _LARGE * _elements(instruction)]
     if any(map(product_flops, instruction.parts)):
         parts = [part for part in instruction.parts if product_flops(part)]
-    return next((case for rule in _RULES if (case := rule(parts)) is not None), None)
+    case = next((case for rule in _RULES if (case := rule(parts)) is not None), None)
+    return None if case is not None and case.name == _ORDER and _is_of_product(instruction) else case
+
+
+def _is_of_product(instruction: Instruction) -> bool:
+    """Whether an array is brought into the order that a matrix product needs, or comes from one:
+    the compiler copies it, however the product is written.
+    """
+    neighbours = {*instruction.operands, *instruction.users}
+    for _ in range(_MOST_VIEWS):
+        views = {each for each in neighbours if each.opcode in SILENT_OPCODES}
+        neighbours |= {other for each in views for other in (*each.operands, *each.users)}
+    return any(part.opcode in DOTS for each in neighbours for part in each.parts)
 
 
 def _first(parts: Iterable[Instruction], *opcodes: str) -> Instruction | None:
@@ -117,15 +132,35 @@ def _convolution(parts: list[Instruction]) -> SlowCase | None:
     part = max(parts, key=product_flops)
     if not product_flops(part) or not has_spatial_dimensions(part):
         return None
-    if not any(d.dilation > 1 or d.base_dilation > 1 for d in part.window):
+    if not _is_spread(part):
         return None  # what else makes convolutions slow is known by their sizes
     kernel = " x ".join(str(dimension.size) for dimension in part.window)
     return SlowCase(
         "convolution",
-        f"a convolution with a kernel of {kernel} over arrays that are spread out (dilated, or the gradient of one with strides)",
+        f"a convolution with a kernel of {kernel} over arrays that are spread out (dilated, transposed, or the gradient of one with strides)",
         "take it apart (shifted slices of the input, beside each other in one array, times the kernel as a matrix), or compare another "
         "order of dimensions (channels last)",
     )
+
+
+def _is_spread(part: Instruction) -> bool:
+    """Whether a convolution is over an array that is spread out and can be taken apart into one
+    product: a dilated one, or one whose places of the kernel do not overlap (transposed, or a
+    gradient of one with strides). Of those that overlap a part is computed more often than once:
+    three times slower, measured.
+    """
+    output = part.shapes[0].dimensions if part.shapes else ()
+    sizes = [output[d] for d in part.convolution_dimension_numbers.numbers(_OUTPUT_SPATIAL) if 0 <= d < len(output)]
+    return any(_is_spread_along(window, size) for window, size in zip(part.window, sizes, strict=False))
+
+
+def _is_spread_along(window: WindowDimension, output_size: int) -> bool:
+    """Whether that holds for a dimension. A window longer than its output is the gradient of a
+    kernel: what arrives from the next layer slides over the input.
+    """
+    if window.base_dilation > 1:
+        return window.size <= window.base_dilation
+    return window.dilation > 1 and (window.size <= output_size or output_size <= window.dilation)
 
 
 def _product(parts: list[Instruction]) -> SlowCase | None:
@@ -324,7 +359,7 @@ def _layout(parts: list[Instruction]) -> SlowCase | None:
         part.opcode, f"a {part.opcode}"
     )
     return SlowCase(
-        "layout",
+        _ORDER,
         f"{what} of {part.shapes[0]}",
         "keep one order of dimensions (einsum takes any) from layer to layer, so that nothing is copied",
         does_less=True,

@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from outpace.timeline.hlo.ops import HloOp
     from outpace.timeline.hlo.slow_cases import SlowCase
 
-_MOVING = ("carried_copy", "copy", "layout")  # names of cases that only move arrays: a waste however fast they are
+_MOVING = ("carried_copy", "copy", "layout", "order")  # names of cases that only move arrays: a waste however fast they are
 _PART = 0.1  # minimum share of a line's time above the roof in a known slow case, for that to be what the line is
 _BESIDE = 0.25  # minimum time above the roof of a function's other lines, as a multiple of that of its slowest line, to be told with it
 _MOST_LINES = 3  # maximum number of lines in a sentence

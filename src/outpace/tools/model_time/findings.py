@@ -10,7 +10,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from outpace._dataclass import dataclass
-from outpace.metrics.actions.model_work import CPU, GPU, TPU, ActionContext, advises_half, has_action, render_actions
+from outpace.metrics.actions.model_work import CPU, GPU, TPU, ActionContext, advises_half, reaches_roof, render_actions
 from outpace.metrics.facts.device_specs import device_specs
 from outpace.metrics.facts.hlo_instructions import busy_module_counts, instruction_stats
 from outpace.metrics.facts.python_callbacks import find_callback_line
@@ -500,7 +500,7 @@ def _slow_kind(run: Run, host: str, work: list[WorkTotals], here: ActionContext)
         )
         if here.program_count > 1 and top.work in FUSIBLE_WORK
         else compute_roof_saving(top.bound or 0.0)
-        if has_action(top.work, fits)
+        if reaches_roof(top.work, fits)
         else None,
         counter_evidence=("A profile cannot say what another implementation would take: measure it.",),
         location=line if moved or share >= top.share / 2 else "",

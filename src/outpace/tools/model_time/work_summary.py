@@ -12,7 +12,7 @@ from typing import Any
 
 from outpace._dataclass import dataclass
 from outpace._lazy import compile_lazily
-from outpace.metrics.actions.model_work import ActionContext, OpTraits, has_action, render_actions
+from outpace.metrics.actions.model_work import ActionContext, OpTraits, reaches_roof, render_actions
 from outpace.metrics.facts.device_peaks import peak_flops
 from outpace.metrics.facts.hlo_instructions import DEVICE_SIDE as ON_DEVICE
 from outpace.metrics.facts.hlo_instructions import (
@@ -78,7 +78,7 @@ def can_reach_roof(top: ModelPart, here: ActionContext) -> bool:
     """Whether an action could bring a part of the model nearer to the device's limits: a saving is
     promised with an action that could bring it.
     """
-    return top.is_metrics or top.is_loop or top.is_slow or has_action(top.work, _op_context(top, here))
+    return top.is_metrics or top.is_loop or top.is_slow or reaches_roof(top.work, _op_context(top, here))
 
 
 def _op_context(top: ModelPart, here: ActionContext) -> ActionContext:
