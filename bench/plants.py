@@ -13,7 +13,9 @@ from typing import Any
 
 NEAR = 2  # lines: a call that spans several lines is named by its first or its last
 
-INPUT = frozenset({"slow_stage", "no_cache", "no_prefetch", "python_in_pipeline", "input_bound", "late_shuffle", "new_iterators"})
+INPUT = frozenset(
+    {"slow_stage", "no_cache", "no_prefetch", "python_in_pipeline", "input_bound", "late_shuffle", "new_iterators"}
+)
 PYTHON = frozenset({
     "python_line", "read_one_by_one", "arguments_copied", "periodic_line", "even_stops", "evaluates_in_steps", "results_fetched",
     "waits_in_calls",
