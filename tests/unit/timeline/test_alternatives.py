@@ -95,6 +95,29 @@ def test_an_order_that_a_matrix_product_needs_is_none_to_keep() -> None:
     assert alone is not None and HloModule(module([BIG, moved, product]))["it"].alternative is None
 
 
+@pytest.mark.parametrize(
+    "more",
+    [
+        [
+            instruction("dot", "dot", 10, shape(F32, 1024, 1024), [2, 1]),
+            instruction("out", "tuple", 11, shape(F32, 1), [9, 10]),
+        ],
+        [instruction("dot", "dot", 10, shape(F32, 512, 512), [1, 2])],
+    ],
+    ids=["a tuple of results", "an argument of both"],
+)
+def test_a_product_that_only_shares_something_with_a_copy_does_not_need_it(more: list[bytes]) -> None:
+    moved = instruction("it", "transpose", 9, shape(F32, 1024, 512), [1])
+    assert HloModule(module([BIG, WIDE, moved, *more]))["it"].alternative is not None
+
+
+def test_what_puts_arrays_together_is_told_beside_a_product_too() -> None:
+    joined = instruction("it", "concatenate", 9, shape(F32, 1024, 1024), [1, 2])
+    product = instruction("dot", "dot", 10, shape(F32, 1024, 1024), [9, 9])
+    case = HloModule(module([BIG, WIDE, joined, product]))["it"].alternative
+    assert case is not None and case.name == "layout"
+
+
 def along(size: int, dilation: int = 1, base_dilation: int = 1) -> bytes:
     fields = {1: size, 2: 1, 5: dilation, 6: base_dilation}
     return b"".join(encode_integer(field, value) for field, value in fields.items())
@@ -119,10 +142,9 @@ def test_convolutions_over_what_is_spread_out_are_slow_where_they_can_be_taken_a
     numbered += encode_integer(10, 3) + numbers(12, [1, 2])
     more = encode_bytes(15, encode_bytes(1, dimension) * 2) + encode_bytes(16, numbered)
     given = [parameter(1, 8, 32, 32, 16), parameter(2, 3, 3, 16, 16)]
-    found = HloModule(module([*given, instruction("it", "convolution", 9, shape(F32, 8, size, size, 16), [1, 2], more=more)]))[
-        "it"
-    ]
-    assert (found.alternative is not None and found.alternative.name == "convolution") is slow
+    convolution = instruction("it", "convolution", 9, shape(F32, 8, size, size, 16), [1, 2], more=more)
+    case = HloModule(module([*given, convolution]))["it"].alternative
+    assert (case is not None and case.name == "convolution") is slow
 
 
 def test_of_a_fusion_the_part_that_is_slow_first() -> None:

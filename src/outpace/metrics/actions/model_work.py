@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping
-from dataclasses import field, replace
+from dataclasses import field
 from enum import Enum
 
 from outpace._dataclass import dataclass
@@ -242,8 +242,8 @@ def _row(
     reaches_roof: bool = False,
 ) -> Action[WorkKind, Precondition, [ActionContext]]:
     """Return a row of the table (`build_action`), with a text or what renders one."""
-    row = build_action(WorkKind, name, kinds, _says(render) if isinstance(render, str) else render, *preconditions)
-    return replace(row, reaches_roof=reaches_roof)
+    renders = _says(render) if isinstance(render, str) else render
+    return build_action(WorkKind, name, kinds, renders, *preconditions, reaches_roof=reaches_roof)
 
 
 _FUSED_KINDS = "NORMALISATION RECURRENT REDUCTION ELEMENTWISE RANDOM CAST OPTIMIZER MOVEMENT OTHER"
@@ -429,8 +429,8 @@ _MOST, _ONE_SENTENCE = 3, 2  # maximum number of actions, and how many of them f
 
 
 def reaches_roof(work: WorkKind, context: ActionContext) -> bool:
-    """Whether the first sentence of the advice names a way to compute the same in less time, so
-    that a saving of what is above the device's limits may be promised.
+    """Whether the first sentence of the advice has an action that reaches the roof, so that a
+    saving of what is above the device's limits may be promised.
     """
     return any(action.reaches_roof for action in _first_actions(work, context))
 

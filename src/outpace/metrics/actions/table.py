@@ -28,8 +28,8 @@ class Action(Generic[Kind, Precondition, Parameters]):
     render: returns its text, for the place and the program in question.
     kinds: kinds of work that it is for; empty for all.
     preconditions: preconditions that must all hold.
-    reaches_roof: whether it computes the same work in less time, so that what a part takes above
-        the device's limits may go; others change how much is computed, or with what.
+    reaches_roof: whether it gives the same results in less time, so that what a part takes above
+        the device's limits may go; others compute less, on other data or elsewhere.
     """
 
     name: str
@@ -44,12 +44,17 @@ class Action(Generic[Kind, Precondition, Parameters]):
 
 
 def build_action(
-    kinds: type[Kind], name: str, kind_names: str, render: Callable[Parameters, str], *preconditions: Precondition
+    kinds: type[Kind],
+    name: str,
+    kind_names: str,
+    render: Callable[Parameters, str],
+    *preconditions: Precondition,
+    reaches_roof: bool = False,
 ) -> Action[Kind, Precondition, Parameters]:
     """Return a row of a table. `kind_names` are names of kinds in the source, divided by spaces;
     none for all kinds.
     """
-    return Action(name, render, frozenset(kinds[kind] for kind in kind_names.split()), frozenset(preconditions))
+    return Action(name, render, frozenset(kinds[kind] for kind in kind_names.split()), frozenset(preconditions), reaches_roof)
 
 
 def iter_actions(

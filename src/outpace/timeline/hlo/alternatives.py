@@ -13,9 +13,10 @@ a time, since the order of additions must not change (measured on an AMD EPYC wi
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 
 from outpace.timeline.hlo.cost.arithmetic import DOTS
+from outpace.timeline.hlo.cost.convolutions import convolution_output_sizes
 from outpace.timeline.hlo.cost.library_calls import find_library_call, is_sort
 from outpace.timeline.hlo.graph import SILENT_OPCODES, Instruction, WindowDimension
 from outpace.timeline.hlo.products import has_spatial_dimensions, product_flops
@@ -27,10 +28,10 @@ _SMALL_PRODUCT = 2 * 32**3  # operations of a product up to which calling it cos
 _MANY = 64  # minimum number of such products or matrices at once
 _LARGE = 0.1  # minimum elements of a part, as a share of those of the instruction's largest array
 _LONG = 16  # minimum number of positions of a window for sums to be worth sharing between windows
-_ORDER = "order"  # name of the case that the compiler may need
+_ORDER = "order"  # name of the case of a copy that a matrix product may need
 _MOST_VIEWS = 3  # views between a copy and the product that it is made for
 _LHS_BATCH = 3  # field of DotDimensionNumbers
-_OUTPUT_SPATIAL = 12  # field of ConvolutionDimensionNumbers
+_REORDERS = {"transpose": "another order of dimensions", "copy": "a copy into another layout"}  # opcodes, in words
 _HARD = ("power", "exponential", "exponential-minus-one", "log", "log-plus-one", "tanh", "logistic", "sine", "cosine")
 _SCALAR_FUNCTIONS = (
     "power",
@@ -63,18 +64,28 @@ def find_alternative(instruction: Instruction, *, is_in_loop: bool = False) -> S
     if any(map(product_flops, instruction.parts)):
         parts = [part for part in instruction.parts if product_flops(part)]
     case = next((case for rule in _RULES if (case := rule(parts)) is not None), None)
-    return None if case is not None and case.name == _ORDER and _is_of_product(instruction) else case
+    if case is not None and case.name == _ORDER and _is_of_product(instruction):
+        return None  # the compiler copies it, however the product is written
+    return case
 
 
 def _is_of_product(instruction: Instruction) -> bool:
-    """Whether an array is brought into the order that a matrix product needs, or comes from one:
-    the compiler copies it, however the product is written.
+    """Whether a matrix product takes the result of an instruction, or has made what it takes."""
+    return _leads_to_product(instruction.users, lambda each: each.users) or _leads_to_product(
+        instruction.operands, lambda each: each.operands
+    )
+
+
+def _leads_to_product(layer: Sequence[Instruction], neighbours: Callable[[Instruction], Sequence[Instruction]]) -> bool:
+    """Whether a matrix product is among instructions, or behind those of them that execute nothing.
+    `neighbours` returns operands, or users: one way alone, since what shares an argument or a tuple
+    has nothing else in common.
     """
-    neighbours = {*instruction.operands, *instruction.users}
-    for _ in range(_MOST_VIEWS):
-        views = {each for each in neighbours if each.opcode in SILENT_OPCODES}
-        neighbours |= {other for each in views for other in (*each.operands, *each.users)}
-    return any(part.opcode in DOTS for each in neighbours for part in each.parts)
+    for _ in range(_MOST_VIEWS + 1):
+        if any(part.opcode in DOTS for each in layer for part in each.parts):
+            return True
+        layer = [other for each in layer if each.opcode in SILENT_OPCODES for other in neighbours(each)]
+    return False
 
 
 def _first(parts: Iterable[Instruction], *opcodes: str) -> Instruction | None:
@@ -149,8 +160,7 @@ def _is_spread(part: Instruction) -> bool:
     gradient of one with strides). Of those that overlap a part is computed more often than once:
     three times slower, measured.
     """
-    output = part.shapes[0].dimensions if part.shapes else ()
-    sizes = [output[d] for d in part.convolution_dimension_numbers.numbers(_OUTPUT_SPATIAL) if 0 <= d < len(output)]
+    sizes = convolution_output_sizes(part)
     return any(_is_spread_along(window, size) for window, size in zip(part.window, sizes, strict=False))
 
 
@@ -355,11 +365,9 @@ def _layout(parts: list[Instruction]) -> SlowCase | None:
             "update it in place: donate the argument (donate_argnums), and take what is needed of the old values before the update",
             does_less=True,
         )
-    what = {"transpose": "another order of dimensions", "copy": "a copy into another layout"}.get(
-        part.opcode, f"a {part.opcode}"
-    )
+    what = _REORDERS.get(part.opcode, f"a {part.opcode}")
     return SlowCase(
-        _ORDER,
+        _ORDER if part.opcode in _REORDERS else "layout",
         f"{what} of {part.shapes[0]}",
         "keep one order of dimensions (einsum takes any) from layer to layer, so that nothing is copied",
         does_less=True,

@@ -20,6 +20,7 @@ from outpace.metrics.actions.model_work import (
     OpTraits,
     Precondition,
     find_preconditions,
+    reaches_roof,
     render_actions,
 )
 from outpace.metrics.actions.table import Action, iter_actions
@@ -198,3 +199,19 @@ def test_each_precondition_is_of_use_and_has_evidence() -> None:
     ]
     assert frozenset().union(*held) == set(Precondition), "nothing shows what is missing"
     assert not frozenset.intersection(*held), "what always holds is no precondition"
+
+
+@pytest.mark.parametrize(
+    ("here", "work", "reaches"),
+    [
+        (ActionContext(Workload(Framework.JAX), CPU, uses_xla=True, has_short_ops=True), WorkKind.MATMUL, False),
+        (ActionContext(Workload(Framework.KERAS), CPU, shares_cores=True), WorkKind.CONVOLUTION, False),
+        (ActionContext(Workload(Framework.JAX), GPU, uses_xla=True), WorkKind.OPTIMIZER, False),
+        (ActionContext(Workload(Framework.JAX), CPU, uses_xla=True), WorkKind.MOVEMENT, True),
+        (ActionContext(Workload(Framework.KERAS), CPU, has_short_ops=True), WorkKind.ELEMENTWISE, True),
+        (ActionContext(Workload(Framework.KERAS), CPU, uses_xla=True), WorkKind.POOLING, True),
+    ],
+    ids=["larger batch", "input pipeline", "donate", "keep the layout", "fuse", "without XLA"],
+)
+def test_only_what_gives_the_same_in_less_time_reaches_the_roof(here: ActionContext, work: WorkKind, reaches: bool) -> None:
+    assert reaches_roof(work, here) is reaches, render_actions(work, here)

@@ -58,6 +58,18 @@ def convolution_groups(instruction: Instruction) -> tuple[int, bool]:
     return examples, _size(source, numbers.integer(_BATCH, 0)) == examples
 
 
+def convolution_output_sizes(instruction: Instruction) -> list[int]:
+    """Return the sizes of a convolution's output in the dimensions that its window slides over;
+    none where its shapes do not tell. Of a gradient that a library computes they are those of the
+    convolution whose gradient it is.
+    """
+    arrays = [operand.shapes[0] for operand in instruction.operands[:2] if operand.shapes]
+    if len(arrays) < 2 or not instruction.shapes:
+        return []
+    _, _, output = _roles(instruction.custom_call_target, arrays[0], arrays[1], instruction.shapes[0])
+    return [_size(output, dimension) for dimension in instruction.convolution_dimension_numbers.numbers(_OUTPUT_SPATIAL)]
+
+
 def _roles(target: str, first: Shape, second: Shape, result: Shape) -> tuple[Shape, Shape, Shape]:
     """Return (input, kernel, output) of the convolution that a library's call computes, or whose
     gradient it computes.
