@@ -277,7 +277,13 @@ def _function_above(*above: float) -> Find:
     lines, ran = [], []
     for number, part in enumerate(above, 5):
         source, took = f"/home/me/model.py:{number}", round((part + 0.05) * STEP)
-        row = {"side": "device", "op": f"jit(step)/transpose_{number}", "opcode": "transpose", "source": source, "share": part + 0.05}
+        row = {
+            "side": "device",
+            "op": f"jit(step)/transpose_{number}",
+            "opcode": "transpose",
+            "source": source,
+            "share": part + 0.05,
+        }
         lines.append({**row, "time_ps": took, "count": STEPS, "bound": "neither", "above_ps": part / (part + 0.05) * took})
         op = _slow_op(part, part + 0.05)
         ran.append(replace(op, op=replace(op.op, source=source, function="Net.loss")))

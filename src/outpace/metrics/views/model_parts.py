@@ -16,7 +16,9 @@ from outpace._dataclass import dataclass
 from outpace.metrics.facts.model_ops import ModelOps, model_ops
 from outpace.metrics.facts.op_locations import LINE, OPTIMIZER, OpLocation, OpLocator
 from outpace.metrics.facts.roofs import NEAR_ROOF
+from outpace.metrics.spans import merge_spans
 from outpace.model import Row, Table, TableType
+from outpace.model.arrays import Picoseconds
 from outpace.timeline import Run
 from outpace.timeline.function_calls import called_functions
 from outpace.timeline.work_kinds import WorkKind, classify_work
@@ -36,9 +38,9 @@ MODEL_PARTS = TableType("model_parts", "Parts of the model").columns("""
     + overhead_ps | ps       | time per step that the executor spends around these ops, and in ops too cheap for an event
     + share       | fraction | share of the step time that ops and overhead take: what the part can save at most | Of step
       work        | text     | kind of op that takes the largest part of it: convolutions, matrix products, casts, ...
-      top_op      | text     | type of op that takes the largest part of it
-      top_op_name | text     | name of the op that takes the largest part of it
-      top_op_ps   | ps       | time per step of that type of op | Top op time
+      top_op      | text     | type of op that runs for most of its time, whatever runs at once with it
+      top_op_name | text     | name of the op that takes the largest part of that
+      top_op_ps   | ps       | time per step of that type of op, wall clock, shared likewise | Top op time
     + count       | ratio    | op executions per step | Ops per step
       above_ps    | ps       | time per step above the roofs of its ops; empty where they are not known for most of its time | Above roof
       far_ps      | ps       | the same, of ops below 30% of their roofs alone; empty where it is | Far above roof
@@ -85,6 +87,7 @@ class _Part:
     work: dict[WorkKind, float] = field(default_factory=lambda: defaultdict(float))
     types: dict[str, float] = field(default_factory=lambda: defaultdict(float))
     names: dict[tuple[str, str], float] = field(default_factory=lambda: defaultdict(float))
+    indices: dict[str, list[int]] = field(default_factory=lambda: defaultdict(list))
     above: TimeAboveRoof = field(default_factory=TimeAboveRoof)
 
 
@@ -110,6 +113,7 @@ class LocatedOp:
     wall_ps, overhead_ps, alone_ps: attributed, executor and exclusive time of `ModelOps`, ps.
     least_ps: least time of the executions by the roofs, ps; NaN where unknown.
     is_counted: whether that tells of the op's arithmetic, not of its bytes alone.
+    index: the op's index among those of its side.
     """
 
     location: OpLocation
@@ -121,6 +125,7 @@ class LocatedOp:
     alone_ps: float
     least_ps: float
     is_counted: bool = True
+    index: int = 0
 
     @property
     def is_far_above(self) -> bool:
@@ -159,6 +164,7 @@ def iter_located_ops(ops: ModelOps, locator: OpLocator) -> Iterator[LocatedOp]:
             alone,
             least_ps,
             bool(ops.is_counted[index]),
+            index,
         )
 
 
@@ -185,10 +191,12 @@ def _rows(ops: ModelOps, ran: tuple[LocatedOp, ...]) -> Iterator[Row]:
         part.work[work_kind(place, op.type, op.name)] += wall
         part.types[op.type] += wall
         part.names[op.name, op.type] += wall
+        part.indices[op.type].append(op.index)
         part.above.add(op)
+    lengths = np.bincount(ops.op_index, ops.duration[:], len(ops.ops)).astype(np.int64)
     for (label, kind), part in parts.items():
         self_ps = part.forward + part.backward
-        top = max(part.types, key=part.types.__getitem__)
+        top = _find_longest_type(ops, part, lengths)
         # Gradients have no lines of their own: a layer's call comes before the line that made it.
         _, source, text = max(part.lines, key=lambda line: (line[0], part.lines[line]))
         yield MODEL_PARTS.row(
@@ -212,3 +220,22 @@ def _rows(ops: ModelOps, ran: tuple[LocatedOp, ...]) -> Iterator[Row]:
             above_ps=part.above.per_step(ops),
             far_ps=part.above.far_per_step(ops),
         )
+
+
+def _find_longest_type(ops: ModelOps, part: _Part, lengths: Picoseconds) -> str:
+    """Return the type of op that ran for most of a part's time. Of two that run at once each has
+    half of the moment in `attributed_ps`, so that another one may have more: who looks for the
+    longest op looks for the time in which it ran.
+
+    lengths: sum of the durations of each op, ps.
+    """
+    top = max(part.types, key=part.types.__getitem__)
+    longer = [kind for kind, indices in part.indices.items() if lengths[indices].sum() > part.types[top]]
+    return max((top, *longer), key=lambda kind: _measure_run_time(ops, part.indices[kind])) if longer != [top] else top
+
+
+def _measure_run_time(ops: ModelOps, indices: list[int]) -> int:
+    """Return the time in which any of some ops ran, ps."""
+    rows = np.flatnonzero(ops.is_compute & np.isin(ops.op_index, indices))
+    starts, ends = merge_spans(ops.start[rows], ops.start[rows] + ops.duration[rows])
+    return int((ends - starts).sum())

@@ -105,6 +105,22 @@ def test_threads_that_work_at_once_share_the_moment() -> None:
     assert alone["alone_ps"] == pytest.approx(4 * MS)
 
 
+def test_the_op_that_runs_longest_is_named_whatever_runs_at_once_with_it() -> None:
+    backward = "gradient_tape/dense"
+    run = threads(
+        [
+            ("run", 0, 10 * MS),
+            ("dense/x:FusedConv2D", 0, 4 * MS),
+            (f"{backward}/filter:Conv2DBackpropFilter", 4 * MS, 5 * MS),
+        ],
+        [("run", 4 * MS, 3 * MS), (f"{backward}/bias:BiasAddGrad", 4 * MS, 3 * MS)],
+    )
+    dense = parts(run)["dense"]
+    assert dense["top_op"] == "Conv2DBackpropFilter"
+    assert dense["top_op_ps"] == pytest.approx(3.5 * MS, abs=10)
+    assert dense["top_op_name"] == f"{backward}/filter"
+
+
 def test_the_executors_own_time_goes_to_the_ops_that_it_ran_or_to_the_nearest() -> None:
     events = [
         ("run", 1 * MS, 3 * MS),
