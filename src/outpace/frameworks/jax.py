@@ -23,7 +23,6 @@ PROFILE_RESET = _Name("profiler", "_profile_state.reset")
 TRACE_TO_JAXPR = _OlderName("interpreters.partial_eval", "trace_to_jaxpr_dynamic")
 SET_TRACE = _Name("core", "set_current_trace", TRACE_TO_JAXPR)  # since JAX 0.4.36
 JAXPR_TRACE = _Name("interpreters.partial_eval", "DynamicJaxprTrace")
-JAXPR_TRACER = _Name("interpreters.partial_eval", "DynamicJaxprTracer")
 
 CACHE_MISS = _Name("pjit", "cache_miss")  # JAX's Python function for a call that its cache does not know, since 0.4.26 at least
 

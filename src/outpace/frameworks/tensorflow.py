@@ -24,7 +24,6 @@ TRACE_GRAPH = _Name("framework.func_graph", "func_graph_from_py_func")
 GRAPH_CLASS = _Name("framework.func_graph", "FuncGraph")
 GRAPH_FUNCTIONS = _Name("framework.ops", "_functions")  # of a graph: the functions inside it, by name
 JIT_COMPILE = _Name("eager.polymorphic_function.polymorphic_function", "_jit_compile")  # of a `tf.function`
-CONCRETE_FUNCTIONS = _Name("eager.polymorphic_function.polymorphic_function", "_list_all_concrete_functions")  # likewise
 DEFAULT_GRAPH = _Name("framework.ops", "get_default_graph")
 OP_DEFINITION = _Name("framework.op_def_registry", "get")
 PYTHON_FUNCTIONS = _Name("ops.script_ops", "_py_funcs")  # those of py_function and numpy_function, by token

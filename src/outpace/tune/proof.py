@@ -67,9 +67,12 @@ class Proof:
     @property
     def known(self) -> tuple[str, ...]:
         """What a reader of the patch should know, in sentences; nothing of what is proven."""
+        if self.standing is Standing.ALLOWED:
+            return ("Whether its examples are the same but for their order, or its random numbers, was not compared.",)
         if self.standing is not Standing.COMPARED:
             return ()
-        return (f"No difference was found there: {self.judgement.sentence}. What shows elsewhere is for you to judge.",)
+        found = f"No difference was found there: {self.judgement.sentence}. What shows elsewhere is for you to judge."
+        return (found, *self.judgement.remarks)
 
     def meeting(self, required: Standing) -> Proof:
         """This one, or one that keeps nothing, where what is kept is only compared, or allowed, and
@@ -173,8 +176,7 @@ def _judged(original: Original, stack: Stack, strict: bool) -> Judgement:
     found = original.against(stack.texts, stack.grouped)
     if not (stack.consents and strict and found.same is False and found.runs):
         return found
-    why = original.reorders(stack.texts, stack.grouped)
-    return replace(found, why=why) if why else replace(found, same=True, allowed=True)
+    return replace(found, same=True, allowed=True)
 
 
 def _raced(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any, cast
 
 import pytest
@@ -24,14 +24,10 @@ class Answers:
 
     def __init__(self, **known: Judgement) -> None:
         self.known, self.asked = known, list[str]()
-        self.others: set[str] = set()
 
     def against(self, texts: Mapping[str, str], grouped: bool = False) -> Judgement:
         self.asked.append(texts["train.py"])
         return self.known[texts["train.py"]]
-
-    def reorders(self, texts: Mapping[str, str], grouped: bool = False) -> str:
-        return "It is another set of examples." if texts["train.py"] in self.others else ""
 
 
 def stack(text: str, *consents: bool) -> Stack:
@@ -42,10 +38,9 @@ def stack(text: str, *consents: bool) -> Stack:
     return Stack(tuple(changes), {"train.py": text})
 
 
-def outcome(less: Stack | None, whole: Stack, others: Sequence[str] = (), **known: Judgement) -> tuple[Judgement, list[str]]:
+def outcome(less: Stack | None, whole: Stack, **known: Judgement) -> tuple[Judgement, list[str]]:
     searched = Searched(Climbed(None, (), (), 1.0, "over"), whole, (), Place(), 1, less)
     answers: Any = Answers(**known)
-    answers.others.update(others)
     original = cast("Original", answers)
     found = _judged(original, whole, whole.consents and _strictly(original, searched, whole))
     return found, answers.asked
@@ -54,11 +49,6 @@ def outcome(less: Stack | None, whole: Stack, others: Sequence[str] = (), **know
 def test_a_change_with_consent_may_change_the_numbers() -> None:
     found, asked = outcome(None, stack("both", True), both=OTHER)
     assert found.same is True and found.allowed and asked == ["both"]
-
-
-def test_another_order_is_no_other_set_of_examples() -> None:
-    found, _ = outcome(None, stack("both", True), others=["both"], both=OTHER)
-    assert found.same is False and not found.allowed and found.why == "It is another set of examples."
 
 
 @pytest.mark.parametrize("judgement", [UNKNOWN, FAILS])

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from outpace.tune.same.judge import LATER, ONE_STEP, SPREADS, Judgement, judge
+from outpace.tune.same.judge import LATER, ONE_STEP, SPREADS, Judgement, Standing, judge, judge_equal
 from outpace.tune.same.passes import END
 from outpace.tune.same.record import Record
 from outpace.tune.same.state import BEYOND, State
@@ -350,9 +350,37 @@ def test_a_training_that_was_cut_says_which_passes_were_compared() -> None:
     whole = judged(record())
     cut = replace(whole, whole=False)
     assert whole.same is True and "was not compared" not in whole.sentence
-    assert "what only shows later was not compared" in cut.sentence
+    assert cut.sentence.endswith("; the script goes on for longer, and what only shows in others was not compared")
     shown = replace(cut, shown="steps 1-8, 99-100 of 100")
     assert shown.sentence.endswith("; these were steps 1-8, 99-100 of 100, and what only shows in others was not compared")
+
+
+@pytest.mark.parametrize(
+    ("whole", "parts", "standing"),
+    [
+        (True, 0, Standing.PROVEN),
+        (False, 0, Standing.COMPARED),
+        (True, 300, Standing.COMPARED),
+        (False, 300, Standing.COMPARED),
+    ],
+)
+def test_only_what_was_compared_as_a_whole_is_proven(whole: bool, parts: int, standing: Standing) -> None:
+    assert replace(judged(record()), whole=whole, parts=parts, made=8, length=100).standing is standing
+
+
+@pytest.mark.parametrize(
+    ("edited", "equal"),
+    [
+        ({}, True),
+        ({"off": NUDGED}, False),
+        ({"off": 0.1}, False),
+        ({"printed": ("loss 0.31",)}, False),
+        ({"ended": "ValueError: no"}, False),
+    ],
+)
+def test_equal_to_the_bit_needs_no_other_runs(edited: dict[str, Any], equal: bool) -> None:
+    found = judge_equal(record(printed=("loss 0.3",)), record(**({"printed": ("loss 0.3",)} | edited)))
+    assert (found is not None and found.same is True) is equal
 
 
 def test_what_was_allowed_and_what_was_sampled_is_said() -> None:

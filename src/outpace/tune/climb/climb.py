@@ -241,7 +241,7 @@ class Climb:
         self.watch.note(f"Is it the same program with {change.title}? Running both, and comparing what they hold.")
         began = time.monotonic()
         original = self.originals.of(self.seen.place, self.plan["fit"], self.step_seconds, stack.every)
-        found = original.against(stack.texts, stack.grouped, lasting=False)
+        found = original.against(stack.texts, stack.grouped)
         self.budget.began += time.monotonic() - began
         if found.same is not True:
             self.watch.note(f"Not shown of {change.title}. {found.why}")

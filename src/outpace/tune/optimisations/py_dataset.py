@@ -11,13 +11,14 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING, Any
 
 from outpace._memory import free_memory
+from outpace.capture.frames import is_user_file
 from outpace.model.units import Unit, humanize
 from outpace.tune.data.size import SHARE, element_bytes
 from outpace.tune.optimisations.knob import ReaderKnob
 from outpace.tune.optimisations.optimisation import Answer, Applies, NotApplicable
 from outpace.tune.purity.evidence import ELEMENTS, SECONDS
 from outpace.tune.risk import Risk
-from outpace.tune.same.remade import held
+from outpace.tune.same.state import held
 
 if TYPE_CHECKING:
     from outpace.tune.program.program import Program
@@ -88,7 +89,7 @@ def _other(x: Any, batches: int, threads: int = 1) -> int | None:
 def _made(x: Any, at: int) -> int | None:
     """A number for what a batch holds; None where it cannot be made or compared."""
     try:
-        return hash(tuple(held(x[at]).items()))
+        return hash(tuple(held(x[at], is_user_file).items()))
     except Exception:  # whatever the user's code raises, in several threads above all
         return None
 

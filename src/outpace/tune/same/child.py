@@ -14,7 +14,7 @@ import sys
 import threading
 import time
 import traceback
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from types import CodeType, FrameType
 from typing import Any
@@ -25,7 +25,6 @@ from outpace.capture.process_exit import end_process, flush_files
 from outpace.capture.script import run_as_main
 from outpace.tune import guard
 from outpace.tune.same.chance import Chance
-from outpace.tune.same.each_line import EachLine
 from outpace.tune.same.files import held_in, lines_of
 from outpace.tune.same.fits import Fits
 from outpace.tune.same.frozen import Frozen
@@ -33,7 +32,6 @@ from outpace.tune.same.nudge import Nudge, slow_clock
 from outpace.tune.same.passes import END, Passes
 from outpace.tune.same.plan import Plan
 from outpace.tune.same.record import CUT_SHORT, Record
-from outpace.tune.same.remade import Remade
 from outpace.tune.same.rest import Rest
 from outpace.tune.same.said import Said
 from outpace.tune.same.shown import numbers_of
@@ -55,23 +53,13 @@ class TextRun:
         self.plan = plan
         self.loaded = loaded = Edition.read(plan.edition)
         self.marking = Marking(loaded.place, loaded.header, lines=loaded.lines)
-        shown, lasting = plan.shown, plan.continuation
         innermost = ".".join(map(str, loaded.place.path))
         self.frozen = Frozen(is_user_file)
-        known, any_order = (lasting.keeps, lasting.any_order) if lasting is not None else (None, False)
-        self.remade = Remade(loaded.lines, self.frozen.paused, known, any_order)
-        self.lines = EachLine(self.frozen, self.remade, is_user_file, self._late) if lasting is not None else None
-        self.frozen.known = {(read, function) for read, function in lasting.known} if lasting is not None else set()
-        each = self.lines.passed if self.lines is not None else None
-        self.marks = Passes(shown, loaded.grouped, self._began, self._passed, innermost, plan.surveyed, each)
-        self.fits = Fits(loaded.fit, shown, plan.surveyed, self._began, self._passed, each)
-        self.marks.now = self._now
+        self.marks = Passes(plan.shown, loaded.grouped, self._began, self._passed, innermost, plan.surveyed)
+        self.fits = Fits(loaded.fit, plan.shown, plan.surveyed, self._began, self._passed)
         self.marks.over = self.fits.over = self._is_over
-        if self.lines is not None:
-            self.marks.drawing = self.frozen.watching
         self.numbers: tuple[int, ...] = ()
         self.before: dict[str, frozenset[int]] = {}
-        self.around: dict[str, dict[int, int]] = {}
         self._start = self._last = 0.0
         self._fastest = 0.0  # seconds of a pass
         self._over, self._enough = False, False  # whether its training is, and whether that had its time
@@ -86,34 +74,21 @@ class TextRun:
         self.said = Said(is_user_file)
         self.chance = Chance(is_user_file, loaded.lines)
 
-    def _now(self) -> Iterator[int]:
-        """Numbers of the passes that are being made."""
-        yield from (made + 1 for made in self.marks.passes.values())
-        yield from self.fits.at.values()
-
     def _began(self, frame: FrameType, model: Any = None) -> None:
         """The loop begins for the first time, or the `fit` of a model."""
         self.numbers = tuple(_named(frame)) if self.plan.surveyed else ()
         self.before = {file: frozenset(lines) for file, lines in list(self.marks.ran.items())}  # threads add to it
-        for each in frames_of(frame, is_user_file):
-            first = each.f_code.co_firstlineno if each.f_code.co_name != "<module>" else 0
-            self.around.setdefault(os.path.realpath(each.f_code.co_filename), {})[first] = each.f_lineno
         self._start = self._last = time.monotonic()
         self.marks.ran.clear()  # what ran before is no part of training
         if self.plan.training is not None:
             self._watch(self.plan.training, self._trained)
-        if self.plan.continuation is not None:
-            self._watch(self.plan.continuation.least, self._is_far)
         if self.plan.surveyed:
             self.marks.between = self.fits.between = self._timed
         if self.plan.nudge is not None:
             nudge = Nudge(is_user_file, self.plan.nudge)
             nudge.frame(frame, (model,))
             self.marks.between = self.fits.between = nudge.again
-        if self.lines is not None:
-            self.lines.begin(frame)
-        else:
-            self.begin = self._reader.read(frame, {"model": model} if model is not None else None)
+        self.begin = self._reader.read(frame, {"model": model} if model is not None else None)
 
     def _is_over(self, over: bool) -> None:
         """The training is over, for what is seen of it, or goes on."""
@@ -141,17 +116,6 @@ class TextRun:
         if not self._over:
             self._late()
 
-    def _is_far(self) -> None:
-        """It has come as far as it has to, and would not come to its end in its time; else look
-        again.
-        """
-        lasting, made, took = self.plan.continuation, self.made, time.monotonic() - self._start
-        assert lasting is not None and self.plan.training is not None
-        if lasting.enough <= made < lasting.passes * took / self.plan.training < float("inf"):
-            self._trained()
-        else:
-            self._watch(AGAIN, self._is_far)
-
     @property
     def made(self) -> int:
         """Passes, of the innermost loop or the `fit`."""
@@ -164,8 +128,6 @@ class TextRun:
 
     def _passed(self, key: str, entry: int, passes: int, frame: FrameType | None, held: dict[str, Any] | None = None) -> None:
         """The state is to be read; `held`: by name, what a frame does not lead to."""
-        if self.lines is not None:
-            return
         self._rest.wait()
         self.read[key, entry, passes] = self._reader.read(frame, held)
 
@@ -185,28 +147,24 @@ class TextRun:
             self._write_within(tries - 1, ended)
 
     def _write(self, ended: str) -> None:
-        if self.lines is not None and ended != CUT_SHORT:
-            self.remade.look(everything=True)
         passes = dict(self.marks.passes)  # of a fit the last call may be told with more steps than it made
         for code in self.frozen.rewritten:
             self.marks.ran.setdefault(os.path.realpath(code.co_filename), set()).update(_lines(code))
         ran = {file: frozenset(lines) for file, lines in list(self.marks.ran.items())}  # threads add to it
         flush_files()
         written = list(self.guard.changed()) if self.guard is not None else []
-        if (self.read or ended) and ended != CUT_SHORT and self.lines is None:
+        if (self.read or ended) and ended != CUT_SHORT:
             final = self._reader.read(None)
             self.read["files", 1, END] = self._reader.of(held_in(written))
             self.read["script", 1, END] = final
         memory = 1024 * resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
         threads = len(self._lasting())
-        frozen = {} if self.remade.decided else self.frozen.changed
         made = self.made
         found = Record(
             self.read, passes, (), ended, ran, self.marking.branches, lines_of(written), memory, threads, self.said.lines,
-            frozen, self.frozen.opaque, self.before, self.frozen.kept, self.numbers, self.marks.items | self.fits.items,
-            self.remade.changed, frozenset(self.remade.unmade), self.remade.partly, self.remade.kept, self.marks.met,
-            made, ((self._end if self._over else time.monotonic()) - self._start) / max(made, 1), self._fastest, self._over,
-            self.chance.coupled, self.around, self._told - self._end, self.begin,
+            self.before, dict(self.frozen.traces), self.numbers, self.marks.items | self.fits.items, made,
+            ((self._end if self._over else time.monotonic()) - self._start) / max(made, 1), self._fastest, self._over,
+            self.chance.coupled, self._told - self._end, self.begin,
         )  # fmt: skip
         found.write(self.plan.result)
 
@@ -283,31 +241,22 @@ def main(arguments: Sequence[str]) -> None:
     run = TextRun(plan)  # which reads its texts
     run.guard = guard.begin([os.path.dirname(plan.result)])
     chance = run.chance
-    if run.lines is None:
-        chance.begin()
-        chance.on_numpy(sys.modules["numpy"])
-    run.remade.on_functools()
+    chance.begin()
+    chance.on_numpy(sys.modules["numpy"])
     substitute(run.loaded.texts, run.guard.place)
     run.marking.install()
     run.marks.install()
     run.said.begin()
-    run.frozen.on_files()
     if plan.nudge is not None:
         slow_clock(is_user_file)
 
     def on_tensorflow(tf: Any) -> None:
-        if run.lines is None:
-            chance.on_tensorflow(tf)
-        run.remade.on_tensorflow(tf)
+        chance.on_tensorflow(tf)
         run.frozen.on_tensorflow(tf)
-
-    def on_jax(jax: Any) -> None:
-        run.frozen.on_jax(jax)
-        run.remade.on_jax(jax)
 
     hooks: Any = {
         "tensorflow": on_tensorflow,
-        "jax": on_jax,
+        "jax": run.frozen.on_jax,
         "keras": run.fits.install,
         "tf_keras": run.fits.install,
     }

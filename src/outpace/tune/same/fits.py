@@ -48,7 +48,7 @@ def cut_of(shown: Shown) -> Cut:
 class Fits:
     """Marks the n-th `fit`. shown: which epochs and batches are made. surveyed: whether batches are
     counted. began: told when it begins. passed: told of each batch that is to be read, and of each
-    end of an epoch. each: told of every batch instead, where a run is followed line by line. items:
+    end of an epoch.  items:
     what the data were seen to give. at: numbers of the epoch and of the batch that are made. made:
     batches. over: told when it is over. between: told of every batch, once it was read, with the
     frame that calls `fit`, and the model.
@@ -61,16 +61,13 @@ class Fits:
         surveyed: bool,
         began: Callable[[FrameType, Any], None],
         passed: Passed,
-        each: Callable[[], None] | None = None,
     ) -> None:
         self._number, self._shown, self._surveyed, self._began, self._passed = number, shown, surveyed, began, passed
-        self._each = each
         self._calls, self._model, self._epoch, self._first = 0, None, 0, 0
         self._callbacks: Any = None
         self._counts: list[tuple[Any, Any]] = []  # variables with what they held behind the last batch
         self._cut = Cut()
         self.items: dict[str, list[Items]] = {}
-        self.at: dict[str, int] = {}
         self.made = 0
         self.over: Callable[[bool], None] = lambda over: None
         self.between: Callable[[FrameType, Any], None] = lambda frame, model: None
@@ -124,13 +121,9 @@ class Fits:
                 fits._uncount()
             number = fits._numbered(name, at)
             fits.made += name == "on_train_batch_end"
-            fits.at[EPOCH if "epoch" in name else BATCH] = number + 1
             found = original(self, number, logs)
             if name == "on_train_batch_end":
                 fits._counts = [(each, np.asarray(each)) for each in counts_of(fits._model)]
-            if fits._each is not None:
-                fits._each()
-                return found
             fits._told(name, at, dict(logs or {}))
             return found
 

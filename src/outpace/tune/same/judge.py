@@ -58,8 +58,8 @@ class Judgement:
     only the first passes were. sampled: arrays of which a sample and sums stand for the rest.
     allowed: it is not the same, and the user allows that. shown: the passes that were compared of a
     training that was cut, in words. noise: arrays that training changes and that runs of the
-    original do not agree on. ended: whether the edited text of such a training was run to its own
-    end, and what the edit lets it keep stayed as it was. parts: the pass behind which one rounding
+    original do not agree on. remarks: of a training that was cut, what to read of the passes that
+    were not compared, in sentences. parts: the pass behind which one rounding
     moves most of what training changes as far as training does, so that nothing is known; 0 for
     none. made: passes that were compared, of a training of `length` passes; 0 where that is not
     known.
@@ -77,7 +77,7 @@ class Judgement:
     allowed: bool = False
     shown: str = ""
     noise: tuple[str, ...] = ()
-    ended: bool = False
+    remarks: tuple[str, ...] = ()
     parts: int = 0
     made: int = 0
     length: int = 0
@@ -119,17 +119,11 @@ class Judgement:
         """What was compared, or why it is not kept."""
         if self.same:
             missed = f"; {format_count(len(self.missed), 'branch', 'branches')} did not run (line {', '.join(map(str, self.missed))})"
-            later = (
-                ""
-                if self.whole or self.parts
-                else "; the script goes on for longer, and what only shows later was not compared"
-            )
-            if self.shown:
-                later = f"; these were {self.shown}, and what only shows in others was not compared"
+            later = f"; these were {self.shown}" if self.shown else "" if self.whole else "; the script goes on for longer"
+            if not self.whole and not self.parts:
+                later += ", and what only shows in others was not compared"
             if self.parts:
                 later += f"; behind step {self.parts} one rounding changes as much as training does, and nothing could be compared there"
-            if self.ended:
-                later += "; run on to its end, what the edit lets it keep never became another"
             part = f"; of {format_count(self.sampled, 'large array')} a sample and sums" if self.sampled else ""
             noise = f"; {', '.join(self.noise)} could not be compared, since chance or rounding makes it" if self.noise else ""
             compared = format_count(self.compared, "value")
@@ -159,10 +153,24 @@ def judge(
     return seen.judgement(tuple(missed))
 
 
+def judge_equal(
+    one: Record, edited: Record, dead: frozenset[str] = frozenset(), missed: Sequence[int] = ()
+) -> Judgement | None:
+    """Judge by one run of the original, where the edited text holds the same to the bit; None where
+    it does not: then it takes more runs to tell rounding from another program.
+    """
+    if one.ended not in ("", CUT_SHORT) or edited.ended != one.ended:
+        return None
+    seen = _Comparison(one, one, one, edited, dead)
+    found = seen.judgement(tuple(missed))
+    return found if found.same and not seen.differs else None
+
+
 class _Comparison:
     def __init__(self, one: Record, two: Record, nudged: Record, edited: Record, dead: frozenset[str]) -> None:
         self.one, self.two, self.nudged, self.edited, self.dead = one, two, nudged, edited, dead
         self.faults: list[str] = []
+        self.differs = False  # whether a number is another, be it by a rounding
         self.missing: dict[str, str] = {}  # why
         self.compared = 0
         self.first: dict[str, Any] = {}  # each value where training began, or as it was met first
@@ -302,6 +310,7 @@ class _Comparison:
             self.told_here.add(path)
         self.compared += 1
         away = _distance(value, _wide(found))
+        self.differs = self.differs or away > 0
         others = np.count_nonzero(value != _wide(found)) if value.dtype.kind == "i" else value.size
         turned = others <= (STEPPED if away <= 1 else TURNED) * value.size
         if not (away <= tolerance or turned):
@@ -381,6 +390,7 @@ class _Comparison:
         if one.lstrip("+-").isdigit():
             return not one == two == nudged or edited == one
         a, b, c, d = map(float, (one, two, nudged, edited))
+        self.differs = self.differs or a != d
         spread, digit, scale = max(abs(a - b), abs(a - c)), _last_digit(one), abs(a)
         if not spread <= PRINTED * scale + digit:
             return True

@@ -10,7 +10,6 @@ import itertools
 import sys
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import AbstractContextManager, nullcontext
 from dataclasses import field
 from types import FrameType
 from typing import Any
@@ -40,10 +39,8 @@ class Passes:
     with a list of the items of so many passes. began: told when a loop begins for the first time,
     with the user's frame. passed: told of each pass to be read: the loop, how often it was entered,
     the pass's number, and the user's frame. surveyed: whether items are drawn behind the first
-    passes, to know how many there are. ran: lines of branches that ran, by file. met: numbers of
-    the passes in which each did so first, by what `now` says. passes: how many each loop made when
-    it ran last. items: by loop, what its runs were seen to give. each: told of every pass instead,
-    where a run is followed line by line. drawing: a context in which a group of items is drawn.
+    passes, to know how many there are. ran: lines of branches that ran, by file. passes: how
+    many each loop made when it ran last. items: by loop, what its runs were seen to give.
     over: told when the outermost loop begins (false) and when it is over (true). between: told of
     every pass, once it was read, with the user's frame. made: passes of the innermost loop, in all.
     """
@@ -54,13 +51,9 @@ class Passes:
     passed: Callable[[str, int, int, FrameType], None]
     innermost: str = ""
     surveyed: bool = False
-    each: Callable[[], None] | None = None
-    drawing: Callable[[], AbstractContextManager[None]] = nullcontext
     ran: dict[str, set[int]] = field(default_factory=dict)
-    met: dict[tuple[str, int], tuple[int, ...]] = field(default_factory=dict)
     passes: dict[str, int] = field(default_factory=dict)
     items: dict[str, list[Items]] = field(default_factory=dict)
-    now: Callable[[], Iterable[int]] = tuple
     over: Callable[[bool], None] = lambda over: None
     between: Callable[[FrameType], None] = lambda frame: None
     made: int = 0
@@ -76,10 +69,7 @@ class Passes:
         )  # fmt: skip
 
     def _ran(self, file: str, line: int) -> None:
-        lines = self.ran.setdefault(file, set())
-        if line not in lines:
-            lines.add(line)
-            self.met[file, line] = tuple(self.now())
+        self.ran.setdefault(file, set()).add(line)
 
     def spans(self, key: str) -> tuple[Span, ...] | None:
         """The passes that this run of a loop makes; None for all."""
@@ -117,21 +107,9 @@ class Passes:
         return _Some(items, spans, self._end(key, spans), told)
 
     def _pass(self, key: str, items: Iterable[Any]) -> Iterator[Any]:
-        for item in self._drawn(key, items):
+        for item in items:
             yield item
             self._made(key, len(item[0]) if self.grouped and key == self.innermost else 1, sys._getframe(1))
-
-    def _drawn(self, key: str, items: Iterable[Any]) -> Iterator[Any]:
-        if not (self.grouped and key == self.innermost):
-            yield from items
-            return
-        waiting = iter(items)
-        while True:
-            with self.drawing():
-                item = next(waiting, _NONE)
-            if item is _NONE:
-                return
-            yield item
 
     def _more(self, key: str) -> bool:
         """Asked before each pass of a loop with a condition, of which none can be left out."""
@@ -145,9 +123,6 @@ class Passes:
     def _made(self, key: str, passes: int, frame: FrameType) -> None:
         self.passes[key] = made = self.passes[key] + passes
         self.made += passes if key == self.innermost else 0
-        if self.each is not None:
-            self.each()
-            return
         if self._read(key):
             spans = self.spans(key) or ()
             number, ends = number_of(spans, made), itertools.accumulate(end - start for start, end in spans)

@@ -3,12 +3,13 @@
 
 from __future__ import annotations
 
+import contextlib
 import math
 import os
 import tempfile
 import threading
 import time
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from dataclasses import field, replace
 from pathlib import Path
@@ -17,14 +18,16 @@ from typing import Any
 from outpace._dataclass import dataclass
 from outpace.capture.process_tree import register_folder
 from outpace.model.errors import TuneError
+from outpace.model.text import join_names
+from outpace.model.units import format_count
+from outpace.tune.same.changes import Kept, Ran, iter_changes
 from outpace.tune.same.fits import BATCH, EPOCH, cut_of
-from outpace.tune.same.judge import Judgement, judge
+from outpace.tune.same.judge import Judgement, judge, judge_equal
 from outpace.tune.same.names import dead_names
 from outpace.tune.same.passes import END
-from outpace.tune.same.plan import Continuation, Plan
+from outpace.tune.same.plan import Plan
 from outpace.tune.same.record import CUT_SHORT, Record
 from outpace.tune.same.shown import FULL, Shown, Span, said
-from outpace.tune.same.stores import Ran, may_change
 from outpace.tune.same.unrun import unrun
 from outpace.tune.starts import Forks
 from outpace.tune.texts.edition import Edition
@@ -39,14 +42,11 @@ MORE = 6.0  # and so is one that takes up to so many times as long, another proc
 UNKNOWN = 2.0  # or so many, where nobody knows how long it is
 BEHIND = 30.0  # seconds that a run gets behind its training; of what takes longer there nothing is compared
 QUIET = 5.0  # seconds that one gets behind the last thing that is compared there
-LASTING = 60.0  # seconds of training: in these an edited script is followed to its own end, where it comes to it,
-LEAST_LASTING = 15.0  # else in so many at least, as far as the original comes in those,
-LONGER = 2.0  # and behind it for so many times as long as others
 SLOWER, START = 3.0, 60.0  # times, and seconds, that an edited text may take longer than the original: it is compiled first
 NUDGE = 7
-MOST_MET = 6  # passes
 LOOKING = 0.05  # seconds between looks whether a run is over
 TOGETHER = 2  # processes
+_MOST_READS = 3  # names of what a function keeps
 Texts = Mapping[str, str]  # by absolute path
 
 
@@ -73,8 +73,8 @@ class Original:
     forks: Forks = field(default_factory=Forks)
     _took: float = 0.0
     _seen: Record | None = None  # items and numbers
-    _met: tuple[int, ...] = ()  # passes that an edited script which ran on came to other branches in
-    _last: tuple[Any, tuple[Judgement, Record, str]] | None = None  # what was compared, with what came of it
+    _is_long: bool = False  # whether a run takes long: the nudged one is the second, too
+    _last: tuple[Any, Judgement] | None = None  # what was compared, with what came of it
     _private: tempfile.TemporaryDirectory[str] | None = None
     _left: threading.Event = field(default_factory=threading.Event)
     _pool: ThreadPoolExecutor = field(default_factory=lambda: ThreadPoolExecutor(TOGETHER))
@@ -97,10 +97,13 @@ class Original:
         to its training.
         """
         self._begin()
+        if len(self._runs) == 1:
+            nudged = self._pool.submit(self._run, {}, nudge=NUDGE)
+            self._runs += [nudged if self._is_long else self._pool.submit(self._run, {}), nudged]
         return [each.result() for each in self._runs]
 
     def _begin(self) -> None:
-        """Let the originals run, and know whether the training has to be cut."""
+        """Let an original run, and know whether the training has to be cut."""
         if self._runs:
             return
         known = threading.Event()
@@ -118,12 +121,9 @@ class Original:
                 first = self._pool.submit(self._run, {}, cut=0, training=UNKNOWN * self.whole)
                 ended = _trained(first.result())
             if ended or (not long and passes * first.result().pace <= most):
-                self.cut, self._seen = 0, None
-                nudged = self._pool.submit(self._run, {}, nudge=NUDGE)  # each takes long: it is the second, too
-                self._runs = [first if ended else self._pool.submit(self._run, {}), nudged, nudged]
-                return
+                self.cut, self._seen, self._is_long = 0, None, True
+                self._took += most
         self._runs = [first if ended else self._pool.submit(self._run, {})]
-        self._runs += [self._pool.submit(self._run, {}), self._pool.submit(self._run, {}, nudge=NUDGE)]
 
     def _surely_long(self, survey: Record) -> bool:
         """Whether the training takes longer than one that is compared as a whole may, were each
@@ -145,76 +145,55 @@ class Original:
     def shown(self) -> Shown:
         """Which passes are made where the loop is cut, as far as that is known."""
         seen = self._seen
-        numbers = tuple(dict.fromkeys((*self._met, *seen.numbers))) if seen is not None else ()
-        return Shown(self.cut, self.every, numbers, seen.items if seen is not None else {})
+        return Shown(self.cut, self.every, seen.numbers if seen is not None else (), seen.items if seen is not None else {})
 
     @property
     def memory(self) -> int:
         """Bytes that a process of the script takes at most."""
-        return max(each.memory for each in self.records)
+        self._begin()
+        return max(each.result().memory for each in self._runs)
 
-    def against(self, texts: Texts, grouped: bool = False, lasting: bool = True) -> Judgement:
-        """Whether the script with edited texts is the same program. grouped: see `Edition`.
-        lasting: whether a training that is cut is also run on; without that it is shown of what was
-        compared alone.
+    def against(self, texts: Texts, grouped: bool = False) -> Judgement:
+        """Whether the script with edited texts is the same program, which is looked up once for the
+        same texts. grouped: see `Edition`.
         """
-        over = threading.Event()
-        try:
-            self._begin()
-            plain = [each.result() for each in self._runs[:2]]
-            longest, run = SLOWER * self._took + START, None
-            if lasting and (plain[0].ended == CUT_SHORT or (self.cut and not self._complete())):
-                run = self._pool.submit(self._run, texts, grouped, longest=longest, known=plain, over=over)
-            found, edited, fails = self._compared(texts, grouped, longest)
-            if run is None or not found.same:
-                return found
-            later = run.result()
-            if self._meets(edited, later):
-                found, edited, fails = self._compared(texts, grouped, longest)
-                if not found.same:
-                    return found
-        except TuneError as error:
-            return Judgement(None, str(error), runs=False)
-        finally:
-            over.set()
-        why = self._lasts(texts, edited, later)
-        if not why and fails and later.ended:
-            why = f"Cut, the script ends with {fails}, and run on it does not come to its end in {LASTING:.0f} s of training."
-        if why:
-            found = replace(found, same=None, why=why)
-        return replace(found, ended=_followed(later))
-
-    def reorders(self, texts: Texts, grouped: bool = False) -> str:
-        """Why an edited text that is another program is so by more than by the order of examples,
-        and by random numbers, as far as it keeps examples for later: a sentence; nothing where they
-        are the same whenever they are made again.
-        """
-        longest = SLOWER * self._took + START
-        later = self._run(texts, grouped, longest=longest, known=self.records[:2], any_order=True)
-        if later.ended not in ("", CUT_SHORT):
-            return f"The edited script ends with {later.ended}."
-        return _made_again(later)
-
-    def _compared(self, texts: Texts, grouped: bool, longest: float) -> tuple[Judgement, Record, str]:
-        """What the passes that are made say, the edited script's record, and what all runs end with
-        behind them; once for the same texts.
-        """
-        asked = sorted(texts.items()), grouped, self.shown.numbers, self.cut
+        asked = sorted(texts.items()), grouped
         if self._last is None or self._last[0] != asked:
-            self._last = asked, self._comparison(texts, grouped, longest)
+            try:
+                self._begin()
+                found = self._comparison(texts, grouped)
+            except TuneError as error:
+                return Judgement(None, str(error), runs=False)
+            self._last = asked, found
         return self._last[1]
 
-    def _comparison(self, texts: Texts, grouped: bool, longest: float) -> tuple[Judgement, Record, str]:
-        run = self._pool.submit(self._run, texts, grouped, longest=longest)
-        originals, edited = self.records, run.result()
+    def _comparison(self, texts: Texts, grouped: bool) -> Judgement:
+        """Compare one run of each, side by side; where numbers differ, with a second and a nudged
+        run of the original, which tell a rounding from another program.
+        """
+        run = self._pool.submit(self._run, texts, grouped, longest=SLOWER * self._took + START)
+        self._begin()
+        one, edited = self._runs[0].result(), run.result()
+        found = judge_equal(one, edited, self._dead(), self._missed(one))
+        if found is not None:
+            return self._told(found, texts, [one], edited)
+        originals = self.records
         if fails := self._fails_where_cut([*originals, edited]):
             *originals, edited = (replace(each, ended=CUT_SHORT) for each in (*originals, edited))
-        found = judge(originals, edited, self._dead(), self._missed(originals[0]))
+        found = judge(originals, edited, self._dead(), self._missed(one))
+        return self._told(found, texts, originals[:2], edited, f"; behind them it ends with {fails}" if fails else "")
+
+    def _told(self, found: Judgement, texts: Texts, originals: Sequence[Record], edited: Record, end: str = "") -> Judgement:
+        """A judgement with what was compared of the training, and what should be read of the rest.
+        end: what is said of its end.
+        """
         if self.cut and not self._complete():
-            found = replace(found, whole=False, shown=self._shown() + (f"; behind them it ends with {fails}" if fails else ""))
+            found = replace(found, whole=False, shown=self._shown() + end)
         elif originals[0].ended == CUT_SHORT:
             found = replace(found, whole=False)
-        return self._measured(found, originals[0]), edited, fails
+        if found.same and not found.whole:
+            found = replace(found, remarks=(*self._kept(originals, edited, texts), *_unrun(texts, edited)))
+        return self._measured(found, originals[0])
 
     def _measured(self, found: Judgement, original: Record) -> Judgement:
         """With how many passes were compared, of how many: of a training that is not over in its
@@ -224,21 +203,27 @@ class Original:
         length = 0 if math.isinf(passes) else max(original.made, int(passes))
         return replace(found, made=min(found.parts or original.made, original.made), length=length)
 
-    def _meets(self, edited: Record, lasting: Record) -> bool:
-        """Whether an edited script that ran on came to branches that no pass was made of; then the
-        originals run anew, with those passes, and all before them where there is time.
+    def _kept(self, originals: Sequence[Record], edited: Record, texts: Texts) -> Iterator[str]:
+        """Yield what the functions that an edited script compiles keep, and the lines that may
+        change it, in sentences; without what the original keeps likewise.
         """
-        made = {(file, line) for ran in (edited.ran, edited.before) for file, lines in ran.items() for line in lines}
-        numbers = [number for branch, those in lasting.met.items() if branch not in made for number in those]
-        more = [each for each in dict.fromkeys(numbers) if each not in self._met][:MOST_MET]
-        if not more or self._seen is None:
-            return False
-        self._met += tuple(more)
-        most = LASTING / max(each.pace for each in self.records)
-        reached = max((each + 2 for each in more if each + 2 <= most), default=0)
-        self.cut = max(self.cut, -(-reached // self.every) * self.every)
-        self._runs = [self._pool.submit(self._run, {}, nudge=nudge) for nudge in (None, None, NUDGE)]
-        return True
+        kept: dict[Kept, list[str]] = {
+            each: []
+            for each, count in edited.traces.items()
+            if not all(0 < record.traces.get(each, 0) <= count for record in originals)
+        }
+        real = {os.path.realpath(path): text for path, text in texts.items()}
+        for file in edited.branches if kept else ():
+            with contextlib.suppress(FileNotFoundError):  # which the script took away
+                tree = parsed(real.get(file) or source_of(file))
+                place = (self.place.function, self.place.path[:1]) if file == self.place.file else None
+                loop = next((node for name, path, node in loops_of(tree) if (name, path) == place), None)
+                ran = Ran(edited.before.get(file, frozenset()), edited.ran.get(file, frozenset()))
+                for each, line in iter_changes(tree, loop, ran, kept):
+                    kept[each].append(f"{os.path.basename(file)}:{line}")
+        for function in sorted({each.function for each in kept}):
+            reads = {each.read: lines for each, lines in kept.items() if each.function == function}
+            yield _format_kept(function, reads)
 
     def _fails_where_cut(self, records: Sequence[Record]) -> str:
         """The exception that all runs of a training that is cut end with behind it, as what counts
@@ -258,45 +243,6 @@ class Original:
         key = str(self.place.path[0])
         end = self.shown.end(key, 1)
         return end is not None and self.shown.spans(key, 1, True) == ((0, end),)
-
-    def _lasts(self, texts: Texts, edited: Record, lasting: Record) -> str:
-        """Why what was compared need not hold for the rest of the training; nothing where nothing
-        speaks against it.
-        """
-        for read, function in lasting.frozen.items():
-            return f"Run on, it keeps {read} in {function} as it was when it was made, and the script changes that later."
-        if why := _made_again(lasting):
-            return why
-        if lasting.ended not in ("", CUT_SHORT):
-            return f"Run on, the edited script ends with {lasting.ended}."
-        more = "" if _followed(lasting) else self._opaque(edited) or self._may_change(texts, edited)
-        return more or _unrun(texts, edited)
-
-    def _opaque(self, edited: Record) -> str:
-        known = set[str]().union(*(record.opaque for record in self.records[:2]))
-        those = ((read, kind) for read, kind in edited.opaque.items() if read not in known)
-        return next((f"It compiles a function that keeps {read}, and a {kind} cannot be compared." for read, kind in those), "")
-
-    def _may_change(self, texts: Texts, edited: Record) -> str:
-        """What a traced function keeps and the edited texts may yet change, behind what was
-        compared; a sentence, or nothing.
-        """
-        known = {each.read for record in self.records[:2] for each in record.kept}
-        kept = [each for each in edited.kept if each.read not in known]
-        real = {os.path.realpath(path): text for path, text in texts.items()}
-        for file in edited.branches if kept else ():
-            try:
-                tree = parsed(real.get(file) or source_of(file))
-            except FileNotFoundError:
-                return f"It compiles functions, and the script took {os.path.basename(file)} away, which may change what they keep."
-            place = (self.place.function, self.place.path[:1]) if file == self.place.file else None
-            loop = next((node for name, path, node in loops_of(tree) if (name, path) == place), None)
-            around = edited.around.get(file, {}) if edited.ended == CUT_SHORT else {}
-            ran = Ran(edited.before.get(file, frozenset()), edited.ran.get(file, frozenset()), around)
-            for each, line in may_change(tree, loop, ran, kept):
-                keeps = f"It compiles {each.function}, which keeps {each.read} as it was when it was traced"
-                return f"{keeps}, and line {line} of {os.path.basename(file)} may change that later than could be compared."
-        return ""
 
     def _shown(self) -> str:
         """The passes that were compared, in words."""
@@ -361,8 +307,6 @@ class Original:
         cut: int | None = None,
         training: float | None = None,
         surveyed: bool = False,
-        known: Sequence[Record] = (),
-        any_order: bool = False,
         longest: float = LIMIT,
         over: threading.Event | None = None,
     ) -> Record:
@@ -373,24 +317,13 @@ class Original:
             self.script, self.argv, self.module, str(edition), str(folder / "record"), self.shown, min(longest, self.limit),
             self._behind(surveyed) * (SLOWER if texts else 1.0), training, surveyed, nudge,
         )  # fmt: skip
-        if known:
-            plan = replace(
-                plan, behind=self.behind * LONGER, training=LASTING, continuation=self._continuation(known, any_order)
-            )
-        if known or cut is not None:
-            plan = replace(plan, shown=replace(plan.shown, first=cut or 0))
+        if cut is not None:
+            plan = replace(plan, shown=replace(plan.shown, first=cut))
         (folder / "plan").write_text(plan.to_json(), encoding="utf-8")
         began = time.monotonic()
         found = self._finished(folder, over or self._left)
         self._took = max(self._took, time.monotonic() - began)
         return found
-
-    def _continuation(self, known: Sequence[Record], any_order: bool) -> Continuation:
-        reads = sorted({(each.read, each.function) for record in known for each in record.kept})
-        places = set[str]().union(*(record.keeps for record in known))
-        keeps = {place: min(record.keeps.get(place, 0) for record in known) for place in places}
-        enough = LASTING / max(record.pace for record in known)
-        return Continuation(reads, keeps, any_order, LEAST_LASTING, enough, self._passes())
 
     def _finished(self, folder: Path, over: threading.Event) -> Record:
         """over: set when nobody waits for it any more."""
@@ -422,28 +355,22 @@ def _trained(found: Record) -> bool:
     return found.over or found.ended != CUT_SHORT
 
 
-def _made_again(lasting: Record) -> str:
-    """What the edited script keeps and would be another later, or cannot be made again; a sentence,
-    or nothing.
-    """
-    for name, how in lasting.remade.items():
-        return f"Run on, the edited script uses {name} as it was when it was {how}; made again later, it is another."
-    for name in sorted(lasting.unmade):
-        return f"The edited script keeps {name}, which cannot be made again later, so that nothing is known of it."
-    return ""
-
-
-def _followed(lasting: Record) -> bool:
-    """Whether an edited script came to its end, and all that it keeps was made again until then."""
-    return not lasting.ended and not lasting.unmade and not lasting.partly
-
-
-def _unrun(texts: Texts, edited: Record) -> str:
-    """Which edited lines did not run; a sentence, or nothing."""
+def _unrun(texts: Texts, edited: Record) -> Iterator[str]:
+    """Yield which edited lines did not run, as a sentence."""
     for path, text in texts.items():
         file, old = os.path.realpath(path), lines_between(text, source_of(path))
         changed = {line for line in range(1, text.count("\n") + 2) if line not in old}
         ran = edited.ran.get(file, frozenset()) | edited.before.get(file, frozenset())
         if lines := unrun(parsed(text), changed, ran):
-            return f"What it changes in line {', '.join(map(str, lines))} of {os.path.basename(path)} did not run where it was compared."
-    return ""
+            yield f"What it changes in line {', '.join(map(str, lines))} of {os.path.basename(path)} did not run where it was compared."
+
+
+def _format_kept(function: str, reads: Mapping[str, Sequence[str]]) -> str:
+    """Return what a compiled function keeps as a sentence. reads: its texts, each with the lines
+    that may change it.
+    """
+    names = sorted(reads, key=lambda name: (not reads[name], name))
+    more = [format_count(len(names) - _MOST_READS, "other")] if len(names) > _MOST_READS else []
+    lines = sorted({line for each in reads.values() for line in each})
+    changed = f", and {join_names(lines)} may change that" if lines else ""
+    return f"It compiles {function}, which keeps {join_names([*names[:_MOST_READS], *more])} as it was then{changed}."

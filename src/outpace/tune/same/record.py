@@ -10,9 +10,9 @@ from dataclasses import field
 from pathlib import Path
 
 from outpace._dataclass import dataclass
+from outpace.tune.same.changes import Kept
 from outpace.tune.same.shown import Items
 from outpace.tune.same.state import State
-from outpace.tune.same.stores import Kept
 
 CUT_SHORT = "cut"  # how a run ended that had no more time
 
@@ -25,18 +25,12 @@ class Record:
     exception. ran, branches: first lines of the branches that ran after training began, and of all,
     by file. files: what it would have written, by path from the folder that it ran in: lines of a
     text, else nothing. memory: bytes at most. threads: that would keep the process from ending.
-    said: lines of its log and on stderr. frozen: what a function that was traced has read and has
-    changed since, with its name, where it could not be made again then. opaque: what such a one has
-    read and nobody can compare, with its type. before: like `ran`, before training began. kept:
-    what traced functions keep. numbers: that the texts name. items: what runs of the loops gave,
-    where that was looked up. remade: what it keeps and is another when it is made again, and how it
-    is kept. unmade: what it keeps and cannot be made again; partly: that there was no time for all
-    of it. keeps: how much it has kept, by place. met: numbers of the passes in which each branch
-    ran first, by its file and line. made: passes in all. pace: seconds that one took at most.
-    fastest: those of the fastest; 0 where that was not looked up. over: whether its training was
-    over. coupled: pairs of lines that draw the same random numbers. around: by file, first lines of
-    the functions that training began in (0 for the module), each with the line where it was. told:
-    seconds behind its training until it said something last. begin: the state where training began.
+    said: lines of its log and on stderr. before: like `ran`, before training began. traces: in how
+    many traces functions have read what they keep. numbers: that the texts name. items: what runs
+    of the loops gave, where that was looked up. made: passes in all. pace: seconds that one took at
+    most. fastest: those of the fastest; 0 where that was not looked up. over: whether its training
+    was over. coupled: pairs of lines that draw the same random numbers. told: seconds behind its
+    training until it said something last. begin: the state where training began.
     """
 
     marks: Mapping[tuple[str, int, int], State]
@@ -49,23 +43,15 @@ class Record:
     memory: int = 0
     threads: int = 0
     said: tuple[str, ...] = ()
-    frozen: Mapping[str, str] = field(default_factory=dict)
-    opaque: Mapping[str, str] = field(default_factory=dict)
     before: Mapping[str, frozenset[int]] = field(default_factory=dict)
-    kept: frozenset[Kept] = frozenset()
+    traces: Mapping[Kept, int] = field(default_factory=dict)
     numbers: tuple[int, ...] = ()
     items: Mapping[str, Sequence[Items]] = field(default_factory=dict)
-    remade: Mapping[str, str] = field(default_factory=dict)
-    unmade: frozenset[str] = frozenset()
-    partly: bool = False
-    keeps: Mapping[str, int] = field(default_factory=dict)
-    met: Mapping[tuple[str, int], tuple[int, ...]] = field(default_factory=dict)
     made: int = 0
     pace: float = 0.0
     fastest: float = 0.0
     over: bool = False
     coupled: frozenset[str] = frozenset()
-    around: Mapping[str, Mapping[int, int]] = field(default_factory=dict)
     told: float = 0.0
     begin: State | None = None
 

@@ -273,6 +273,16 @@ class Reader:
         self._values[path] = self.kept[path] = number.copy()
 
 
+def held(value: Any, users: Callable[[str], bool]) -> Any:
+    """What something holds, to be compared. Raises ValueError where that cannot be read."""
+    found = Reader(users).of({"": value})
+    if found.unread:
+        raise ValueError(f"It holds a {next(iter(found.unread.values()))}, which cannot be compared.")
+    return {
+        path: each if isinstance(each, str) else (each.dtype, each.shape, each.tobytes()) for path, each in found.values.items()
+    }
+
+
 def frames_of(frame: FrameType | None, users: Callable[[str], bool]) -> Iterator[FrameType]:
     """The user's frames on the stack."""
     while frame is not None:
