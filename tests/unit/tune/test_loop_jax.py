@@ -18,10 +18,10 @@ pytest.importorskip("jax", exc_type=ImportError)
 import jax
 
 from outpace.tune.loop.body import Body
-from outpace.tune.loop.donation import Donation
+from outpace.tune.loop.jax_calls import compiled_functions
 from outpace.tune.loop.later import Later, later_of
 from outpace.tune.loop.taken import Taken
-from outpace.tune.patch.loop_edit import write_donation, write_later, write_loop
+from outpace.tune.patch.loop_edit import write_later, write_loop
 from outpace.tune.patch.source import SourceFile
 from outpace.tune.patch.written import Edits
 from outpace.tune.texts.merge import merged
@@ -63,9 +63,7 @@ LOOP = """for epoch in range(3):
 TAIL = """
 outcome = np.asarray(params["w"]), np.asarray(momentum), total, losses
 """
-SEVERAL, LATER, DONATED = "several", "later", "donated"
-OPTIONS = (SEVERAL, LATER, DONATED)
-PAIRS = [(SEVERAL, DONATED), (LATER, DONATED)]
+SEVERAL, LATER = "several", "later"
 
 
 def run(path: Path, text: str) -> tuple[Body | str, Any]:
@@ -88,18 +86,13 @@ def later_in(body: Body) -> Later:
 
 def found(body: Body, size: int = 4) -> Any:
     """What the patch reads of a loop that is tuned."""
-    donation = Donation(body)
-    taken = Taken(body, True)
-    return SimpleNamespace(
-        taken=taken, later=later_in(body), per_call=size, donation=donation, gives_away=donation.already, compiles=False
-    )
+    gives_away = any(each.gives_away for step in body.steps for each in compiled_functions(step, body.names))
+    return SimpleNamespace(taken=Taken(body, True), later=later_in(body), per_call=size, gives_away=gives_away, compiles=False)
 
 
 def patched(path: Path, loop: Any, option: str = SEVERAL) -> str:
     edits = Edits(SourceFile(str(path)))
-    if option == DONATED:
-        write_donation(loop, lambda _: edits)
-    elif option == LATER:
+    if option == LATER:
         write_later(loop.later, lambda _: edits)
     else:
         write_loop(loop, lambda _: edits)
@@ -119,33 +112,26 @@ def body_of(tmp_path: Path, text: str) -> Body:
     return body
 
 
-def rewritten(tmp_path: Path, text: str, *options: str) -> tuple[Body, str]:
-    """A loop, and its script with one or two options, which comes to the same."""
+def rewritten(tmp_path: Path, text: str, option: str = SEVERAL) -> tuple[Body, str]:
+    """A loop, and its script with an option, which comes to the same."""
     body, before = run(tmp_path / "train.py", text)
     assert isinstance(body, Body)
-    changed = together(tmp_path / "train.py", found(body), options or (SEVERAL,))
-    assert changed is not None
+    changed = patched(tmp_path / "train.py", found(body), option)
     same(before, run(tmp_path / "patched.py", changed)[1])
     return body, changed
 
 
-def together(path: Path, loop: Any, options: tuple[str, ...]) -> str | None:
-    """The text with one or two options, as a search puts texts together; None where it cannot."""
-    name, texts = str(path), [patched(path, loop, option) for option in options]
-    made = merged({name: path.read_text(encoding="utf-8")}, {name: texts[0]}, {name: texts[-1]})
-    return made[name] if made is not None else None
-
-
-@pytest.mark.parametrize("options", [*((option,) for option in OPTIONS), *PAIRS], ids="+".join)
-def test_a_loop_comes_to_the_same(tmp_path: Path, options: tuple[str, ...]) -> None:
-    _, text = rewritten(tmp_path, HEAD + LOOP + TAIL, *options)
-    assert ("several_steps" in text) == (SEVERAL in options) and ("kept.append" in text) == (LATER in options)
-    assert ("donate_argnums=(0, 1)" in text) == (DONATED in options)
+@pytest.mark.parametrize("option", [SEVERAL, LATER])
+def test_a_loop_comes_to_the_same(tmp_path: Path, option: str) -> None:
+    _, text = rewritten(tmp_path, HEAD + LOOP + TAIL, option)
+    assert ("several_steps" in text) == (option == SEVERAL) and ("kept.append" in text) == (option == LATER)
 
 
 def test_a_loop_is_written_anew_once(tmp_path: Path) -> None:
-    body = body_of(tmp_path, HEAD + LOOP + TAIL)
-    assert together(tmp_path / "train.py", found(body), (SEVERAL, LATER)) is None
+    path = tmp_path / "train.py"
+    loop = found(body_of(tmp_path, HEAD + LOOP + TAIL))
+    before, several, later = (path.read_text(encoding="utf-8"), *(patched(path, loop, each) for each in (SEVERAL, LATER)))
+    assert merged({"train.py": before}, {"train.py": several}, {"train.py": later}) is None
 
 
 def test_a_patch_keeps_comments_and_the_rest_of_the_file(tmp_path: Path) -> None:
@@ -155,15 +141,13 @@ def test_a_patch_keeps_comments_and_the_rest_of_the_file(tmp_path: Path) -> None
         assert f"\n\n\n{begin}" in text
 
 
-@pytest.mark.parametrize("options", PAIRS, ids="+".join)
-def test_a_loop_in_a_function_is_written_with_its_functions_before_that(tmp_path: Path, options: tuple[str, ...]) -> None:
-    """What `outer` names, too, which would be gone without the copy."""
+@pytest.mark.parametrize("option", [SEVERAL, LATER])
+def test_a_loop_in_a_function_is_written_with_its_functions_before_that(tmp_path: Path, option: str) -> None:
     loop = "".join(f"    {line}\n" for line in LOOP.splitlines())
     inside = f"def main(params, momentum, rate, total):\n{loop}    return params, momentum, total\n\nouter = params\n"
     end = "outcome = main(params, momentum, rate, total), losses, outer\n"
-    _, text = rewritten(tmp_path, HEAD + inside + end, *options)
-    assert "jax.tree.map(jax.numpy.copy, params)" in text
-    assert SEVERAL not in options or text.index("def several_steps") < text.index("def main")
+    _, text = rewritten(tmp_path, HEAD + inside + end, option)
+    assert option != SEVERAL or text.index("def several_steps") < text.index("def main")
 
 
 def test_slices_among_the_arguments_are_made_before_the_step(tmp_path: Path) -> None:
@@ -213,34 +197,10 @@ def test_arrays_that_a_statement_carries_are_a_part_of_the_step(tmp_path: Path) 
     assert not body.several and body.carried == ("key", "params", "momentum")
 
 
-def test_what_the_loop_replaces_may_be_given_away(tmp_path: Path) -> None:
-    donation = Donation(body_of(tmp_path, HEAD + LOOP + TAIL))
-    assert donation.why == "" and next(iter(donation.given.values())).places == (0, 1)
-
-
-@pytest.mark.parametrize(
-    ("old", "new"),
-    [
-        ("params, momentum, loss = step", "params, momentum, loss = jax.jit(lambda *a: step(*a), donate_argnums=0)"),
-        ("params, momentum, loss = step(params, momentum, x, rate)", "new, _, loss = step(params, momentum, x, rate)"),
-    ],
-)
-def test_what_no_result_replaces_is_not_given_away(tmp_path: Path, old: str, new: str) -> None:
-    assert "no argument" in Donation(body_of(tmp_path, HEAD + LOOP.replace(old, new) + TAIL)).why
-
-
-def test_trainings_that_begin_anew_each_copy_their_first_state(tmp_path: Path) -> None:
-    loop = "".join(f"    {line}\n" for line in LOOP.splitlines())
-    again = f"first = params\nfor fold in range(2):\n    params = first\n{loop}"
-    _, text = rewritten(tmp_path, HEAD + again + TAIL, DONATED)
-    assert "    params = first\n    momentum = jax.tree.map(jax.numpy.copy, momentum)\n" in text, text
-
-
-def test_a_step_that_gives_its_state_away_is_left(tmp_path: Path) -> None:
+def test_a_step_that_gives_its_state_away_does_so_in_several_steps_too(tmp_path: Path) -> None:
     head = HEAD.replace("@jax.jit\n", "from functools import partial\n@partial(jax.jit, donate_argnums=(0, 1))\n")
     body = body_of(tmp_path, head + LOOP + TAIL)
-    assert Donation(body).why == "its state is given away already"
-    assert patched(tmp_path / "train.py", found(body)).count("donate_argnums") == 2  # of several steps, too
+    assert patched(tmp_path / "train.py", found(body)).count("donate_argnums") == 2
 
 
 @pytest.mark.parametrize(
@@ -312,7 +272,6 @@ outcome = params, means
 """
 
 
-@pytest.mark.parametrize("options", [(SEVERAL,), (DONATED,), (SEVERAL, DONATED)], ids="+".join)
-def test_an_epoch_in_a_function_with_two_compiled_calls(tmp_path: Path, options: tuple[str, ...]) -> None:
-    body, _ = rewritten(tmp_path, HEAD + EPOCH, *options)
+def test_an_epoch_in_a_function_with_two_compiled_calls(tmp_path: Path) -> None:
+    body, _ = rewritten(tmp_path, HEAD + EPOCH)
     assert body.carried == ("params",) and body.inputs == ("batch",) and body.results == ("loss",) and not body.several

@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 from outpace._dataclass import dataclass
 from outpace.pyscope.names import assigned_names, read_names, read_names_outside, required_names, stored_texts
 from outpace.pyscope.nodes import is_stored
-from outpace.tune.loop.jax_calls import compiled_calls
+from outpace.tune.loop.jax_calls import compiled_functions
 from outpace.tune.loop.statement import (
     GIVES,
     SAID,
@@ -115,7 +115,7 @@ class Body:
         """Whether a statement calls a function that is compiled, or one of the user's that takes
         gradients.
         """
-        return any(compiled_calls(statement, names)) or any(map(differentiates, called_objects(statement, names)))
+        return any(compiled_functions(statement, names)) or any(map(differentiates, called_objects(statement, names)))
 
     @classmethod
     def prepare(cls, loop: ast.For, names: Mapping[str, Any]) -> None:

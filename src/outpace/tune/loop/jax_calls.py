@@ -21,7 +21,6 @@ from outpace.tune.loop.statement import meant
 COMPILED, GRADIENT = "compiled", "gradient"
 _MAKERS = {"jit": COMPILED, "pmap": COMPILED, "grad": GRADIENT, "value_and_grad": GRADIENT}
 
-LIBRARYS = -1  # arguments of a call that a library passes on in its own way
 SEVERAL_STEPS = "several_steps"  # what a patch calls the function that makes them
 DONATE = ("donate_argnums", "donate_argnames")
 UNTAPED_FACTOR = 10  # times as many calls, where no gradient was seen
@@ -243,20 +242,16 @@ def _form(jax: Any, tree: Any) -> Any:
     return form, tuple(getattr(leaf, "shape", None) for leaf in leaves)
 
 
-def compiled_calls(node: ast.AST, names: Mapping[str, Any]) -> Iterator[tuple[ast.Call, JaxFunction, int]]:
-    """The calls of functions that `jax.jit` made, and how many arguments these have been given
-    before; LIBRARYS where a library is in between.
-    """
+def compiled_functions(node: ast.AST, names: Mapping[str, Any]) -> Iterator[JaxFunction]:
+    """Yield the functions made by `jax.jit` that a node calls, with a library in between, too."""
     for call in iter_calls(node):
         function: Any = meant(call.func, names)
-        given = 0
         while isinstance(function, functools.partial):
-            function, given = function.func, given + len(function.args)
+            function = function.func
         if not isinstance(function, JaxFunction):  # what a library has put around one
             function = next((held for held in _held(function) if isinstance(held, JaxFunction)), None)
-            given = LIBRARYS
         if isinstance(function, JaxFunction) and function.kind == COMPILED:
-            yield call, function, given
+            yield function
 
 
 def _held(function: Any) -> list[Any]:

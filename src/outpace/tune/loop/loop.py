@@ -22,10 +22,9 @@ from outpace.frameworks.tensorflow import ITERATOR_CLASS, JIT_COMPILE, function_
 from outpace.model.errors import UsageError
 from outpace.pyscope.nodes import iter_calls
 from outpace.tune.loop.body import Body, differentiates
-from outpace.tune.loop.donation import Donation
 from outpace.tune.loop.effects import effect_of
 from outpace.tune.loop.found import Found
-from outpace.tune.loop.jax_calls import GRADIENT, JaxFunction, static_arguments
+from outpace.tune.loop.jax_calls import GRADIENT, JaxFunction, compiled_functions, static_arguments
 from outpace.tune.loop.later import Later, later_of
 from outpace.tune.loop.models import Models
 from outpace.tune.loop.outline import outlined, takes_gradients
@@ -79,7 +78,6 @@ class Loop:
         made = taken_of(frame, statement.frame, outline, jax=self.jax is not None)
         self.taken: Taken | None = made if isinstance(made, Taken) else None  # the innermost loop around the steps, taken apart
         self.untaken = made if isinstance(made, str) else ""  # why not
-        self.donation = Donation(self.taken.body) if self.taken is not None and self.jax is not None else None
         self.eager_models = Models(statement) if self.jax is None else None
         self._tf: Any = sys.modules.get("tensorflow")
         self._main, self._depth = threading.get_ident(), 0
@@ -113,7 +111,10 @@ class Loop:
     @property
     def gives_away(self) -> bool:
         """Whether the user's own functions give the state away."""
-        return self.donation is not None and self.donation.already
+        if self.taken is None or self.jax is None:
+            return False
+        body = self.taken.body
+        return any(each.gives_away for step in body.steps for each in compiled_functions(step, body.names))
 
     @property
     def compiles(self) -> bool:

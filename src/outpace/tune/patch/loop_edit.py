@@ -1,26 +1,23 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Writes a loop anew: several steps per call, values read later, and the arguments that a step of
-JAX gives away.
-"""
+"""Writes a loop anew: several steps per call, and values read later."""
 
 from __future__ import annotations
 
 import ast
 import textwrap
-from collections import Counter
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 import libcst as cst
 
-from outpace.pyscope.names import read_names_outside, required_names, stored_texts
+from outpace.pyscope.names import read_names_outside, required_names
 from outpace.tune.loop.body import Body, listed
 from outpace.tune.loop.jax_calls import SEVERAL_STEPS
 from outpace.tune.loop.later import AT_ONCE, Later
 from outpace.tune.loop.statement import function_of, loops_around
 from outpace.tune.patch.calls import Unpatchable
 from outpace.tune.patch.source import SourceFile
-from outpace.tune.patch.step_edit import edit_function, made_with
+from outpace.tune.patch.step_edit import made_with
 from outpace.tune.patch.written import Edits
 from outpace.tune.texts.parsed import parsed
 
@@ -76,28 +73,6 @@ _FRAMEWORKS = {  # what these are written with
     return list(rows) if all(map({it}.is_tensor, results)) else [{it}.nest.pack_sequence_as(results, row) for row in rows]""",
     },
 }
-
-
-def write_donation(loop: Loop, edits_of: Callable[[str], Edits]) -> None:
-    """Give the calls of `jax.jit` that make the step their `donate_argnums`. Raises Unpatchable
-    where one is not found.
-    """
-    assert loop.donation is not None and loop.taken is not None
-    body = loop.taken.body
-    for given in loop.donation.given.values():
-        if given.function.code is None:
-            raise Unpatchable(f"line {given.line} calls what jax.jit has made of no function of the program")
-        edit_function(given.function.code, {name: repr(value) for name, value in given.options.items()}, edits_of, "jax.jit")
-    edits, _ = _found(body, edits_of)
-    jax = edits.file.spelled("jax")
-    if jax is None:
-        raise Unpatchable(f"{edits.file.name} has no name for jax")
-    copies = "\n".join(f"{name} = {jax}.tree.map({jax}.numpy.copy, {name})" for name in loop.donation.said)
-    made = cst.parse_module(f"{copies}  # the steps give their own away").body
-    own = Counter(stored_texts(body.loop))  # an outer loop that begins with another state each time holds the copies
-    around = loops_around(body.tree, body.loop.lineno)
-    outer = next(each for each in around if not {*loop.donation.said} & {*(Counter(stored_texts(each)) - own)})
-    edits.before[_node(edits.file, outer)] = [*made]
 
 
 def write_loop(loop: Loop, edits_of: Callable[[str], Edits]) -> None:
