@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from outpace.tune.searched import Seen
     from outpace.tune.session import Tuned
 
-_BUDGET, _LIMITS_BUDGET = "140s", "20s"
+_BUDGET, _LIMITS_BUDGET = "120s", "60s"
 
 
 class AfterTuning(str, Enum):
@@ -59,9 +59,8 @@ HowLong = Annotated[
     typer.Option(
         "--budget",
         metavar="TIME",
-        help="How long to search and race, preparation included: 90s, 3m (default 140s). Not in it: the start of the script up to its "
-        "fit, a profile of a slow model, reports, and the runs whose states are compared (five starts or more); the last line says how "
-        "long all took.",
+        help="How long to wait for the answer: 90s, 3m (default 120s). All is in it: starts of the script, races, and the comparison, of "
+        "which a longer wait covers more.",
     ),
 ]
 Afterwards = Annotated[
@@ -95,7 +94,7 @@ OnlyLimits = Annotated[
     bool,
     typer.Option(
         "--only-limits",
-        help="Measure the speed limits, and exit (default 20s).",
+        help="Measure the speed limits, and exit (default 60s).",
     ),
 ]
 
@@ -241,8 +240,7 @@ def _report_tuning(tuned: Tuned, total_s: float) -> int:
         code = code or UnprovenError.exit_code
     if tuned.searched.unwritten:
         print_message(tuned.searched.unwritten)
-    raced = tuned.experiment.seconds if tuned.experiment is not None else 0.0
-    print_message(times(tuned.searched.climbed.seconds, raced, tuned.plan["budget"], total_s))
+    print_message(times(total_s, tuned.plan["budget"]))
     return code
 
 

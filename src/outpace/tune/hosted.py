@@ -111,7 +111,10 @@ class Hosted:
             bound = dict(signature.bind(self, *args, **kwargs).arguments)
             bound.pop(next(iter(signature.parameters)))
             hosted.see_fit(keras, self, bound)
-            return hosted._fitting(original, self, *args, **kwargs)
+            found = hosted._fitting(original, self, *args, **kwargs)
+            if hosted._at_end is not None:  # it ended before enough was seen; what follows is the script's own end
+                hosted._at_end()
+            return found
 
         kind.fit = fit
         for name in ("evaluate", "predict"):
@@ -144,14 +147,14 @@ class Hosted:
         profiled, ends, kind = Profiled(self.sources), [time.perf_counter()], keras.callbacks.CallbackList
         original = kind.on_train_batch_end
 
-        def program() -> tuple[Program, Any]:
+        def program() -> tuple[Program, tuple[Any, float | None]]:
             from outpace.capture.steps_keras import steps_per_execution
             from outpace.tune.program.program import Program
 
             steady = ends[_WARMUP:]
             calls = (len(steady) - 1) * steps_per_execution(model)
             seconds = (steady[-1] - steady[0]) / calls if calls > 0 else None
-            return Program.of(model, arguments.get("x"), given, seconds, tuple(self.plan["kept"])), profiled.table()
+            return Program.of(model, arguments.get("x"), given, seconds, tuple(self.plan["kept"])), profiled.shares()
 
         def ended(this: Any, *args: Any, **kwargs: Any) -> Any:
             found = original(this, *args, **kwargs)
@@ -193,11 +196,11 @@ class Hosted:
         self._at_end = lambda: self._ending(lambda: self._of_loop(loop))
         loop.watch(self._at_end)
 
-    def _of_loop(self, loop: Loop) -> tuple[Program, Any]:
+    def _of_loop(self, loop: Loop) -> tuple[Program, tuple[Any, float | None]]:
         from outpace.tune.program.program import Program
 
         loop.look()
-        return Program.of_loop(loop, tuple(self.plan["kept"])), None
+        return Program.of_loop(loop, tuple(self.plan["kept"])), (None, None)
 
     def _unwritten(self) -> str:
         """What the script would have changed, had it not been guarded, as a sentence; empty for
@@ -207,15 +210,15 @@ class Hosted:
         more = f" and {len(names) - _NAMED} more" if len(names) > _NAMED else ""
         return f"meanwhile the script did not write: {', '.join(names[:_NAMED])}{more}" if names else ""
 
-    def _ending(self, program: Callable[[], tuple[Program, Any]]) -> NoReturn:
+    def _ending(self, program: Callable[[], tuple[Program, tuple[Any, float | None]]]) -> NoReturn:
         """Say what was seen, and end the process, whatever comes of it."""
         from outpace.tune.reason import reason_of
 
         self._at_end = None
         samples = self._sampler.stop() if self._sampler is not None else None
         try:
-            found, parts = program()
-            self._see(found, parts, samples)
+            found, (parts, waits) = program()
+            self._see(found, parts, waits, samples)
         except KeyboardInterrupt:
             self._interrupted()
         except OutpaceError as error:
@@ -224,9 +227,9 @@ class Hosted:
             self._end(1, f"the tuning failed: {reason_of(error)}.")
         self._end(0)
 
-    def _see(self, program: Program, parts: Any, samples: Any) -> None:
+    def _see(self, program: Program, parts: Any, waits: float | None, samples: Any) -> None:
         from outpace.tune.climb.candidates import candidates_of
-        from outpace.tune.climb.lines import lines_of
+        from outpace.tune.climb.lines import header_share, lines_of
         from outpace.tune.data.tree import describe
         from outpace.tune.optimisations.compiled import callbacks_of_batches
         from outpace.tune.optimisations.facts import facts_of
@@ -234,6 +237,9 @@ class Hosted:
 
         candidates, others = candidates_of(program, self.recorder, self._called())
         loop = program.loop
+        lines = lines_of(samples, loop) if samples is not None and loop is not None else None
+        if lines is not None and loop is not None:
+            waits = header_share(lines, loop)
         Seen(
             candidates,
             others,
@@ -241,11 +247,12 @@ class Hosted:
             limited=loop.reads_batches if loop is not None else not program.source.generator,
             caches=program.own_pipeline and bool(describe(program.dataset).find("cache")),
             step_seconds=program.step_seconds,
+            input_share=waits,
             steps=program.steps,
             own=tuple(callbacks_of_batches(program)),
             facts=facts_of(program),
             parts=parts,
-            lines=lines_of(samples, loop) if samples is not None and loop is not None else None,
+            lines=lines,
             remark=program.remark,
             unwritten=self._unwritten(),
             imports=self._imports,

@@ -10,16 +10,19 @@ adds nothing goes, wherever it stands.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import field, replace
 
 from outpace._dataclass import dataclass
 from outpace.stats.ratios import Estimate
+from outpace.tune.deadline import Deadline
 from outpace.tune.same import Judgement, Original, Standing
+from outpace.tune.same.prove import BEHIND, LIMIT, MORE, WHOLE
 from outpace.tune.searched import Searched, Stack
 from outpace.tune.starts import Forks
 from outpace.tune.texts.edition import Edition
 from outpace.tune.texts.place import Place
+from outpace.tune.trial.arm import Arm
 from outpace.tune.trial.engine import Watch, run_experiment
 from outpace.tune.trial.record import Decision, Experiment, Protocol
 from outpace.tune.trial.script import Command, ScriptArm, room
@@ -28,6 +31,8 @@ TODAY = "as it is"
 COMPARED = 15.0  # seconds of steps that are compared
 FEWEST, MOST = 16, 1024  # passes
 GROUPS = 4  # at least, where several passes are made in one call
+COMPARED_SHARE, LEAST_COMPARED = 0.6, 10.0  # of what is left of the budget, and seconds at least, for a comparison
+LEAST_RACE = 4.0  # seconds; a race that is given less proves nothing
 FIRST_EPOCH = 15.0  # seconds that caches get to fill
 MOST_FEWER = 3  # changes that are taken out, one at a time
 
@@ -87,11 +92,11 @@ class Proof:
         return replace(self, stack=None, gain=None, why=f"{known}, and --require proven asks for the whole training.")
 
 
-def passes_for(step_seconds: float, every: int = 1) -> int:
+def passes_for(step_seconds: float, every: int = 1, seconds: float = COMPARED) -> int:
     """How many passes are compared, of which `every` so many are made in one call: a power of two
-    of calls.
+    of calls that take about so many seconds.
     """
-    wanted = COMPARED / step_seconds if step_seconds > 0 else MOST
+    wanted = seconds / step_seconds if step_seconds > 0 else MOST
     least = max(FEWEST, GROUPS * every)
     calls: int = 2 ** round(math.log2(max(least, min(MOST, wanted)) / every))
     return every * calls
@@ -100,12 +105,14 @@ def passes_for(step_seconds: float, every: int = 1) -> int:
 @dataclass(eq=False)
 class Originals:
     """Runs of one script as it is, to compare edited texts with; they are made when they are asked
-    for. Ends with its context.
+    for. Ends with its context. deadline: when the answer is wanted; how much is compared follows
+    from what is left until then.
     """
 
     command: Command
     folder: str | None = None
     forks: Forks = field(default_factory=Forks)
+    deadline: Deadline = Deadline(math.inf)
     _now: Original | None = None
 
     def __enter__(self) -> Originals:
@@ -121,9 +128,20 @@ class Originals:
         if self._now is None or self._now.every % every:
             self._close()
             script, *argv = self.command.parts
-            cut = passes_for(step_seconds, every)
+            seconds = max(LEAST_COMPARED, COMPARED_SHARE * self.deadline.left)
             self._now = Original(
-                script, argv, self.command.module, place, fit, self.folder, cut, every, forks=self.forks
+                script,
+                argv,
+                self.command.module,
+                place,
+                fit,
+                self.folder,
+                passes_for(step_seconds, every, min(COMPARED, seconds / 4)),
+                every,
+                limit=min(LIMIT, seconds),
+                whole=min(WHOLE, seconds / (2 * MORE)),
+                behind=min(BEHIND, seconds / 4),
+                forks=self.forks,
             ).__enter__()
         return self._now
 
@@ -133,8 +151,10 @@ class Originals:
             self._now = None
 
 
-def prove(searched: Searched, originals: Originals, budget: float, watch: Watch) -> Proof:
-    """Prove the stack of a search, with `budget` seconds for the race."""
+def prove(searched: Searched, originals: Originals, running: Mapping[str, ScriptArm], watch: Watch) -> Proof:
+    """Prove the stack of a search. running: processes of the search, by the names of what they run;
+    they go on racing.
+    """
     stack = searched.stack
     assert stack is not None
     watch.note("Is the edited script the same program? Running both, and comparing what they hold.")
@@ -149,7 +169,7 @@ def prove(searched: Searched, originals: Originals, budget: float, watch: Watch)
     if judgement.same is not True:
         return Proof(None, whole, why=whole.why)
     watch.note(_told(judgement))
-    found = _raced(searched, stack, original, judgement, strict, budget, originals, watch)
+    found = _raced(searched, stack, original, judgement, strict, originals, running, watch)
     if whole is judgement or found.stack is None or searched.stack is None:
         return found
     left = [title for title in searched.stack.titles if title not in found.stack.titles]
@@ -185,30 +205,20 @@ def _raced(
     original: Original,
     judgement: Judgement,
     strict: bool,
-    budget: float,
     originals: Originals,
+    running: Mapping[str, ScriptArm],
     watch: Watch,
 ) -> Proof:
     fewer = searched.fewer[:MOST_FEWER] if stack is searched.stack else ()
+    arms, seconds = _arms(searched, stack, fewer, originals, running)
+    if seconds < LEAST_RACE:
+        return _by_search(searched, stack, judgement)
     watch.note(f"Racing the edited script against the original: {stack.name}.")
-    fills = searched.caches or any(each.fills for each in stack.changes)
-    first = min(FIRST_EPOCH, budget / 4) if fills else 0.0
-
-    def arm(name: str, edited: Stack | None) -> ScriptArm:
-        return ScriptArm(
-            originals.command,
-            first_epoch=first,
-            edition=_edition(edited, searched),
-            folder=originals.folder,
-            forks=originals.forks,
-        )
-
-    arms = [arm(TODAY, None).arm(TODAY), *(arm(each.name, each).arm(each.name) for each in (stack, *fewer))]
     alive = max(1, room(original.memory))
-    race = run_experiment(arms, baseline=TODAY, budget=budget, protocol=Protocol(search=False, alive=alive), watch=watch)
+    race = run_experiment(arms, baseline=TODAY, budget=seconds, protocol=Protocol(search=False, alive=alive), watch=watch)
     if race.interrupted:
         raise KeyboardInterrupt
-    kept, dropped = _useful(race, stack, fewer)
+    kept, dropped = _useful(race, stack, [each for each in fewer if any(arm.name == each.name for arm in arms)])
     if kept is not stack:
         judgement = _judged(original, kept, strict)
         if judgement.same is not True:
@@ -223,6 +233,52 @@ def _raced(
         )
     because = "The rest is as fast without." if dropped else ""
     return Proof(kept, judgement, race, verdict.estimate, dropped, because)
+
+
+def _arms(
+    searched: Searched, stack: Stack, fewer: Sequence[Stack], originals: Originals, running: Mapping[str, ScriptArm]
+) -> tuple[list[Arm], float]:
+    """Return the arms of the race, and the seconds that it may take after their starts. Processes
+    of the search go on; where time is left, another one of each joins, and then the stack without
+    each of its changes.
+    """
+    start, left = searched.start_seconds, originals.deadline.left
+    arms = [_arm(TODAY, None, searched, originals, running), _arm(stack.name, stack, searched, originals, running)]
+    seconds = left - start * sum(not arm.warm for arm in arms)
+    if seconds - start * len(arms) < LEAST_RACE:
+        return [replace(arm, another=None) for arm in arms], seconds
+    seconds -= start * len(arms)
+    for each in fewer:
+        if seconds - 2 * start >= LEAST_RACE * (len(arms) + 1):
+            arms.append(_arm(each.name, each, searched, originals, running))
+            seconds -= 2 * start
+    return arms, seconds
+
+
+def _arm(name: str, edited: Stack | None, searched: Searched, originals: Originals, running: Mapping[str, ScriptArm]) -> Arm:
+    """Return the process of some texts as an arm: that of the search, which ends with it, or one of
+    its own.
+    """
+    edition = _edition(edited, searched)
+    known = running.get(name)
+    if known is not None and known.session is not None and known.edition == edition:
+        return replace(known.arm(name), undo=None, warm=True)
+    fills = searched.caches or (edited is not None and any(each.fills for each in edited.changes))
+    first = min(FIRST_EPOCH, originals.deadline.left / 4) if fills else 0.0
+    own = ScriptArm(originals.command, first_epoch=first, edition=edition, folder=originals.folder, forks=originals.forks)
+    return own.arm(name)
+
+
+def _by_search(searched: Searched, stack: Stack, judgement: Judgement) -> Proof:
+    """Return what the search's own race says of a stack, where no time is left for another one."""
+    for race in searched.climbed.races:
+        if race.baseline == TODAY and any(trial.arm == stack.name for trial in race.trials):
+            verdict = race.verdict(stack.name)
+            if verdict.decision is Decision.SEEMS_FASTER:
+                return Proof(stack, judgement, race, verdict.estimate)
+    return Proof(
+        None, judgement, why="No time was left to race the edited script against the original: give it a larger --budget."
+    )
 
 
 def _left_out(stack: Stack, less: Stack) -> str:

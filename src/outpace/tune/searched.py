@@ -30,7 +30,8 @@ class Seen:
     candidates: what may be raced. others: what is not for it, or left to the user. place: the loop
     that trains; a `fit` has none of its own, and is counted. limited: whether its model and its
     input can be measured alone. caches: its input keeps elements, or may. step_seconds: of a step.
-    facts: what advice is drawn from. parts: of its model. lines: that a step's time goes to.
+    input_share: of a step, that waits for its input; None where not known. facts: what advice is
+    drawn from. parts: of its model. lines: that a step's time goes to.
     remark: why its input alone is tuned. unwritten: what the script did not write meanwhile, in a
     sentence. imports: of frameworks.
     """
@@ -41,6 +42,7 @@ class Seen:
     limited: bool = False
     caches: bool = False
     step_seconds: float | None = None
+    input_share: float | None = None
     steps: int | None = None
     own: tuple[str, ...] = ()
     facts: Facts = field(default_factory=Facts)
@@ -104,7 +106,7 @@ class Searched:
     one of its changes each. strict: without those that need consent, where there are such; None
     where nothing is left. seen: ratio by the search. step_seconds: of a step as it is. sources:
     files that are edited, as they were when the search began. caches: its input keeps elements, or
-    may.
+    may. start_seconds: that a process takes until it can be raced.
     """
 
     climbed: Climbed
@@ -118,3 +120,4 @@ class Searched:
     step_seconds: float = 0.0
     unwritten: str = ""
     caches: bool = False
+    start_seconds: float = 0.0

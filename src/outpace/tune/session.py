@@ -15,7 +15,8 @@ from outpace.capture.interpreter import require_script
 from outpace.capture.options import ScriptOutcome
 from outpace.capture.process_tree import ProcessTree
 from outpace.model.errors import CaptureError, TuneError, UsageError
-from outpace.tune.climb.climb import INTERRUPTED, SEARCH_SHARE, Climb, Ended
+from outpace.tune.climb.climb import INTERRUPTED, Climb, Ended
+from outpace.tune.deadline import Deadline
 from outpace.tune.pages.progress import shown
 from outpace.tune.patch.make import SourcePatch
 from outpace.tune.proof import Originals, Proof, prove
@@ -31,9 +32,8 @@ if TYPE_CHECKING:
     from outpace.stats.ratios import Estimate
     from outpace.tune.trial.record import Experiment
 
-BUDGET = 140.0  # seconds, preparations included: enough for about three races of half a dozen variants
+BUDGET = 120.0  # seconds, from the key press to the answer
 REQUIRED = (Standing.COMPARED.value, Standing.PROVEN.value)  # of what is kept
-_LEAST_RACE, _FEWEST_SECONDS = 0.3, 20.0  # of the budget, and at least, for the race of the edited script
 
 
 @dataclass(frozen=True)
@@ -113,9 +113,14 @@ def tuning(plan: Mapping[str, Any], folder: str) -> Tuned:
     raised, but in the script's first run, where it is an exit code.
     """
     command = Command((plan["script"], *plan["argv"]), plan["module"])
-    with shown() as watch, Forks() as forks, Originals(command, forks=forks) as originals:
+    deadline = Deadline(plan["budget"])
+    with (
+        shown() as watch,
+        Forks() as forks,
+        Originals(command, forks=forks, deadline=deadline) as originals,
+        Climb(plan, folder, watch, originals) as climb,
+    ):
         try:
-            climb = Climb(plan, folder, plan["budget"] * (1.0 if plan["only_limits"] else SEARCH_SHARE), watch, originals)
             searched = climb.run()
         except Ended as ended:
             return Tuned(plan, ended.code, ended.outcome, None, None)
@@ -129,9 +134,8 @@ def tuning(plan: Mapping[str, Any], folder: str) -> Tuned:
         if searched is None:  # a dry run
             return Tuned(plan, climb.code, climb.outcome, None, None, climb.seen)
         if searched.stack is not None:
-            seconds = max(plan["budget"] - searched.climbed.seconds, _LEAST_RACE * plan["budget"], _FEWEST_SECONDS)
             try:
-                proof = prove(searched, originals, seconds, watch)
+                proof = prove(searched, originals, climb.running, watch)
             except KeyboardInterrupt:
                 watch.note("interrupted; what was found is not proven")
                 raise
@@ -154,13 +158,13 @@ def tune(
     """Find what makes a training script faster, compare the edited script with it, and race the
     two, as `outpace tune SCRIPT ARGV...` does. No file of the script's is written.
 
-    `budget` is in seconds. `fit` counts the calls of Keras' `fit`. What changes results by more
-    than rounding is raced, too, and kept only where `allow` names its class: "order" (the same
-    examples in another order or in other batches), "statistical" (other random numbers).
-    `require="proven"` keeps nothing of a training that is too long to be compared as a whole. Print
-    the result, or show it in a notebook; `result.patch` is what is kept, and `result.standing` how
-    it is known. Raises NotFoundError where there is no script, UsageError for a class that does not
-    exist, and TuneError where there is nothing that can be tuned.
+    `budget` is in seconds, from the call to the answer. `fit` counts the calls of Keras' `fit`.
+    What changes results by more than rounding is raced, too, and kept only where `allow` names its
+    class: "order" (the same examples in another order or in other batches), "statistical" (other
+    random numbers). `require="proven"` keeps nothing of a training that is too long to be compared
+    as a whole. Print the result, or show it in a notebook; `result.patch` is what is kept, and
+    `result.standing` how it is known. Raises NotFoundError where there is no script, UsageError for
+    a class that does not exist, and TuneError where there is nothing that can be tuned.
     """
     if unknown := set(allow) - set(CONSENTS):
         raise UsageError(f"There is no class {', '.join(sorted(unknown))} to allow: give some of {', '.join(CONSENTS)}.")

@@ -40,13 +40,9 @@ def report(tuned: Tuned) -> int:
     return 0 if all(written) else OutputError.exit_code
 
 
-def times(seconds: float, raced: float, budget: float, whole: float) -> str:
-    """Where the time of the command went: the budget is that of the search and of the race of the
-    texts.
-    """
-    rest = whole - seconds - raced
-    more = f" ({rest:.0f} s starting the script, comparing texts, and reports)" if rest >= 1 else ""
-    return f"tuning took {seconds + raced:.0f} s of {budget:.0f} s; the whole command took {whole:.0f} s{more}"
+def times(seconds: float, budget: float) -> str:
+    """How long the command took, of what it was given."""
+    return f"tuning took {seconds:.0f} s of {budget:.0f} s"
 
 
 def _told(write: Callable[[Path], str], place: Path) -> bool:

@@ -16,7 +16,7 @@ from outpace.tune.data.tree import describe
 from outpace.tune.optimisations import all_rewrites, knobs
 from outpace.tune.optimisations.knob import is_knob, serves
 from outpace.tune.optimisations.loops_tensorflow import LoopSeveral
-from outpace.tune.optimisations.optimisation import Applies, Explained, NotApplicable, Optimisation, Rewrite
+from outpace.tune.optimisations.optimisation import Applies, Explained, NotApplicable, Optimisation, Reach, Rewrite
 from outpace.tune.patch.calls import Unpatchable
 from outpace.tune.patch.make import FileChange, edited, recipe
 from outpace.tune.program.program import Program
@@ -31,7 +31,8 @@ class Candidate:
     it usually adds little. fills: it is at its speed once an epoch is over. recipe: how to make it
     by hand. grouped: an item of the edited loop begins with a list of the original's items. every:
     steps whose effects come together. consent: what the user has to allow before it is kept, since
-    it changes what comes out by more than rounding; empty for nothing.
+    it changes what comes out by more than rounding; empty for nothing. reach: what it can take
+    away of a step.
     """
 
     id: str
@@ -46,6 +47,7 @@ class Candidate:
     grouped: bool = False
     every: int = 1
     consent: str = ""
+    reach: Reach = Reach()
 
     @property
     def texts(self) -> dict[str, str]:
@@ -103,5 +105,5 @@ def _candidate(
     of_input = not is_knob(each) or each.reads
     return Candidate(
         each.id, each.title, answer.sentence, answer.risk, files, said, of_input, minor, getattr(each, "fills", False), grouped,
-        each.at_once(subject), answer.risk.consent,
+        each.at_once(subject), answer.risk.consent, each.reach,
     )  # fmt: skip

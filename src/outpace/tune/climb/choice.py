@@ -6,6 +6,7 @@ races.
 from __future__ import annotations
 
 import itertools
+import math
 from collections.abc import Callable, Sequence
 from dataclasses import field
 
@@ -39,14 +40,21 @@ class Choice:
         """Whether it may be kept."""
         return not variant.consent or variant.consent in self.allowed
 
-    def next(self, variants: list[Candidate]) -> list[Candidate]:
-        """What to race of the variants that fit, the first of them first; once they were raced and
-        judged, also what usually adds little. What took part in no race yet comes first, what may
-        not be kept last.
+    def next(
+        self, variants: list[Candidate], step_seconds: float | None = None, input_share: float | None = None
+    ) -> list[Candidate]:
+        """What to race of the variants that fit, what could gain most of such a step first; once
+        they were raced and judged, also what usually adds little. What took part in no race yet
+        comes first, what may not be kept last.
         """
         large = [variant for variant in variants if not variant.minor]
         found = large if any(self._unknown(variant.id) for variant in large) else variants
-        return sorted(found, key=lambda each: (not self.allows(each), each.minor, each.id in self.raced))[:MOST_AT_ONCE]
+
+        def place(each: Candidate) -> tuple[bool, bool, bool, float]:
+            expected = each.reach.expected_ratio(step_seconds, input_share)
+            return not self.allows(each), each.minor, each.id in self.raced, -expected
+
+        return sorted(found, key=place)[:MOST_AT_ONCE]
 
     def _unknown(self, change: str) -> bool:
         """Whether no race could judge an optimisation so far."""
@@ -84,7 +92,7 @@ _BESIDE = 2  # arms beside those that are new: the base, and its second self
 
 @dataclass(eq=False)
 class Budget:
-    """Seconds, preparations included. preparing: of one new arm, the mean of all so far; block: of
+    """Seconds, all included. preparing: of one new arm, the mean of all so far; block: of
     one block with what is not timed, as measured last.
     """
 
@@ -93,13 +101,15 @@ class Budget:
     preparing: float = 0.0
     block: float = 0.35
     prepared: int = 0  # arms so far
+    began: float = math.nan  # by that clock; now by default
 
     def __post_init__(self) -> None:
-        self.began = self.clock()
+        if math.isnan(self.began):
+            self.began = self.clock()
 
     @property
     def spent(self) -> float:
-        """Seconds since the climb began."""
+        """Seconds since the tuning began."""
         return self.clock() - self.began
 
     @property
@@ -122,6 +132,12 @@ class Budget:
     def affordable(self, variants: Sequence[Candidate]) -> Sequence[Candidate]:
         """As many of the variants, from the first on, as what is left pays a race for."""
         return variants[: max((n for n in range(1, len(variants) + 1) if self.price(n) <= self.left), default=0)]
+
+    def within(self, seconds: float) -> int:
+        """How many variants can be prepared, with their base, until so many seconds after the
+        beginning; one at least.
+        """
+        return max(1, int((seconds - self.spent) / max(self.preparing, 1e-9)) - 1)
 
     def for_race(self, variants: int, new: int) -> float:
         """Seconds for the rounds of a race of so many variants, after so many arms have been

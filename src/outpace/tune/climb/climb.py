@@ -10,7 +10,6 @@ are left.
 
 from __future__ import annotations
 
-import contextlib
 import json
 import math
 import time
@@ -43,7 +42,8 @@ from outpace.tune.trial.verdict import outrun
 
 ENOUGH = 1.5  # lower end of a ratio that ends a race: what the others add to that is another question
 FIRST_EPOCH = 15.0  # seconds that caches get to fill
-SEARCH_SHARE = 0.7  # of the budget; the rest is for the race of the edited script
+SEARCH_SHARE = 0.55  # of the budget; the rest is for comparing the edited script, and its race
+FIRST_RATIO = 30.0  # seconds until a first ratio is wanted: as many are raced at first as can be prepared until then
 LEAST = 4.0  # seconds; a race that is given less proves nothing
 LATER_LOOK, LATER_SECONDS = 3, 30.0  # times what the first look took, and seconds more, for a later one
 NO_LIMITS = "only the limits were asked for, and the training's input cannot be run alone"
@@ -62,14 +62,15 @@ class Ended(Exception):
 
 
 class Climb:
-    """One search of one script. plan: as the command was asked; folder: for files of ours. budget:
-    seconds, but for what is compared.
+    """One search of one script. plan: as the command was asked; folder: for files of ours. running:
+    processes by the names of what they run; they end with the context.
     """
 
-    def __init__(self, plan: Mapping[str, Any], folder: str, budget: float, watch: Watch, originals: Originals) -> None:
+    def __init__(self, plan: Mapping[str, Any], folder: str, watch: Watch, originals: Originals) -> None:
         self.plan, self.folder, self.watch, self.originals = plan, folder, watch, originals
-        self.command = originals.command
-        self.budget = Budget(budget, time.monotonic)
+        self.command, deadline = originals.command, originals.deadline
+        share = 1.0 if plan["only_limits"] else SEARCH_SHARE
+        self.budget = Budget(share * deadline.seconds, time.monotonic, began=deadline.began)
         self.choice, self.tried = Choice(frozenset(plan["allow"])), dict[str, Tried]()
         self.races: list[Experiment] = []
         self.seen, self.code = Seen((), (), Place()), 0
@@ -77,8 +78,14 @@ class Climb:
         self.best = Stack((), {})
         self.sources: dict[str, str] = {}  # files that candidates edit, as they are on disk
         self.steps: list[tuple[Candidate, Texts, Texts]] = []  # kept; the texts that it was raced against, and these with it
-        self._running: dict[str, ScriptArm] = {}
+        self.running: dict[str, ScriptArm] = {}
         self._looks, self._start_seconds, self.step_seconds = 0, 0.0, 0.0
+
+    def __enter__(self) -> Climb:
+        return self
+
+    def __exit__(self, *details: object) -> None:
+        self._forget(*self.running)
 
     def run(self) -> Searched | None:
         """Search; None for a dry run. Raises Ended where there is nothing to tune, CaptureError
@@ -89,14 +96,12 @@ class Climb:
         self.step_seconds = first.step_seconds or 0.0
         if self.plan["dry_run"]:
             return None
-        self.budget.began, self.budget.preparing, self.budget.prepared = time.monotonic(), self._start_seconds, 1
-        with contextlib.ExitStack() as stack:
-            stack.callback(self._close)
-            if self.plan["only_limits"]:
-                limits = self._limits() if first.limited else None
-                return self._found(first, limits, "only the limits were asked for" if first.limited else NO_LIMITS)
-            self._say_what_it_buys()
-            ended = self._climb()
+        self.budget.preparing, self.budget.prepared = self._start_seconds, 1
+        if self.plan["only_limits"]:
+            limits = self._limits() if first.limited else None
+            return self._found(first, limits, "only the limits were asked for" if first.limited else NO_LIMITS)
+        self._say_what_it_buys()
+        ended = self._climb()
         why = USED_UP if ended == SHARE_USED else f"the search ended before: {ended}"
         self._note([Tried(each.id, each.title, NOT_RACED, why) for each in self.seen.candidates if each.id not in self.tried])
         return self._found(first, None, ended)
@@ -105,9 +110,12 @@ class Climb:
         """Race, and look again, until nothing is left to try; why it ended, as a clause."""
         raced = False
         while candidates := self._candidates():
-            paid = self.budget.affordable(candidates) or ([] if raced else candidates[:1])
+            first = [] if raced or self.budget.price(1) > self.originals.deadline.left else candidates[:1]
+            paid = self.budget.affordable(candidates) or first  # which may take from the comparison's share
             if not paid:
                 return SHARE_USED
+            if not raced:
+                paid = paid[: self.budget.within(FIRST_RATIO)]
             before, raced = self.best, True
             try:
                 self._race(paid)
@@ -126,8 +134,8 @@ class Climb:
     def _say_what_it_buys(self) -> None:
         """Where the budget does not pay for a race of all candidates."""
         count = len(self.seen.candidates)
-        wanted = self.budget.price(count) + self.budget.price(1)
-        if count and wanted > self.budget.left:
+        wanted = self.budget.spent + self.budget.price(count) + self.budget.price(1)
+        if count and wanted > self.budget.seconds:
             paid = len(self.budget.affordable(self.seen.candidates))
             self.watch.note(
                 f"A start of the script takes {self._start_seconds:.0f} s, so that this budget pays for a race of {paid} of {count} changes; "
@@ -179,15 +187,14 @@ class Climb:
     def _candidates(self) -> list[Candidate]:
         """What to race next."""
         kept = {change.id for change in self.best.changes}
-        return self.choice.next(
-            [each for each in self.seen.candidates if each.id not in kept and not self.choice.over(each.id)]
-        )
+        left = [each for each in self.seen.candidates if each.id not in kept and not self.choice.over(each.id)]
+        return self.choice.next(left, self.seen.step_seconds, self.seen.input_share)
 
     def _limits(self) -> Limits:
         """Race the program as it is, its model alone, and its input alone."""
         self.watch.note("Measuring the speed limits: the model alone, the input alone, and the program as it is.")
         arms = [self._arm(TODAY, self.best), self._arm(MODEL, self.best, MODEL_ALONE), self._arm(INPUT, self.best, INPUT_ALONE)]
-        race = self._raced(arms, TODAY, self.budget.seconds, FRESH)
+        race = self._raced(arms, TODAY, self.budget.left - len(arms) * self.budget.preparing, FRESH)
         return limits_of(race, race.reference(Phase.CONFIRM))
 
     def _race(self, candidates: Sequence[Candidate]) -> None:
@@ -198,15 +205,15 @@ class Climb:
         names = {each.id: f"{name} + {each.title}" if base.changes else each.title for each in candidates}
         kept = [names[each.id] for each in candidates if self.choice.allows(each)]
         arms = [self._arm(name, base)]
-        self._running[name].start()
-        candidates = candidates[: max(1, room(self._running[name].memory))]
+        self.running[name].start()
+        candidates = candidates[: max(1, room(self.running[name].memory))]
         self.watch.note(f"Racing {', '.join(each.title for each in candidates)} against {name}.")
         arms += [self._arm(names[each.id], Stack((*base.changes, each), {**base.texts, **each.texts})) for each in candidates]
 
         def outran(known: Experiment) -> bool:
             return any(outrun(known, other, ENOUGH) for other in kept)
 
-        seconds = self.budget.for_race(len(candidates), sum(each.name not in self._running for each in arms))
+        seconds = self.budget.for_race(len(candidates), sum(each.name not in self.running for each in arms))
         race = self._raced(arms, name, seconds, SCREEN, outran)
         verdicts = {each.id: race.verdict(names[each.id]) for each in candidates}
         for each in candidates:
@@ -239,10 +246,8 @@ class Climb:
         if stack.consents:  # the proof compares what needs none
             return True
         self.watch.note(f"Is it the same program with {change.title}? Running both, and comparing what they hold.")
-        began = time.monotonic()
         original = self.originals.of(self.seen.place, self.plan["fit"], self.step_seconds, stack.every)
         found = original.against(stack.texts, stack.grouped)
-        self.budget.began += time.monotonic() - began
         if found.same is not True:
             self.watch.note(f"Not shown of {change.title}. {found.why}")
             self.choice.close(change)
@@ -251,13 +256,13 @@ class Climb:
 
     def _arm(self, name: str, stack: Stack, limit: str = "") -> Any:
         """The process of some texts as an arm, which lives on after the race."""
-        if name not in self._running:
+        if name not in self.running:
             edition = Edition(stack.texts, self.seen.place, self.plan["fit"], stack.grouped, limit)
             fills = not limit and (self.seen.caches or any(each.fills for each in stack.changes))
             first = min(FIRST_EPOCH, self.budget.seconds / 8) if fills else 0.0
-            self._running[name] = ScriptArm(self.command, first_epoch=first, edition=edition, forks=self.originals.forks)
-        warm = self._running[name].session is not None
-        return replace(self._running[name].arm(name), undo=None, another=None, warm=warm)
+            self.running[name] = ScriptArm(self.command, first_epoch=first, edition=edition, forks=self.originals.forks)
+        warm = self.running[name].session is not None
+        return replace(self.running[name].arm(name), undo=None, another=None, warm=warm)
 
     def _raced(self, arms: Sequence[Any], baseline: str, seconds: float, protocol: Protocol, enough: Any = None) -> Experiment:
         new = sum(not each.warm for each in arms)
@@ -283,13 +288,12 @@ class Climb:
         return race
 
     def _forget(self, *names: str) -> None:
-        """End processes, all but that of the best by default."""
-        for name in names or [each for each in self._running if each != (self.best.name or TODAY)]:
-            if (gone := self._running.pop(name, None)) is not None:
+        """End processes, by default all but those of the script as it is and of the best: these
+        race each other at the end, too.
+        """
+        for name in names or [each for each in self.running if each not in (self.best.name, TODAY)]:
+            if (gone := self.running.pop(name, None)) is not None:
                 gone.close()
-
-    def _close(self) -> None:
-        self._forget(*self._running)
 
     def _only(self, changes: Sequence[Candidate]) -> Stack | None:
         """Some of what was kept, put together anew; None for none, and where they stand
@@ -322,6 +326,7 @@ class Climb:
             self.step_seconds,
             first.unwritten,
             first.caches,
+            self.budget.preparing,
         )
 
 

@@ -28,6 +28,15 @@ LINES = TableType("lines", "Where a step's time goes").columns("""
 _LEAST_SHARE = 0.01
 
 
+def header_share(lines: Table, loop: Loop) -> float:
+    """Return the share of a step that the line takes which draws the innermost loop's items: the
+    wait for input, where that line makes them.
+    """
+    body = loop.taken.body if loop.taken is not None else None
+    header = format_source_line(os.path.abspath(body.file), body.loop.lineno) if body is not None else ""
+    return float(sum(row["share"] for row in lines.records() if row["line"] == header))
+
+
 def lines_of(samples: PythonSamples, loop: Loop) -> Table | None:
     """The largest share first; None where nothing tells. What lies outside of the innermost loop
     around the steps is no part of one.

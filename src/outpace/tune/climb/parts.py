@@ -12,8 +12,10 @@ from dataclasses import asdict
 from typing import Any
 
 from outpace.capture.sources import SourceRecorder
+from outpace.metrics.savings.budget import category_share
 from outpace.metrics.views.model_parts import model_parts
 from outpace.model import Table
+from outpace.model.categories import Category
 from outpace.timeline import Run
 from outpace.trace import open_trace
 
@@ -69,10 +71,12 @@ class Profiled:
 
         return ends, begins
 
-    def table(self) -> Table | None:
-        """The rows of `model_parts`, the largest first; None where there is no profile."""
+    def shares(self) -> tuple[Table | None, float | None]:
+        """The rows of `model_parts`, the largest first, and the share of a step that waits for its
+        input; None where there is no profile.
+        """
         if not self._folder:
-            return None
+            return None, None
         try:
             self._profiler.stop()
             file = glob.glob(os.path.join(self._folder, "**", "*.xplane.pb"), recursive=True)[0]
@@ -81,7 +85,8 @@ class Profiled:
                 "op_sources": asdict(sources.ops) if sources is not None else None,
                 "layers": {name: asdict(each) for name, each in sources.layers.items()} if sources is not None else {},
             }
-            table = model_parts(Run.from_traces([open_trace(file, _HOST)], self._folder, records={_HOST: record}))
+            run = Run.from_traces([open_trace(file, _HOST)], self._folder, records={_HOST: record})
+            table, waits = model_parts(run), category_share(run, Category.INPUT)
         except Exception:
-            return None
-        return table if len(table) else None
+            return None, None
+        return (table, waits) if len(table) else (None, None)

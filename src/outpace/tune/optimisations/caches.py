@@ -20,6 +20,7 @@ from outpace.tune.optimisations.optimisation import (
     Applies,
     NotApplicable,
     Patch,
+    Reach,
     Rewrite,
     call_of,
     first_refusal,
@@ -36,6 +37,7 @@ class Cache(Rewrite):
     fills = True
     id = "cache"
     title = "Cache in memory"
+    reach = Reach(of_input=0.9)
     practice = "Cache data after time-consuming operations: cache() after the map, before shuffle and random augmentation"
     keeps_order, so = True, ""
     risk = Risk.EXACT
@@ -83,6 +85,7 @@ class CacheAnyOrder(Cache):
 
     id = "cache_any_order"
     title = "Cache in memory, shuffle behind"
+    reach = Reach(of_input=0.9)
     practice = "Cache data after time-consuming operations: cache() before the shuffle"
     instead_of = Cache.id
     keeps_order, so = False, ", in another order"
@@ -116,6 +119,7 @@ class SplitMap(Rewrite):
     fills = True
     id = "split_map"
     title = "Cache the part of the map that is the same in every epoch"
+    reach = Reach(of_input=0.7)
     practice = "Cache data after time-consuming operations, before random augmentation"
 
     def applies(self, pipeline: Pipeline, /) -> Answer:

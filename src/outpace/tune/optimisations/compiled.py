@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from outpace.frameworks.keras import layers_of
 from outpace.tune.optimisations.knob import Knob
-from outpace.tune.optimisations.optimisation import Answer, Applies, NotApplicable
+from outpace.tune.optimisations.optimisation import Answer, Applies, NotApplicable, Reach
 from outpace.tune.risk import Risk
 
 if TYPE_CHECKING:
@@ -22,6 +22,7 @@ class RunEagerly(Knob):
 
     id = "run_eagerly"
     title = "graph instead of eager execution"
+    reach = Reach(of_step=0.9)
     practice = "Let the step be compiled into a graph (run_eagerly=False); eager execution is for debugging."
     order = 5
 
@@ -43,6 +44,7 @@ class JitCompile(Knob):
 
     id = "jit_compile"
     title = "XLA"
+    reach = Reach(of_step=0.2)
     practice = "Compile the model with XLA (jit_compile=True), which fuses operations; try it off where it is on."
     order = 10
 
@@ -91,6 +93,7 @@ class StepsPerExecution(Knob):
 
     id = "steps_per_execution"
     title = "several steps per call"
+    reach = Reach(of_call=0.8)
     practice = "Run several steps in one call (steps_per_execution), so that Python is not in the way of short steps."
     order = 20
 

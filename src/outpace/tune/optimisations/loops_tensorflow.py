@@ -16,7 +16,7 @@ from outpace.tune.loop.models import CALL, PREDICT
 from outpace.tune.optimisations.advice import listed
 from outpace.tune.optimisations.compiled import FEWEST
 from outpace.tune.optimisations.knob import LoopKnob
-from outpace.tune.optimisations.optimisation import Answer, Applies, NotApplicable
+from outpace.tune.optimisations.optimisation import Answer, Applies, NotApplicable, Reach
 from outpace.tune.risk import Risk
 
 if TYPE_CHECKING:
@@ -31,6 +31,7 @@ SHORT = 0.005  # seconds of a step: what a call costs is a small part of longer 
 class LoopGraph(LoopKnob):
     """Puts the function of an eager step into a `tf.function`, or `jax.jit`."""
 
+    reach = Reach(of_step=0.95)
     order = 5
 
     def __init__(self, id: str, maker: str, framework: str) -> None:
@@ -85,6 +86,7 @@ class LoopXla(LoopKnob):
 
     id = "loop_xla"
     title = "XLA"
+    reach = Reach(of_step=0.2)
     practice = "Compile the functions of the step with XLA, tf.function(jit_compile=True), which fuses operations."
     framework = "tensorflow"
     order = 10
@@ -120,6 +122,7 @@ class LoopReads(LoopKnob):
     """
 
     title = "values read later"
+    reach = Reach(of_step=0.2)
     practice = (
         "Do not read values (float(loss), .numpy(), print) in every step, which waits for the device: keep the tensors, and read many "
         "at once."
@@ -166,6 +169,7 @@ class LoopModels(LoopKnob):
 
     id = "loop_models"
     title = "models as graphs"
+    reach = Reach(of_step=0.7)
     practice = (
         "Let the models that the loop calls eagerly, or asks to predict a few examples, run as graphs: model.call = tf.function(model.call) "
         "before the loop, and tf.function(model)(x).numpy() for model.predict(x)."
@@ -226,6 +230,7 @@ class LoopSeveral(LoopKnob):
     """Runs steps of a loop in one call, over their batches, which are put together."""
 
     title = "several steps per call"
+    reach = Reach(of_call=0.8)
     order = 20
 
     def __init__(self, id: str, how: str, framework: str) -> None:

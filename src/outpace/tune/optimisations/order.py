@@ -10,6 +10,7 @@ from outpace.tune.optimisations.optimisation import (
     Applies,
     NotApplicable,
     Patch,
+    Reach,
     Rewrite,
     call_of,
     first_refusal,
@@ -67,6 +68,7 @@ class ShuffleBeforeMap(Moved):
 
     id = "shuffle_before_map"
     title = "Shuffle before the map"
+    reach = Reach(of_input=0.1)
     practice = "Reduce memory footprint: shuffle file names or small records, not decoded elements"
     minor = True
 
@@ -98,6 +100,7 @@ class CacheBeforeShuffle(Moved):
 
     id = "cache_before_shuffle"
     title = "Cache before the shuffle"
+    reach = Reach(of_input=0.2)
     practice = "Order of cache and shuffle: cache, then shuffle, so that every epoch has an order of its own"
     risk = Risk.ORDER
 
@@ -120,6 +123,7 @@ class BatchBeforeMap(Moved):
 
     id = "batch_before_map"
     title = "Batch before the map"
+    reach = Reach(of_input=0.5)
     practice = "Vectorize mapping: batch first, then map over whole batches"
 
     def found(self, pipeline: Pipeline) -> tuple[Stage, list[Stage]] | NotApplicable:

@@ -12,6 +12,7 @@ from outpace.tune.optimisations.optimisation import (
     Explained,
     NotApplicable,
     Patch,
+    Reach,
     Rewrite,
     call_of,
     first_refusal,
@@ -57,6 +58,7 @@ class ParallelMap(Parallel):
 
     id = "parallel_map"
     title = "Run the map's function in parallel"
+    reach = Reach(of_input=0.5)
     practice = "Parallelize data transformation: num_parallel_calls=tf.data.AUTOTUNE in map"
     op = "map"
 
@@ -82,6 +84,7 @@ class ParallelInterleave(Parallel):
 
     id = "parallel_interleave"
     title = "Read several files at the same time"
+    reach = Reach(of_input=0.5)
     practice = "Parallelize data extraction: num_parallel_calls=tf.data.AUTOTUNE in interleave"
     op = "interleave"
 
@@ -110,6 +113,7 @@ class Prefetch(Rewrite):
 
     id = "prefetch"
     title = "Prepare the next batch while the model trains"
+    reach = Reach(of_input=0.3)
     practice = "Prefetch: prefetch(tf.data.AUTOTUNE) as the last stage"
 
     def applies(self, pipeline: Pipeline, /) -> Answer:
@@ -140,6 +144,7 @@ class ThreadPool(Rewrite):
 
     id = "thread_pool"
     title = "Give the pipeline threads of its own"
+    reach = Reach(of_input=0.1)
     practice = "Options: threading.private_threadpool_size"
     minor = True
 

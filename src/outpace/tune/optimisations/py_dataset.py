@@ -15,7 +15,7 @@ from outpace.capture.frames import is_user_file
 from outpace.model.units import Unit, humanize
 from outpace.tune.data.size import SHARE, element_bytes
 from outpace.tune.optimisations.knob import ReaderKnob
-from outpace.tune.optimisations.optimisation import Answer, Applies, NotApplicable
+from outpace.tune.optimisations.optimisation import Answer, Applies, NotApplicable, Reach
 from outpace.tune.purity.evidence import ELEMENTS, SECONDS
 from outpace.tune.risk import Risk
 from outpace.tune.same.state import held
@@ -34,6 +34,7 @@ class KeptBatches(ReaderKnob):
 
     id = "kept_batches"
     title = "batches kept in memory"
+    reach = Reach(of_input=0.9)
     practice = (
         "Decorate __getitem__ of the PyDataset with functools.cache, so that each batch is made once and not in every epoch."
     )
@@ -105,6 +106,7 @@ class Workers(ReaderKnob):
 
     id = "workers"
     title = "workers of the PyDataset"
+    reach = Reach(of_input=0.5)
     practice = "Let several threads make the batches: super().__init__(workers=os.cpu_count()) in the PyDataset's constructor."
     order = 2
 
