@@ -46,7 +46,6 @@ IDS = {
     "XLA": "xla",
     "no bias before batch normalisation": "conv_bias",
     "several steps per call": "steps_per_call",
-    "values read later": "loop_reads",
     "models as graphs": "loop_models",
     "mixed bfloat16": "mixed_bfloat16",
     "mixed float16": "mixed_float16",

@@ -19,12 +19,10 @@ import jax
 
 from outpace.tune.loop.body import Body
 from outpace.tune.loop.jax_calls import compiled_functions
-from outpace.tune.loop.later import Later, later_of
 from outpace.tune.loop.taken import Taken
-from outpace.tune.patch.loop_edit import write_later, write_loop
+from outpace.tune.patch.loop_edit import write_loop
 from outpace.tune.patch.source import SourceFile
 from outpace.tune.patch.written import Edits
-from outpace.tune.texts.merge import merged
 
 pytestmark = pytest.mark.usefixtures("calls")
 
@@ -63,7 +61,6 @@ LOOP = """for epoch in range(3):
 TAIL = """
 outcome = np.asarray(params["w"]), np.asarray(momentum), total, losses
 """
-SEVERAL, LATER = "several", "later"
 
 
 def run(path: Path, text: str) -> tuple[Body | str, Any]:
@@ -80,22 +77,15 @@ def run(path: Path, text: str) -> tuple[Body | str, Any]:
     return found[0], outcome
 
 
-def later_in(body: Body) -> Later:
-    return later_of(body.frame, body.loop, lambda each: each in body.steps)
-
-
 def found(body: Body, size: int = 4) -> Any:
     """What the patch reads of a loop that is tuned."""
     gives_away = any(each.gives_away for step in body.steps for each in compiled_functions(step, body.names))
-    return SimpleNamespace(taken=Taken(body, True), later=later_in(body), per_call=size, gives_away=gives_away, compiles=False)
+    return SimpleNamespace(taken=Taken(body, True), per_call=size, gives_away=gives_away, compiles=False)
 
 
-def patched(path: Path, loop: Any, option: str = SEVERAL) -> str:
+def patched(path: Path, loop: Any) -> str:
     edits = Edits(SourceFile(str(path)))
-    if option == LATER:
-        write_later(loop.later, lambda _: edits)
-    else:
-        write_loop(loop, lambda _: edits)
+    write_loop(loop, lambda _: edits)
     return edits.text()
 
 
@@ -112,26 +102,18 @@ def body_of(tmp_path: Path, text: str) -> Body:
     return body
 
 
-def rewritten(tmp_path: Path, text: str, option: str = SEVERAL) -> tuple[Body, str]:
-    """A loop, and its script with an option, which comes to the same."""
+def rewritten(tmp_path: Path, text: str) -> tuple[Body, str]:
+    """A loop, and its script with several steps per call, which comes to the same."""
     body, before = run(tmp_path / "train.py", text)
     assert isinstance(body, Body)
-    changed = patched(tmp_path / "train.py", found(body), option)
+    changed = patched(tmp_path / "train.py", found(body))
     same(before, run(tmp_path / "patched.py", changed)[1])
     return body, changed
 
 
-@pytest.mark.parametrize("option", [SEVERAL, LATER])
-def test_a_loop_comes_to_the_same(tmp_path: Path, option: str) -> None:
-    _, text = rewritten(tmp_path, HEAD + LOOP + TAIL, option)
-    assert ("several_steps" in text) == (option == SEVERAL) and ("kept.append" in text) == (option == LATER)
-
-
-def test_a_loop_is_written_anew_once(tmp_path: Path) -> None:
-    path = tmp_path / "train.py"
-    loop = found(body_of(tmp_path, HEAD + LOOP + TAIL))
-    before, several, later = (path.read_text(encoding="utf-8"), *(patched(path, loop, each) for each in (SEVERAL, LATER)))
-    assert merged({"train.py": before}, {"train.py": several}, {"train.py": later}) is None
+def test_a_loop_comes_to_the_same(tmp_path: Path) -> None:
+    _, text = rewritten(tmp_path, HEAD + LOOP + TAIL)
+    assert "several_steps" in text
 
 
 def test_a_patch_keeps_comments_and_the_rest_of_the_file(tmp_path: Path) -> None:
@@ -141,13 +123,12 @@ def test_a_patch_keeps_comments_and_the_rest_of_the_file(tmp_path: Path) -> None
         assert f"\n\n\n{begin}" in text
 
 
-@pytest.mark.parametrize("option", [SEVERAL, LATER])
-def test_a_loop_in_a_function_is_written_with_its_functions_before_that(tmp_path: Path, option: str) -> None:
+def test_a_loop_in_a_function_is_written_with_its_functions_before_that(tmp_path: Path) -> None:
     loop = "".join(f"    {line}\n" for line in LOOP.splitlines())
     inside = f"def main(params, momentum, rate, total):\n{loop}    return params, momentum, total\n\nouter = params\n"
     end = "outcome = main(params, momentum, rate, total), losses, outer\n"
-    _, text = rewritten(tmp_path, HEAD + inside + end, option)
-    assert option != SEVERAL or text.index("def several_steps") < text.index("def main")
+    _, text = rewritten(tmp_path, HEAD + inside + end)
+    assert text.index("def several_steps") < text.index("def main")
 
 
 def test_slices_among_the_arguments_are_made_before_the_step(tmp_path: Path) -> None:
@@ -201,32 +182,6 @@ def test_a_step_that_gives_its_state_away_does_so_in_several_steps_too(tmp_path:
     head = HEAD.replace("@jax.jit\n", "from functools import partial\n@partial(jax.jit, donate_argnums=(0, 1))\n")
     body = body_of(tmp_path, head + LOOP + TAIL)
     assert patched(tmp_path / "train.py", found(body)).count("donate_argnums") == 2
-
-
-@pytest.mark.parametrize(
-    ("old", "new", "why"),
-    [
-        ("total += float(loss)", "total += float(loss) if float(loss) < 9 else 0", ""),
-        ("        total += float(loss)\n", "        if float(loss) > 99: raise ValueError\n", "decides what the loop does"),
-        ("# the step", "print(total)", "total, which"),
-        ("losses.append((i, loss.item()))", "rate = rate + 0 * loss.item()", "rate, which"),
-        ("losses.append((i, loss.item()))", "losses.append(jax.device_get(params))", "params, which would be held"),
-    ],
-)
-def test_which_values_can_be_read_later(tmp_path: Path, old: str, new: str, why: str) -> None:
-    body, _ = rewritten(tmp_path, HEAD + LOOP.replace(old, new) + TAIL, LATER)  # with those that may
-    later = later_in(body)
-    assert [why in said for _, said in later.stay] == [True] * bool(why) and len(later.moved) == (1 if why else 2)
-
-
-def test_what_is_read_now_and_then_is_left(tmp_path: Path) -> None:
-    loop = LOOP.replace("total += float(loss)\n        losses.append((i, loss.item()))", "if i % 10 == 0: print(float(loss))")
-    assert not later_in(body_of(tmp_path, HEAD + loop + TAIL)).found
-
-
-def test_of_a_state_a_part_is_kept_for_later(tmp_path: Path) -> None:
-    _, text = rewritten(tmp_path, HEAD + LOOP.replace("loss.item()", 'float(params["b"])') + TAIL, LATER)
-    assert "kept.append((loss, i, params['b']))" in text, text
 
 
 def test_groups_of_equal_shapes_are_put_together(tmp_path: Path) -> None:

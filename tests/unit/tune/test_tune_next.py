@@ -97,7 +97,7 @@ def test_what_is_undecided_is_not_called_nothing() -> None:
 
 
 def test_what_seemed_slower_is_not_called_faster() -> None:
-    slower = Tried("later", "values read later", Decision.REFUSED.value, "too noisy", "", (0.73, 0.29, 1.86))
+    slower = Tried("several", "several steps per call", Decision.REFUSED.value, "too noisy", "", (0.73, 0.29, 1.86))
     unseen = Tried("xla", "XLA", Decision.REFUSED.value, "too few rounds")
     said = report_of(PLAN, Searched(climbed(unseen, slower), None, (), Place(), 1), None).headline
-    assert said == "Nothing was decided. values read later: 0.73 times the speed (0.29 to 1.86); XLA: too few rounds."
+    assert said == "Nothing was decided. several steps per call: 0.73 times the speed (0.29 to 1.86); XLA: too few rounds."

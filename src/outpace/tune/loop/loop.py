@@ -25,13 +25,12 @@ from outpace.tune.loop.body import Body, differentiates
 from outpace.tune.loop.effects import effect_of
 from outpace.tune.loop.found import Found
 from outpace.tune.loop.jax_calls import GRADIENT, JaxFunction, compiled_functions, static_arguments
-from outpace.tune.loop.later import Later, later_of
 from outpace.tune.loop.models import Models
 from outpace.tune.loop.outline import outlined, takes_gradients
 from outpace.tune.loop.reads import Reads
 from outpace.tune.loop.statement import Statement, innermost_around
-from outpace.tune.loop.step import Outline, Step, called_by, users_frame
-from outpace.tune.loop.taken import Taken, kind_of, taken_of
+from outpace.tune.loop.step import Step, called_by, users_frame
+from outpace.tune.loop.taken import Taken, taken_of
 from outpace.tune.program.program import compiled_at, keras_model
 
 FEWEST, SECONDS, MOST_SECONDS = 8, 2.0, 20.0  # steps that are seen, for at least so long; long ones for at most so long
@@ -74,7 +73,6 @@ class Loop:
         self.functions: weakref.WeakSet[Any] = weakref.WeakSet()  # that the loop calls
         self.calls: list[Call] = []  # of the step's function
         self.static: tuple[str, ...] = ()  # parameters of an eager step of JAX whose values a compiled one must know
-        self.later = self._later(outline)  # where it reads values
         made = taken_of(frame, statement.frame, outline, jax=self.jax is not None)
         self.taken: Taken | None = made if isinstance(made, Taken) else None  # the innermost loop around the steps, taken apart
         self.untaken = made if isinstance(made, str) else ""  # why not
@@ -181,16 +179,6 @@ class Loop:
             return False
         code, line = found.reader
         return code is self.frame.f_code and self.innermost.lineno <= line < self.innermost.body[0].lineno
-
-    def _later(self, outline: Outline | None) -> Later:
-        kind, names = kind_of(jax=self.jax is not None), {**self.frame.f_globals, **self.frame.f_locals}
-
-        def makes_step(statement: ast.stmt) -> bool:
-            own = outline is not None and outline.first <= statement.lineno <= outline.last
-            outlined = outline is not None and own and statement.lineno not in outline.looks
-            return outlined or kind.makes_step(statement, names)
-
-        return later_of(self.frame, self.innermost, makes_step)
 
     def _alone(self, found: Found, frame: FrameType) -> Step | None:
         """The function whose calls are the steps, where nothing else shows them."""

@@ -5,10 +5,9 @@ it.
 
 from __future__ import annotations
 
-from outpace.tune.optimisations.loops_tensorflow import LoopGraph, LoopReads, LoopSeveral
+from outpace.tune.optimisations.loops_tensorflow import LoopGraph, LoopSeveral
 
 OPTIMISATIONS = (
     LoopGraph("loop_jit", "jax.jit", "jax"),
     LoopSeveral("loop_several", "jax.lax.scan", "jax"),
-    LoopReads("loop_later", "jax"),
 )

@@ -1,17 +1,15 @@
 # SPDX-License-Identifier: Apache-2.0
 """Optimisations of a TensorFlow loop of the user's own: its step as a graph, compiled by XLA, its
-values read later, its models as graphs.
+models as graphs.
 """
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
 from outpace.capture.frames import is_keras_code
 from outpace.frameworks.tensorflow import JIT_COMPILE
-from outpace.tune.loop.later import AT_ONCE
 from outpace.tune.loop.models import CALL, PREDICT
 from outpace.tune.optimisations.advice import listed
 from outpace.tune.optimisations.compiled import FEWEST
@@ -116,52 +114,6 @@ class LoopXla(LoopKnob):
                 edit_function(code, self.keywords(program), edits_of)
 
 
-class LoopReads(LoopKnob):
-    """Keeps tensors, and prints, adds up or appends their values later, so that Python does not
-    wait for each step.
-    """
-
-    title = "values read later"
-    reach = Reach(of_step=0.2)
-    practice = (
-        "Do not read values (float(loss), .numpy(), print) in every step, which waits for the device: keep the tensors, and read many "
-        "at once."
-    )
-    order = 25
-
-    def __init__(self, id: str, framework: str) -> None:
-        self.id, self.framework = id, framework
-        self.minor = framework == "tensorflow"  # usually a few per cent there
-
-    def at_once(self, program: Program, /) -> int:
-        """Those whose values are read together."""
-        return AT_ONCE
-
-    def applies(self, program: Program, /) -> Answer:
-        """Where each step reads values that nothing in the loop depends on."""
-        later = program.loop.later if program.loop is not None else None
-        if "loop_calls" in program.kept:
-            return NotApplicable("with several steps per call, values are read once per call")
-        if later is None or not later.found:
-            return NotApplicable("no statement beside the step reads the value of a tensor in every step")
-        file = os.path.basename(later.file)
-        places = ", ".join(f"{file}:{each.line} {each.said}" for each in later.found)
-        stay = "; ".join(f"line {line} stays: {why}" for line, why in later.stay)
-        if not later.moved:
-            return NotApplicable(f"every step waits to read values ({places}), which cannot come later: {stay}")
-        return Applies(
-            f"every step waits to read values ({places}); they would come {AT_ONCE} steps at a time{f'; {stay}' if stay else ''}",
-            Risk.EXACT,
-        )
-
-    def edit(self, program: Program, edits_of: Callable[[str], Edits]) -> None:
-        """Write the loop so. Raises Unpatchable where a statement is not found."""
-        from outpace.tune.patch.loop_edit import write_later
-
-        assert program.loop is not None
-        write_later(program.loop.later, edits_of)
-
-
 class LoopModels(LoopKnob):
     """Lets Keras models that the loop calls eagerly, or asks to predict a few examples, run as
     graphs.
@@ -254,8 +206,6 @@ class LoopSeveral(LoopKnob):
             return NotApplicable("the step runs eagerly: that it be compiled comes first")
         if loop.taken.body.several:
             return NotApplicable(loop.taken.body.several)
-        if "loop_reads" in program.kept:
-            return NotApplicable("values are read later instead")
         if program.step_seconds is not None and program.step_seconds > SHORT:
             return NotApplicable(f"a step takes {1000 * program.step_seconds:.1f} ms, of which a call is a small part")
         if loop.per_call < FEWEST:
@@ -282,6 +232,5 @@ OPTIMISATIONS = (
     LoopGraph("loop_graph", "tf.function", "tensorflow"),
     LoopXla(),
     LoopSeveral("loop_calls", "tf.map_fn in a tf.function", "tensorflow"),
-    LoopReads("loop_reads", "tensorflow"),
     LoopModels(),
 )

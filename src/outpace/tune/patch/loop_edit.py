@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Writes a loop anew: several steps per call, and values read later."""
+"""Writes a loop anew: several steps per call."""
 
 from __future__ import annotations
 
@@ -13,13 +13,11 @@ import libcst as cst
 from outpace.pyscope.names import read_names_outside, required_names
 from outpace.tune.loop.body import Body, listed
 from outpace.tune.loop.jax_calls import SEVERAL_STEPS
-from outpace.tune.loop.later import AT_ONCE, Later
 from outpace.tune.loop.statement import function_of, loops_around
 from outpace.tune.patch.calls import Unpatchable
 from outpace.tune.patch.source import SourceFile
 from outpace.tune.patch.step_edit import made_with
 from outpace.tune.patch.written import Edits
-from outpace.tune.texts.parsed import parsed
 
 if TYPE_CHECKING:
     from outpace.tune.loop.loop import Loop
@@ -86,36 +84,6 @@ def write_loop(loop: Loop, edits_of: Callable[[str], Edits]) -> None:
     edits.before[_node(edits.file, around[0])] = [*cst.parse_module(made.inner).body]
     edits.above[edits.file.top(node)] = cst.parse_module(made.functions).body
     edits.loops[node] = cst.parse_module(made.text).body
-
-
-def write_later(later: Later, edits_of: Callable[[str], Edits]) -> None:
-    """Let a loop keep what some of its statements need, and run these for many steps at once.
-    Raises Unpatchable where one is not found.
-    """
-    edits = edits_of(later.file)
-    file, kept = edits.file, edits.file.unused("kept")
-    loop = file.starting(later.line, (cst.For, cst.While))
-    if loop is None:
-        raise Unpatchable(f"the loop at {file.name}:{later.line} was not found: the file was edited since")
-    moved, places, last = [], [], later.moved[-1]
-    for each in later.moved:
-        statement = file.starting(each.line, (cst.SimpleStatementLine,))
-        if not isinstance(statement, cst.SimpleStatementLine) or len(statement.body) != 1:
-            raise Unpatchable(f"the statement at {file.name}:{each.line} was not found, or is not alone on its line")
-        new = [cst.parse_statement(f"{name} = {said}") for name, said in each.aside] if each is not last else []
-        alike = ast.unparse(parsed(cst.Module([]).code_for_node(statement))) == each.later
-        text = statement if alike else cst.ensure_type(cst.parse_statement(each.later), cst.SimpleStatementLine)
-        moved.append(text.with_changes(leading_lines=() if new or each is last else statement.leading_lines))
-        edits.outlined[statement] = 1, new
-        places.append(statement)
-    read = cst.ensure_type(cst.parse_statement(f"for {listed(later.given)[1:-1] or '_'} in {kept}:\n    pass"), cst.For)
-    read = read.with_changes(body=cst.IndentedBlock(moved))
-    values = listed([dict(last.aside).get(name, name) for name in later.given])
-    full = cst.ensure_type(cst.parse_statement(f"if len({kept}) == {AT_ONCE}:\n    pass"), cst.If)
-    at_once = cst.IndentedBlock([read, cst.ensure_type(cst.parse_statement(f"{kept}.clear()"), cst.SimpleStatementLine)])
-    edits.outlined[places[-1]] = 1, [cst.parse_statement(f"{kept}.append({values})"), full.with_changes(body=at_once)]
-    edits.before[loop] = [cst.parse_statement(f"{kept} = []")]
-    edits.behind[loop] = [read.deep_clone()]
 
 
 def _found(body: Body, edits_of: Callable[[str], Edits]) -> tuple[Edits, cst.CSTNode]:

@@ -80,7 +80,6 @@ class Edits:
         default_factory=dict
     )  # so many statements, and what replaces them
     before: dict[cst.CSTNode, list[Any]] = field(default_factory=dict)  # statements before a loop
-    behind: dict[cst.CSTNode, list[Any]] = field(default_factory=dict)  # and after it
     loops: dict[cst.CSTNode, Sequence[Any]] = field(default_factory=dict)  # what replaces a loop
     above: dict[cst.CSTNode, Sequence[Any]] = field(default_factory=dict)  # functions before a statement of the file
     imports: set[str] = field(default_factory=set)
@@ -148,7 +147,7 @@ class _Rewriter(cst.CSTTransformer):
         return self._around(original_node, updated_node)
 
     def _around(self, original: cst.For | cst.While, updated: cst.For | cst.While) -> Any:
-        before, behind = self.edits.before.get(original, []), self.edits.behind.get(original, [])
+        before = self.edits.before.get(original, [])
         lines, comments = updated.leading_lines, [line for line in updated.leading_lines if line.comment is not None]
         blank = [cst.EmptyLine(indent=False)]
         # Comments stay with the loop below functions, and stand above statements that begin what
@@ -158,7 +157,7 @@ class _Rewriter(cst.CSTTransformer):
         for each in before:
             made.append(each.with_changes(leading_lines=led))
             led = blank if isinstance(each, cst.FunctionDef) else []
-        return cst.FlattenSentinel([*made, *_led(self.edits.loops.get(original, [updated]), [*led, *own]), *behind])
+        return cst.FlattenSentinel([*made, *_led(self.edits.loops.get(original, [updated]), [*led, *own])])
 
     def leave_Decorator(self, original_node: cst.Decorator, updated_node: cst.Decorator) -> cst.Decorator:
         """Decorators that get arguments."""
