@@ -81,7 +81,7 @@ def test_an_arm_that_xla_cannot_compile_fails_alone(tmp_path: Path) -> None:
 @needs_tensorflow
 def test_a_program_that_fails_by_itself_is_not_tuned(tmp_path: Path) -> None:
     source = TRAIN.replace("data =", CHECK).replace("PIPELINE", ".map(check)").replace("EPOCHS", "2")
-    done = run_tune(tmp_path, source, "--budget", "6s", code=1)
+    done = run_tune(tmp_path, source, "--budget", "30s", code=1)
     assert done.out == "" and "the data are broken" in done.err, done.err[-3000:]
     assert "nothing is tuned: the script failed while its training was looked at" in done.err
 
@@ -114,6 +114,6 @@ def test_next_to_no_data(tmp_path: Path, batches: int) -> None:
     source = TRAIN.replace("PIPELINE", f".take({16 * batches})").replace("EPOCHS", "2")
     source = source.replace('history.history["loss"][-1]', "len(history.epoch)")
     done = run_tune(tmp_path, source, "--dry-run", code=0 if batches else 8)
-    assert done.out.count("trained") == 1  # it was over before enough steps were seen, and is looked at when it ends
+    assert "trained" not in done.out  # it was over before enough steps were seen, and the process ends with it
     assert ("The data set is empty, so there is no step to measure." in done.err) == (batches == 0)
     assert ("would try: XLA" in done.out) == (batches == 1)

@@ -37,7 +37,7 @@ np.save("params.npy", np.asarray(params[0][0]))
 
 @pytest.mark.verify
 def test_an_eager_step_is_raced_compiled(tmp_path: Path) -> None:
-    done = run_tune(tmp_path, SCRIPT, "--budget", "12s", "--details", "--patch", "fast.patch", jax=True)
+    done = run_tune(tmp_path, SCRIPT, "--budget", "60s", "--details", "--patch", "fast.patch", jax=True)
     assert "tuning the loop at train.py:18" in done.err and "Racing jax.jit" in done.err
     assert "train.py:14 update, runs eagerly" in done.words
     assert not (tmp_path / "params.npy").exists()
@@ -54,7 +54,7 @@ IN_THE_LOOP = SCRIPT.replace(
 
 @pytest.mark.verify
 def test_a_step_that_stands_in_the_loop_becomes_a_compiled_function(tmp_path: Path) -> None:
-    done = run_tune(tmp_path, IN_THE_LOOP, "--budget", "12s", "--details", "--patch", "fast.patch", jax=True)
+    done = run_tune(tmp_path, IN_THE_LOOP, "--budget", "60s", "--details", "--patch", "fast.patch", jax=True)
     assert "train.py:20 to 21, runs eagerly" in done.words and "several steps per call" in done.words
     if "with: jax.jit" in done.out:
         text = (tmp_path / "fast.patch").read_text()
@@ -103,7 +103,7 @@ def test_what_fits_a_compiled_step_is_named(tmp_path: Path) -> None:
 @pytest.mark.verify
 def test_several_steps_per_call_are_raced_and_written(tmp_path: Path) -> None:
     done = run_tune(
-        tmp_path, COMPILED.replace("print(float(value))", "last = value"), "--budget", "30s", "--patch", "fast.patch", jax=True
+        tmp_path, COMPILED.replace("print(float(value))", "last = value"), "--budget", "60s", "--patch", "fast.patch", jax=True
     )
     raced = next(line for line in done.err.splitlines() if "Racing " in line)
     assert "several steps per call" in raced and "unsafe" not in done.out

@@ -113,7 +113,7 @@ ASKING = "+agent.policy.predict = predicted(agent.policy)\n while True:"
 def test_a_model_that_every_step_calls_is_raced_as_a_graph_and_written(
     call: str, said: str, added: tuple[str, ...], tmp_path: Path
 ) -> None:
-    done = run_tune(tmp_path, SCRIPT.replace(EAGER, call), "--budget", "40s", "--details", "--patch", "fast.patch")
+    done = run_tune(tmp_path, SCRIPT.replace(EAGER, call), "--budget", "120s", "--details", "--patch", "fast.patch")
     assert f"models as graphs: Every step calls {said}" in done.words, done.words
     patch = (tmp_path / "fast.patch").read_text()
     assert all(text in patch for text in added), done.words

@@ -72,7 +72,7 @@ def test_train_on_batch(tmp_path: Path) -> None:
 
 @pytest.mark.verify
 def test_xla_of_train_on_batch_is_an_argument_of_compile(tmp_path: Path) -> None:
-    done = run_tune(tmp_path, HEAD + ON_BATCH, "--budget", "30s", "--json", "--patch", "fast.patch")
+    done = run_tune(tmp_path, HEAD + ON_BATCH, "--budget", "90s", "--json", "--patch", "fast.patch")
     assert "model alone" in done.out.lower()
     if (tmp_path / "fast.patch").exists():
         assert "keras/src" not in (tmp_path / "fast.patch").read_text()

@@ -92,7 +92,7 @@ def quiet(folder: Path, seconds: float = 10.0) -> list[str]:
 
 
 COMMANDS = {
-    "tune": (["tune", "--budget", "6s", "train.py"], "CALLBACKS"),
+    "tune": (["tune", "--budget", "40s", "train.py"], "CALLBACKS"),
     "race": (["race", "train.py", "other.py", "--budget", "3s"], "CALLBACKS"),
     "profile": (["profile", "train.py"], "[]"),
 }
