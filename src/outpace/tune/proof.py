@@ -16,6 +16,7 @@ from dataclasses import field, replace
 from outpace._dataclass import dataclass
 from outpace.stats.ratios import Estimate
 from outpace.tune.deadline import Deadline
+from outpace.tune.risk import Risk
 from outpace.tune.same import Judgement, Original, Standing
 from outpace.tune.same.prove import BEHIND, LIMIT, MORE, WHOLE
 from outpace.tune.searched import Searched, Stack
@@ -32,6 +33,7 @@ COMPARED = 15.0  # seconds of steps that are compared
 FEWEST, MOST = 16, 1024  # passes
 GROUPS = 4  # at least, where several passes are made in one call
 COMPARED_SHARE, LEAST_COMPARED = 0.6, 10.0  # of what is left of the budget, and seconds at least, for a comparison
+RUN, RUNS = 1.3, 2.2  # times the training's length that comparing takes: two runs side by side, and two more
 LEAST_RACE = 4.0  # seconds; a race that is given less proves nothing
 FIRST_EPOCH = 15.0  # seconds that caches get to fill
 MOST_FEWER = 3  # changes that are taken out, one at a time
@@ -121,10 +123,11 @@ class Originals:
     def __exit__(self, *details: object) -> None:
         self._close()
 
-    def of(self, place: Place, fit: int, step_seconds: float, every: int) -> Original:
-        """Those of a loop, or of the n-th `fit`, for texts that make `every` so many steps in one
-        call.
+    def of(self, place: Place, fit: int, step_seconds: float, stack: Stack) -> Original:
+        """Those of a loop, or of the n-th `fit`, for the texts of a stack. Of changes that are
+        equal to the bit one run of each is enough, and it may take more of what is left.
         """
+        every, exact = stack.every, all(each.risk is Risk.EXACT for each in stack.changes)
         if self._now is None or self._now.every % every:
             self._close()
             script, *argv = self.command.parts
@@ -139,7 +142,7 @@ class Originals:
                 passes_for(step_seconds, every, min(COMPARED, seconds / 4)),
                 every,
                 limit=min(LIMIT, seconds),
-                whole=min(WHOLE, seconds / (2 * MORE)),
+                whole=min(WHOLE, seconds / (MORE * (RUN if exact else RUNS))),
                 behind=min(BEHIND, seconds / 4),
                 forks=self.forks,
             ).__enter__()
@@ -158,7 +161,7 @@ def prove(searched: Searched, originals: Originals, running: Mapping[str, Script
     stack = searched.stack
     assert stack is not None
     watch.note("Is the edited script the same program? Running both, and comparing what they hold.")
-    original = originals.of(searched.place, searched.fit, searched.step_seconds, stack.every)
+    original = originals.of(searched.place, searched.fit, searched.step_seconds, stack)
     strict = stack.consents and _strictly(original, searched, stack)
     judgement = whole = _judged(original, stack, strict)
     for less in searched.fewer if judgement.same is not True else ():

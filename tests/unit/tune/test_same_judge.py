@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from outpace.tune.same.judge import LATER, ONE_STEP, SPREADS, Judgement, Standing, judge, judge_equal
+from outpace.tune.same.judge import COMPUTED, LATER, ONE_STEP, SPREADS, Judgement, Standing, judge, judge_equal
 from outpace.tune.same.passes import END
 from outpace.tune.same.record import Record
 from outpace.tune.same.state import BEYOND, State
@@ -73,6 +73,17 @@ def test_a_spread_of_the_original_widens_what_may_differ() -> None:
     wide = [record(), record(), record(1e-3)]
     off = record(4 * (LATER + SPREADS * NUDGED))
     assert judged(off).same is False and judge(wide, off).same is True
+
+
+@pytest.mark.parametrize(("off", "same"), [(COMPUTED / 2, True), (2 * COMPUTED, False)])
+def test_of_what_training_changed_a_number_of_python_may_be_narrower(off: float, same: bool) -> None:
+    """Adam's `1 - 0.9 ** t` in float32, of a bias that began with 0, a momentum that passes 0."""
+
+    def bias(off: float) -> dict[str, Any]:
+        moved = {1: 1e-3, 2: 2e-3, 4: 1e-3, 8: 1e-4, END: 1e-4}
+        return {"b": lambda at: np.full(3, moved[at] + (1e-3 * off if at == 8 else 0.0))}
+
+    assert judged(record(**bias(off)), **bias(0.0)).same is same
 
 
 def test_a_spread_that_hides_everything_proves_nothing() -> None:

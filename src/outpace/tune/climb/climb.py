@@ -246,7 +246,7 @@ class Climb:
         if stack.consents:  # the proof compares what needs none
             return True
         self.watch.note(f"Is it the same program with {change.title}? Running both, and comparing what they hold.")
-        original = self.originals.of(self.seen.place, self.plan["fit"], self.step_seconds, stack.every)
+        original = self.originals.of(self.seen.place, self.plan["fit"], self.step_seconds, stack)
         found = original.against(stack.texts, stack.grouped)
         if found.same is not True:
             self.watch.note(f"Not shown of {change.title}. {found.why}")
