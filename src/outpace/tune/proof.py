@@ -217,7 +217,7 @@ def _raced(
     if seconds < LEAST_RACE:
         return _by_search(searched, stack, judgement)
     watch.note(f"Racing the edited script against the original: {stack.name}.")
-    alive = max(1, room(original.memory))
+    alive = max(1, room(original.memory)) if all(arm.another is not None for arm in arms) else 0
     race = run_experiment(arms, baseline=TODAY, budget=seconds, protocol=Protocol(search=False, alive=alive), watch=watch)
     if race.interrupted:
         raise KeyboardInterrupt
