@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from outpace.stats.ratios import Estimate
 from outpace.tune.climb.candidates import Candidate
 from outpace.tune.climb.choice import MOST_AT_ONCE, ROUNDS, Budget, Choice
 from outpace.tune.climb.limits import SCREEN
+from outpace.tune.optimisations.optimisation import Reach
 from outpace.tune.risk import Risk
 from outpace.tune.trial import Arm, run_experiment
 from outpace.tune.trial.record import Decision, Phase, Verdict
@@ -137,3 +140,21 @@ def test_the_budget_learns_what_races_cost_here() -> None:
     budget.learn(race, race.seconds + 4.0, 3)
     assert budget.preparing == pytest.approx(2.0)
     assert budget.price(1) >= ROUNDS * 3 * budget.block
+
+
+@pytest.mark.parametrize(
+    ("step_seconds", "input_share", "first"),
+    [(0.0005, 0.0, "several"), (0.2, 0.0, "cache"), (0.2, 0.8, "cache"), (0.002, 0.9, "cache"), (None, None, "several")],
+)
+def test_what_could_take_most_of_a_step_is_raced_first(
+    step_seconds: float | None, input_share: float | None, first: str
+) -> None:
+    cache, several, xla = (
+        replace(candidate(name), reach=reach)
+        for name, reach in (
+            ("cache", Reach(of_input=0.9)),
+            ("several", Reach(of_call=0.8)),
+            ("xla", Reach(of_step=0.2)),
+        )
+    )
+    assert Choice().next([xla, several, cache], step_seconds, input_share)[0].id == first

@@ -49,9 +49,10 @@ class Reach:
 
     def expected_ratio(self, step_seconds: float | None, input_share: float | None) -> float:
         """Return how many times as fast a step would be. step_seconds: of a step; None where not
-        known. input_share: the share of it that waits for input, likewise.
+        known. input_share: the share of it that waits for input, likewise; input that takes cores
+        from a model is not waited for, so that it is taken for no less than an unknown one.
         """
-        waits = UNKNOWN_INPUT if input_share is None else input_share
+        waits = max(input_share or 0.0, UNKNOWN_INPUT)
         calls = min(1.0, CALL_SECONDS / step_seconds) if step_seconds else 0.5
         return 1 / (1 - min(self.of_input * waits + self.of_step * (1 - waits) + self.of_call * calls, _MOST))
 
