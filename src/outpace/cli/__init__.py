@@ -28,25 +28,15 @@ from outpace.cli.process import (
     require_posix,
 )
 
-COMMANDS = (
-    "report",
-    "explain",
-    "compare",
-    "baseline",
-    "export",
-    "ui",
-    "profile",
-    "capture",
-    "serve",
-    "trace",
-    "doctor",
-    "lint",
-    "tune",
-    "race",
-    "replay",
-    "tools",
-    "mcp",
-)
+GROUPS = {
+    "Look": ("report", "explain", "ui", "trace", "compare", "baseline", "export"),
+    "Capture": ("profile", "capture", "serve", "doctor"),
+    "Improve": ("lint", "tune", "race", "replay"),
+    "More": ("tools", "mcp"),
+}
+"""Commands by their heading in the help."""
+
+COMMANDS = tuple(name for names in GROUPS.values() for name in names)
 # The remaining commands need POSIX processes.
 _PORTABLE_COMMANDS = ("report", "explain", "compare", "baseline", "export", "trace", "lint", "tools")
 _SCRIPT_COMMANDS = ("profile", "serve", "tune")  # commands that pass all arguments after the script on to it
@@ -70,7 +60,10 @@ class CommandGroup(TyperGroup):
                 alone = typer.Typer(add_completion=False, rich_markup_mode="markdown")
                 alone.command(context_settings=PASSED_ON if cmd_name in _SCRIPT_COMMANDS else None)(command)
                 command = alone
-            self.commands[cmd_name] = typer.main.get_command(command)
+            made: Any = typer.main.get_command(command)
+            made.name = cmd_name
+            made.rich_help_panel = next(group for group, names in GROUPS.items() if cmd_name in names)
+            self.commands[cmd_name] = made
         return self.commands.get(cmd_name)
 
     def resolve_command(self, ctx: Any, args: list[str]) -> Any:

@@ -55,7 +55,7 @@ def lint(
     width: Width = None,
     color: Color = None,
 ) -> None:
-    """Check training scripts for what slows TensorFlow down, without running them.
+    """Check training scripts for what slows TensorFlow and JAX down, without running them.
 
     The files are only read. Warnings name what costs time or does not do what it seems to do; notes
     name what TensorFlow may already do by itself. Exit code: 0 without warnings, 1 with warnings (0

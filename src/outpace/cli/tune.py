@@ -120,8 +120,8 @@ def tune(
     width: Width = None,
     color: Color = None,
 ) -> None:
-    """Make a training faster: measure its speed limits, try each optimisation that applies, keep
-    what a comparison and a fair race confirm.
+    """Make a training faster: race the changes that fit it, and keep what a comparison with your
+    script and another race confirm.
 
     The script runs up to its fit, or into its loop, in a process that ends with the tuning: none of
     its code behind it runs, nothing is saved. What changes results by more than rounding is raced,
