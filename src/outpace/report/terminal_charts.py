@@ -16,12 +16,13 @@ from outpace.model.units import format_count
 from outpace.report import chart_data, palette
 from outpace.report.terminal_bar import WIDEST, part_glyph, part_style, split_cells, stack_parts
 from outpace.report.terminal_cells import truncate, wrap_cells
-from outpace.report.terminal_grid import TextColumn, fits_width, layout_grid, layout_rows
+from outpace.report.terminal_grid import GAP, TextColumn, fits_width, layout_grid, layout_rows, natural_width
 
 HEIGHT = 7
 _EDGE = 10  # width left of the axis, cells: room for "14.0 GiB"
 _EIGHTHS = " ▁▂▃▄▅▆▇█"
 _MOST_BARS = 12
+_LEAST_BAR = 10  # cells
 _MOST_NODES = 60
 _SMALLEST = 0.02
 _ROLE_STYLES = {"bottleneck": "bold red", "critical": "bold", "other": ""}
@@ -130,12 +131,12 @@ def bars(chart: Chart, width: int, colored: bool) -> list[Text]:
     drawn = parts[:_MOST_BARS]
     if not drawn:
         return [Text("nothing to draw", style="dim")]
-    room = max(10, min(width, WIDEST) // 3)
     most = chart_data.max_bar_value(drawn)
     columns = [TextColumn("", tuple(p.name for p in drawn)), TextColumn("", tuple(p.label for p in drawn), right=True)]
     if chart.kind is ChartKind.PIE:
         columns.append(TextColumn("", tuple(f"{p.share * 100:.1f}%" for p in drawn), right=True))
-    named = layout_rows(columns, width - room - 2)
+    room = _bar_room(columns, width)
+    named = layout_rows(columns, width - room - GAP)
     edge = _edge(named)
     for (line, *_), part in zip(named, drawn, strict=True):
         line.pad_right(edge - line.cell_len)
@@ -145,6 +146,14 @@ def bars(chart: Chart, width: int, colored: bool) -> list[Text]:
     if len(parts) > len(drawn):
         lines.append(Text(f"… and {len(parts) - len(drawn):,} more", style="dim"))
     return lines
+
+
+def _bar_room(columns: Sequence[TextColumn], width: int) -> int:
+    """Return the width of bars beside their names: a third, or what names leave that then need one
+    line each.
+    """
+    third, left = max(_LEAST_BAR, min(width, WIDEST) // 3), width - GAP - natural_width(columns)
+    return min(third, left) if left >= _LEAST_BAR else third
 
 
 def _pies(chart: Chart, width: int, colored: bool) -> list[Text]:
@@ -194,7 +203,6 @@ def icicle(chart: Chart, width: int, colored: bool) -> list[Text]:
     cells = chart_data.layout_icicle(chart, _SMALLEST)[:_MOST_NODES]
     if not cells:
         return [Text("nothing to draw", style="dim")]
-    room = max(10, min(width, WIDEST) // 3)
     columns = [
         TextColumn("", tuple("  " * min(c.depth, 12) + c.name for c in cells)),
         TextColumn("", tuple(c.label for c in cells), right=True),
@@ -202,7 +210,8 @@ def icicle(chart: Chart, width: int, colored: bool) -> list[Text]:
     ]
     if chart.state:
         columns.append(TextColumn("", tuple("" if c.color_key == palette.NO_NAME_KEY else c.state for c in cells)))
-    named = layout_rows(columns, width - room - 2)
+    room = _bar_room(columns, width)
+    named = layout_rows(columns, width - room - GAP)
     edge = _edge(named)
     for (line, *_), cell in zip(named, cells, strict=True):
         line.pad_right(edge - line.cell_len)

@@ -58,9 +58,14 @@ def layout_rows(columns: Sequence[TextColumn], width: int) -> list[list[Text]]:
     return _rows(columns[: len(widths)], widths, ())
 
 
+def natural_width(columns: Sequence[TextColumn]) -> int:
+    """Return the width, in cells, in which every cell shows its whole text on one line."""
+    return sum(map(_natural, columns)) + GAP * (len(columns) - 1)
+
+
 def fits_width(columns: Sequence[TextColumn], width: int) -> bool:
     """Whether every cell shows its whole text on one line."""
-    return sum(map(_natural, columns)) + GAP * (len(columns) - 1) <= width
+    return natural_width(columns) <= width
 
 
 def _rows(columns: Sequence[TextColumn], widths: Sequence[int], styles: Sequence[str]) -> list[list[Text]]:

@@ -5,6 +5,7 @@ import pytest
 
 from outpace.model import Chart, ChartKind, Field, Table, Unit
 from outpace.report import chart_data, palette
+from outpace.report.terminal_charts import render_chart
 from tests.unit.report.report_samples import MS, average_step, hostile, pipeline, step_graph
 
 
@@ -189,3 +190,12 @@ def test_a_slice_of_time_shows_the_most_that_was_in_use_in_it_or_what_was_left_b
 
 def test_an_area_of_nothing_has_no_slices() -> None:
     assert chart_data.compute_area_columns(events(), 4).labels == ()
+
+
+@pytest.mark.parametrize(
+    ("letters", "width", "lines", "bar"), [(10, 80, 2, 26), (50, 80, 2, 19), (60, 80, 4, 26), (110, 160, 2, 39)]
+)
+def test_bars_leave_names_their_room_where_one_line_holds_both(letters: int, width: int, lines: int, bar: int) -> None:
+    names = ["a" * (letters - 1) + end for end in "12"]
+    shown = [line.plain for line in render_chart(chart(ChartKind.BARS, [2.0 * MS, 1.0 * MS], names), width, colored=False)]
+    assert len(shown) == lines and max(line.count("█") for line in shown) == bar, shown
