@@ -29,7 +29,7 @@ TENSORBOARD = {
     "roofline": "XLA programs",
     "hlo_stats": "XLA programs",
     "roofline_model": "XLA programs",
-    "memory_viewer": "Memory profile",
+    "memory_viewer": "Memory of programs",
     "inference_profile": "Inference",
 }
 

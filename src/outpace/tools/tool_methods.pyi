@@ -37,6 +37,8 @@ class ToolMethods:
         """Where does the average step's time go, and what should I change first?"""
     def pod(self) -> Page:
         """Do all workers take the same time for a step, and if not, which one is slow, and why?"""
+    def program_memory(self) -> Page:
+        """How much memory does each compiled program need, and which arrays stand at its peak?"""
     def python_time(self) -> Page:
         """Which lines of Python take the time of the training thread, and what do they wait for?"""
     def scopes(self, *, model: Any = ..., max_depth: int = ..., show_trainable: bool = ...) -> Page:

@@ -6,6 +6,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from itertools import chain
+from typing import TYPE_CHECKING
 
 from outpace._caching import once
 from outpace._dataclass import dataclass
@@ -32,6 +33,9 @@ from outpace.timeline.hlo.products import PRODUCT_OPCODES, is_aligned, is_comple
 from outpace.timeline.hlo.slow_cases import SlowCase, find_slow_case
 from outpace.timeline.hlo.source_lines import SourceLines
 from outpace.timeline.hlo.transfers import transfer_kind
+
+if TYPE_CHECKING:
+    from outpace.timeline.hlo.memory import MemoryPlan
 
 _NO_CELLS: Mapping[str, str] = {}
 
@@ -67,6 +71,13 @@ class HloModule:
     def graph(self) -> HloGraph:
         """Instructions of the program."""
         return reader.read_graph(self._module)
+
+    @once
+    def memory_plan(self) -> MemoryPlan | None:
+        """What the program needs of a device's memory; None where it does not say."""
+        from outpace.timeline.hlo.memory import read_memory_plan  # for one page alone
+
+        return read_memory_plan(self._proto, self.graph)
 
     @once
     def _attentions(self) -> set[Instruction]:

@@ -43,10 +43,12 @@ class HloModules:
         """
         self._by_id: dict[int, HloModule] = {}
         self._ids: dict[str, list[int]] = {}
+        self._names: dict[int, str] = {}
         for row, stats in trace.name_stats.items():
             if isinstance(proto := stats.get(dialect.HLO_PROTO), bytes):
                 number = parse_program_id(trace.names[row])
                 self._by_id[number] = _build_module(proto, cell_names)
+                self._names[number] = trace.names[row].rpartition("(")[0] or trace.names[row]
                 self._ids.setdefault(normalize_function_name(parse_jitted_function(trace.names[row])), []).append(number)
 
     def __len__(self) -> int:
@@ -55,6 +57,10 @@ class HloModules:
     def __iter__(self) -> Iterator[HloModule]:
         """Yield all programs."""
         return iter(self._by_id.values())
+
+    def items(self) -> Iterator[tuple[int, str, HloModule]]:
+        """Yield (id, name, program) of all programs."""
+        return ((number, self._names[number], module) for number, module in self._by_id.items())
 
     def __getitem__(self, number: int) -> HloModule:
         """Return the program with an id; an empty program where the profile has none. Stats state

@@ -11,5 +11,4 @@ TOOL = Tool(
     question="How much memory is in use, what holds it at the peak, does it grow, and what still fits?",
     order=50,
     has_availability=True,
-    aliases=("memory_viewer",),
 )
