@@ -11,14 +11,14 @@ from dataclasses import field
 
 import numpy as np
 
-from outpace._caching import memoize
+from outpace._caching import memoize, once
 from outpace._dataclass import dataclass
 from outpace.metrics.facts.model_ops import ModelOps, model_ops
 from outpace.metrics.facts.op_locations import LINE, OPTIMIZER, OpLocation, OpLocator
 from outpace.metrics.facts.roofs import NEAR_ROOF
 from outpace.metrics.spans import merge_spans
 from outpace.model import Row, Table, TableType
-from outpace.model.arrays import Picoseconds
+from outpace.model.arrays import Indices
 from outpace.timeline import Run
 from outpace.timeline.function_calls import called_functions
 from outpace.timeline.work_kinds import WorkKind, classify_work
@@ -177,6 +177,36 @@ def work_kind(location: OpLocation, op_type: str, name: str) -> WorkKind:
     return WorkKind.OPTIMIZER if location.part == OPTIMIZER or (location.is_update and kind is not WorkKind.EMBEDDING) else kind
 
 
+class _RunTimes:
+    """How long ops of a side ran, whatever ran at once with them: of two that share a moment each
+    has half of it in `attributed_ps`, so that another one may have more.
+    """
+
+    def __init__(self, ops: ModelOps) -> None:
+        self._ops = ops
+        self._lengths = np.bincount(ops.op_index, ops.duration[:], len(ops.ops)).astype(np.int64)
+
+    @once
+    def _rows(self) -> tuple[Indices, Indices]:
+        """Rows that compute, by op, and where those of each op begin among them."""
+        rows = np.flatnonzero(self._ops.is_compute)
+        rows = rows[np.argsort(self._ops.op_index[rows], kind="stable")]
+        return rows, np.searchsorted(self._ops.op_index[rows], np.arange(len(self._ops.ops) + 1))
+
+    def find_longest_type(self, part: _Part) -> str:
+        """Return the type of op that ran for most of a part's time."""
+        top = max(part.types, key=part.types.__getitem__)
+        longer = [kind for kind, indices in part.indices.items() if self._lengths[indices].sum() > part.types[top]]
+        return max((top, *longer), key=lambda kind: self._measure(part.indices[kind])) if longer != [top] else top
+
+    def _measure(self, indices: list[int]) -> int:
+        """Return the time in which any of some ops ran, ps."""
+        rows, first = self._rows
+        own = np.concatenate([rows[first[at] : first[at + 1]] for at in indices])
+        starts, ends = merge_spans(self._ops.start[own], self._ops.start[own] + self._ops.duration[own])
+        return int((ends - starts).sum())
+
+
 def _rows(ops: ModelOps, ran: tuple[LocatedOp, ...]) -> Iterator[Row]:
     parts: dict[tuple[str, str], _Part] = defaultdict(_Part)
     for op in ran:
@@ -193,10 +223,10 @@ def _rows(ops: ModelOps, ran: tuple[LocatedOp, ...]) -> Iterator[Row]:
         part.names[op.name, op.type] += wall
         part.indices[op.type].append(op.index)
         part.above.add(op)
-    lengths = np.bincount(ops.op_index, ops.duration[:], len(ops.ops)).astype(np.int64)
+    times = _RunTimes(ops)
     for (label, kind), part in parts.items():
         self_ps = part.forward + part.backward
-        top = _find_longest_type(ops, part, lengths)
+        top = times.find_longest_type(part)
         # Gradients have no lines of their own: a layer's call comes before the line that made it.
         _, source, text = max(part.lines, key=lambda line: (line[0], part.lines[line]))
         yield MODEL_PARTS.row(
@@ -220,22 +250,3 @@ def _rows(ops: ModelOps, ran: tuple[LocatedOp, ...]) -> Iterator[Row]:
             above_ps=part.above.per_step(ops),
             far_ps=part.above.far_per_step(ops),
         )
-
-
-def _find_longest_type(ops: ModelOps, part: _Part, lengths: Picoseconds) -> str:
-    """Return the type of op that ran for most of a part's time. Of two that run at once each has
-    half of the moment in `attributed_ps`, so that another one may have more: who looks for the
-    longest op looks for the time in which it ran.
-
-    lengths: sum of the durations of each op, ps.
-    """
-    top = max(part.types, key=part.types.__getitem__)
-    longer = [kind for kind, indices in part.indices.items() if lengths[indices].sum() > part.types[top]]
-    return max((top, *longer), key=lambda kind: _measure_run_time(ops, part.indices[kind])) if longer != [top] else top
-
-
-def _measure_run_time(ops: ModelOps, indices: list[int]) -> int:
-    """Return the time in which any of some ops ran, ps."""
-    rows = np.flatnonzero(ops.is_compute & np.isin(ops.op_index, indices))
-    starts, ends = merge_spans(ops.start[rows], ops.start[rows] + ops.duration[rows])
-    return int((ends - starts).sum())

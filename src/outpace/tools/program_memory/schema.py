@@ -32,7 +32,7 @@ BUFFERS = TableType("buffers", "Live at the peak", shared=_SHARED).columns("""
       shape         | text     | type and sizes of the array; empty where the program does not say
     + size_bytes    | bytes    | its memory | Size
     + padding_bytes | bytes    | of it, more than the array's elements take | Padding
-    + share         | fraction | of the peak | Of peak
+      share         | fraction | of the peak | Of peak
       framework_op  | text     | op of the framework that it comes from | Framework op
       source        | text     | source line of that; for an argument, of the first op that reads it
       from_event    | count    | event of the schedule in which it becomes live | From
