@@ -130,7 +130,7 @@ def test_a_script_that_was_not_tuned_is_started_anew(then: str, tmp_path: Path) 
 @pytest.mark.parametrize("way", [pytest.param(way, marks=[pytest.mark.verify] * bool(way)) for way in WAYS])
 def test_a_loop_with_a_log_a_thread_a_subprocess_and_a_folder_for_temporary_files(way: str, tmp_path: Path) -> None:
     before = made(tmp_path, LOOP)
-    options = ["--budget", "30s", "--html", "tune.html", "--out", "races"]
+    options = ["--budget", "60s", "--html", "tune.html", "--out", "races"]
     done = outpace(tmp_path, way, "tune", *options, "train.py", TMPDIR=str(tmp_path / "tmp"))
     after = hashes(tmp_path)
     assert after.pop("tune.html")
@@ -138,7 +138,7 @@ def test_a_loop_with_a_log_a_thread_a_subprocess_and_a_folder_for_temporary_file
     assert {name: value for name, value in after.items() if not name.startswith("races/")} == before
     assert f"the HTML report is {tmp_path}/tune.html" in done.err and f"are in {tmp_path}/races" in done.err
     last = done.err.strip().splitlines()[-1]
-    assert last.startswith("outpace: tuning took ") and last.endswith(" of 30 s")
+    assert last.startswith("outpace: tuning took ") and last.endswith(" of 60 s")
 
 
 @needs_tensorflow

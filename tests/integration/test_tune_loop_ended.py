@@ -104,7 +104,7 @@ def made(folder: Path, framework: str) -> dict[str, str]:
 def tuned(folder: Path, framework: str) -> subprocess.Popen[str]:
     """Its tuning, begun."""
     files = ["--out", "samples", "--html", "tune.html", "--patch", "fast.patch"]
-    command = ["-m", "outpace", "tune", "--budget", "40s", *files, "train.py"]
+    command = ["-m", "outpace", "tune", "--budget", "90s", *files, "train.py"]
     return started(*command, jax=framework == "jax", cwd=folder, stdout=subprocess.PIPE)
 
 

@@ -52,7 +52,7 @@ def run(folder: Path, source: str, *options: str, argv: Sequence[str] = (EPOCHS,
 def continued(tmp_path_factory: pytest.TempPathFactory) -> tuple[dict[str, Any], str, str, Path]:
     """The report of a tuned run that trains on, the last line of that and of an untouched one."""
     folder = tmp_path_factory.mktemp("tune")
-    options = ("--budget", "40s", "--then", "continue", "--json", "--out", "samples", "--html", "tune.html")
+    options = ("--budget", "90s", "--then", "continue", "--json", "--out", "samples", "--html", "tune.html")
     done = run(folder, SCRIPT, *options, code=3)
     document, end = json.JSONDecoder().raw_decode(done.out)
     plain = run_python("train.py", EPOCHS, cwd=folder)
