@@ -171,7 +171,7 @@ def prove(searched: Searched, originals: Originals, running: Mapping[str, Script
             break
     if judgement.same is not True:
         return Proof(None, whole, why=whole.why)
-    watch.note(_told(judgement))
+    watch.note(_describe(judgement))
     found = _raced(searched, stack, original, judgement, strict, originals, running, watch)
     if whole is judgement or found.stack is None or searched.stack is None:
         return found
@@ -179,7 +179,7 @@ def prove(searched: Searched, originals: Originals, running: Mapping[str, Script
     return replace(found, dropped=tuple(left), because=f"With it, {whole.why[:1].lower()}{whole.why[1:]}")
 
 
-def _told(judgement: Judgement) -> str:
+def _describe(judgement: Judgement) -> str:
     if judgement.allowed:
         return f"Not shown, which was allowed. {judgement.why}"
     return f"{'It is' if judgement.standing is Standing.PROVEN else 'No difference was found'}: {judgement.sentence}."

@@ -7,16 +7,16 @@ import textwrap
 
 import pytest
 
-from outpace.tune.same.changes import Kept, Ran, iter_changes
+from outpace.tune.same.changes import Ran, TraceRead, iter_changes
 from outpace.tune.texts.place import loops_of
 
-LR, NAME = Kept("cfg.lr", "step", "lr", "cfg"), Kept("lr", "step", "lr")
-ITEM = Kept("level[0]", "step", "0", "level")
-WHOLE = Kept("level", "step", "level")
-FREE = Kept("lr", "step", "lr", is_free=True)
+LR, NAME = TraceRead("cfg.lr", "step", "lr", "cfg"), TraceRead("lr", "step", "lr")
+ITEM = TraceRead("level[0]", "step", "0", "level")
+WHOLE = TraceRead("level", "step", "level")
+FREE = TraceRead("lr", "step", "lr", is_free=True)
 
 
-def changes(text: str, kept: Kept, during: tuple[int, ...] = (), before: tuple[int, ...] = ()) -> list[int]:
+def changes(text: str, kept: TraceRead, during: tuple[int, ...] = (), before: tuple[int, ...] = ()) -> list[int]:
     tree = ast.parse(textwrap.dedent(text).lstrip())
     loop = next((node for _, path, node in loops_of(tree) if len(path) == 1), None)
     return [line for _, line in iter_changes(tree, loop, Ran(frozenset(before), frozenset(during)), [kept])]
@@ -40,7 +40,7 @@ def changes(text: str, kept: Kept, during: tuple[int, ...] = (), before: tuple[i
         ("globals()['lr'] = f(step)", NAME),
     ],
 )
-def test_in_the_loop_and_behind_it(statement: str, kept: Kept) -> None:
+def test_in_the_loop_and_behind_it(statement: str, kept: TraceRead) -> None:
     assert changes(f"for step in data:\n    {statement}", kept) == [2]
     assert changes(f"{statement}\nfor step in data: pass\n{statement}", kept) == [3]
 

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from outpace.tune.same.changes import Kept
+from outpace.tune.same.changes import TraceRead
 from outpace.tune.same.frozen import Frozen
 from outpace.tune.same.reads import reads_of
 
@@ -102,7 +102,7 @@ def test_in_how_many_traces_something_was_read(names: dict[str, Any]) -> None:
     for _ in range(3):
         with frozen.watching():
             names["by_name"](1.0), names["by_name"](1.0)
-    assert frozen.traces == {Kept("rate", "by_name", "rate"): 3}
+    assert frozen.traces == {TraceRead("rate", "by_name", "rate"): 3}
 
 
 def test_a_property_that_a_text_calls_is_not_asked(names: dict[str, Any]) -> None:

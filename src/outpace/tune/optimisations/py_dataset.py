@@ -18,7 +18,7 @@ from outpace.tune.optimisations.knob import ReaderKnob
 from outpace.tune.optimisations.optimisation import Answer, Applies, NotApplicable, Reach
 from outpace.tune.purity.evidence import ELEMENTS, SECONDS
 from outpace.tune.risk import Risk
-from outpace.tune.same.state import held
+from outpace.tune.same.state import read_values
 
 if TYPE_CHECKING:
     from outpace.tune.program.program import Program
@@ -90,7 +90,7 @@ def _other(x: Any, batches: int, threads: int = 1) -> int | None:
 def _made(x: Any, at: int) -> int | None:
     """A number for what a batch holds; None where it cannot be made or compared."""
     try:
-        return hash(tuple(held(x[at], is_user_file).items()))
+        return hash(tuple(read_values(x[at], is_user_file).items()))
     except Exception:  # whatever the user's code raises, in several threads above all
         return None
 

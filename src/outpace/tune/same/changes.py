@@ -19,7 +19,7 @@ from outpace.tune.texts.place import Loop
 
 
 @dataclass(frozen=True)
-class Kept:
+class TraceRead:
     """What a traced function keeps. read: as its text has it. last: what an assignment that changes
     it names. owner: what that is taken of, empty for a name. is_free: whether it is a name of a
     function around.
@@ -40,7 +40,7 @@ class Ran:
     during: frozenset[int]
 
 
-def iter_changes(tree: ast.Module, loop: Loop | None, ran: Ran, kept: Iterable[Kept]) -> Iterator[tuple[Kept, int]]:
+def iter_changes(tree: ast.Module, loop: Loop | None, ran: Ran, kept: Iterable[TraceRead]) -> Iterator[tuple[TraceRead, int]]:
     """Yield what is kept with each line that may change it once the script trains. loop: the
     outermost that trains, where it is in this file.
     """
@@ -64,7 +64,7 @@ def _iter_mutations(node: ast.AST, loop: Loop | None, ran: Ran, function: Any, t
         yield from _iter_mutations(child, loop, ran, function, trains)
 
 
-def _fits(change: Mutation, kept: Kept) -> bool:
+def _fits(change: Mutation, kept: TraceRead) -> bool:
     """Whether a change is one of what is kept, by their names."""
     if change.within:
         return change.name in (kept.last, kept.owner)

@@ -19,7 +19,7 @@ from typing import Any
 from outpace.frameworks.jax import JAXPR_TRACE, SET_TRACE, TRACE_TO_JAXPR
 from outpace.frameworks.private import PrivateName
 from outpace.frameworks.tensorflow import TRACE_GRAPH
-from outpace.tune.same.changes import Kept
+from outpace.tune.same.changes import TraceRead
 from outpace.tune.same.reads import Read, reads_of
 from outpace.tune.same.state import is_filled
 
@@ -37,7 +37,7 @@ class Frozen:
         self._users = users
         self._running: list[tuple[CodeType, dict[str, Any], dict[str, Any]]] = []
         self._depth = 0
-        self.traces: Counter[Kept] = Counter()
+        self.traces: Counter[TraceRead] = Counter()
         self.rewritten: set[CodeType] = set()
 
     def on_jax(self, jax: ModuleType) -> None:
@@ -111,11 +111,11 @@ class Frozen:
         built at first is there.
         """
         running, self._running = self._running, []
-        met = set[Kept]()
+        met = set[TraceRead]()
         for code, names, held in running:
             for read in reads_of(code):
                 if self._is_kept(read, ChainMap(held, names)):
-                    met.add(Kept(str(read), code.co_name, read.last, read.owner, read.root in code.co_freevars))
+                    met.add(TraceRead(str(read), code.co_name, read.last, read.owner, read.root in code.co_freevars))
         self.traces.update(met)
 
     def _is_kept(self, read: Read, names: Mapping[str, Any]) -> bool:

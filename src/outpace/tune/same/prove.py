@@ -20,7 +20,7 @@ from outpace.capture.process_tree import register_folder
 from outpace.model.errors import TuneError
 from outpace.model.text import join_names
 from outpace.model.units import format_count
-from outpace.tune.same.changes import Kept, Ran, iter_changes
+from outpace.tune.same.changes import Ran, TraceRead, iter_changes
 from outpace.tune.same.fits import BATCH, EPOCH, cut_of
 from outpace.tune.same.judge import Judgement, judge, judge_equal
 from outpace.tune.same.names import dead_names
@@ -176,14 +176,16 @@ class Original:
         one, edited = self._runs[0].result(), run.result()
         found = judge_equal(one, edited, self._dead(), self._missed(one))
         if found is not None:
-            return self._told(found, texts, [one], edited)
+            return self._describe(found, texts, [one], edited)
         originals = self.records
         if fails := self._fails_where_cut([*originals, edited]):
             *originals, edited = (replace(each, ended=CUT_SHORT) for each in (*originals, edited))
         found = judge(originals, edited, self._dead(), self._missed(one))
-        return self._told(found, texts, originals[:2], edited, f"; behind them it ends with {fails}" if fails else "")
+        return self._describe(found, texts, originals[:2], edited, f"; behind them it ends with {fails}" if fails else "")
 
-    def _told(self, found: Judgement, texts: Texts, originals: Sequence[Record], edited: Record, end: str = "") -> Judgement:
+    def _describe(
+        self, found: Judgement, texts: Texts, originals: Sequence[Record], edited: Record, end: str = ""
+    ) -> Judgement:
         """A judgement with what was compared of the training, and what should be read of the rest.
         end: what is said of its end.
         """
@@ -192,7 +194,7 @@ class Original:
         elif originals[0].ended == CUT_SHORT:
             found = replace(found, whole=False)
         if found.same and not found.whole:
-            found = replace(found, remarks=(*self._kept(originals, edited, texts), *_unrun(texts, edited)))
+            found = replace(found, remarks=(*self._iter_remarks(originals, edited, texts), *_unrun(texts, edited)))
         return self._measured(found, originals[0])
 
     def _measured(self, found: Judgement, original: Record) -> Judgement:
@@ -203,11 +205,11 @@ class Original:
         length = 0 if math.isinf(passes) else max(original.made, int(passes))
         return replace(found, made=min(found.parts or original.made, original.made), length=length)
 
-    def _kept(self, originals: Sequence[Record], edited: Record, texts: Texts) -> Iterator[str]:
+    def _iter_remarks(self, originals: Sequence[Record], edited: Record, texts: Texts) -> Iterator[str]:
         """Yield what the functions that an edited script compiles keep, and the lines that may
         change it, in sentences; without what the original keeps likewise.
         """
-        kept: dict[Kept, list[str]] = {
+        kept: dict[TraceRead, list[str]] = {
             each: []
             for each, count in edited.traces.items()
             if not all(0 < record.traces.get(each, 0) <= count for record in originals)

@@ -44,11 +44,6 @@ class Read:
         """What the last thing is taken of; empty for a name alone."""
         return "" if not self.steps else str(self.steps[-2][1]) if len(self.steps) > 1 else self.root
 
-    @property
-    def of_parameter(self) -> bool:
-        """Whether it is a parameter itself."""
-        return self.given and not self.steps
-
 
 @functools.cache
 def reads_of(code: CodeType) -> frozenset[Read]:

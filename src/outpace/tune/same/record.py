@@ -10,7 +10,7 @@ from dataclasses import field
 from pathlib import Path
 
 from outpace._dataclass import dataclass
-from outpace.tune.same.changes import Kept
+from outpace.tune.same.changes import TraceRead
 from outpace.tune.same.shown import Items
 from outpace.tune.same.state import State
 
@@ -44,7 +44,7 @@ class Record:
     threads: int = 0
     said: tuple[str, ...] = ()
     before: Mapping[str, frozenset[int]] = field(default_factory=dict)
-    traces: Mapping[Kept, int] = field(default_factory=dict)
+    traces: Mapping[TraceRead, int] = field(default_factory=dict)
     numbers: tuple[int, ...] = ()
     items: Mapping[str, Sequence[Items]] = field(default_factory=dict)
     made: int = 0

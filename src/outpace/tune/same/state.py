@@ -273,7 +273,7 @@ class Reader:
         self._values[path] = self.kept[path] = number.copy()
 
 
-def held(value: Any, users: Callable[[str], bool]) -> Any:
+def read_values(value: Any, users: Callable[[str], bool]) -> Any:
     """What something holds, to be compared. Raises ValueError where that cannot be read."""
     found = Reader(users).of({"": value})
     if found.unread:
