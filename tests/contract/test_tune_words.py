@@ -46,7 +46,6 @@ JUDGEMENTS = st.builds(
     allowed=st.booleans(),
     shown=st.sampled_from(["", "steps 1-66, 999999-1000000 of 1000000"]),
     noise=st.sampled_from([(), ("main:w",)]),
-    ended=st.booleans(),
     parts=st.sampled_from([0, 0, 12]),
     made=COUNTS,
     length=COUNTS,

@@ -1,22 +1,38 @@
-"""The memory of compiled programs, against what jaxlib says of them."""
+"""The memory of compiled programs, against what jaxlib says of them.
+
+Nothing is executed. The programs are compiled in a process of their own, which runs this file.
+"""
 
 from __future__ import annotations
 
+import json
+import sys
 from collections.abc import Callable
-from typing import Any
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from outpace.model.protobuf_wire import encode_bytes
 from outpace.timeline.hlo.memory import BufferKind, read_memory_plan
 from outpace.timeline.hlo.reader import read_graph, read_module
-from tests.integration.programs import needs_jax
+from tests.integration.programs import needs_jax, run_python
+
+if TYPE_CHECKING or __name__ == "__main__":
+    import jax
+    import jax.numpy as jnp
 
 pytestmark = needs_jax
 
+ROOT = Path(__file__).resolve().parents[2]
+NAMES = (
+    "sum", "product", "gradient", "update", "donated", "scan", "gradient of a scan", "remat", "sort", "convolution", "constant", "half",
+)  # fmt: skip
+SIZES = ("argument_size_in_bytes", "output_size_in_bytes", "alias_size_in_bytes", "temp_size_in_bytes")
 
-def _programs() -> dict[str, Callable[[], tuple[Any, tuple[Any, ...], dict[str, Any]]]]:
-    import jax
-    import jax.numpy as jnp
+
+def _programs() -> dict[str, tuple[Callable[..., Any], tuple[Any, ...], dict[str, Any]]]:
+    """The function, its arguments and the options of `jax.jit`, for each name."""
 
     def matrix(rows: int, columns: int) -> Any:
         return jnp.ones((rows, columns))
@@ -35,50 +51,60 @@ def _programs() -> dict[str, Callable[[], tuple[Any, tuple[Any, ...], dict[str, 
     layers = [matrix(64, 64) for _ in range(4)]
     stacked = jnp.ones((6, 32, 32))
     return {
-        "sum": lambda: (lambda x: x.sum(), (matrix(128, 128),), {}),
-        "product": lambda: (lambda x, y: x @ y, (matrix(64, 256), matrix(256, 64)), {}),
-        "gradient": lambda: (jax.grad(loss), (layers, matrix(256, 64)), {}),
-        "update": lambda: (update, (layers, matrix(256, 64)), {}),
-        "donated": lambda: (update, (layers, matrix(256, 64)), {"donate_argnums": (0,)}),
-        "scan": lambda: (scanned, (stacked, matrix(16, 32)), {}),
-        "gradient of a scan": lambda: (jax.grad(lambda p, x: scanned(p, x)[0].sum()), (stacked, matrix(16, 32)), {}),
-        "remat": lambda: (jax.grad(lambda p, x: jax.checkpoint(loss)(p, x)), (layers, matrix(256, 64)), {}),
-        "sort": lambda: (lambda x: jnp.sort(x, axis=0), (matrix(500, 50),), {}),
-        "convolution": lambda: (
+        "sum": (lambda x: x.sum(), (matrix(128, 128),), {}),
+        "product": (lambda x, y: x @ y, (matrix(64, 256), matrix(256, 64)), {}),
+        "gradient": (jax.grad(loss), (layers, matrix(256, 64)), {}),
+        "update": (update, (layers, matrix(256, 64)), {}),
+        "donated": (update, (layers, matrix(256, 64)), {"donate_argnums": (0,)}),
+        "scan": (scanned, (stacked, matrix(16, 32)), {}),
+        "gradient of a scan": (jax.grad(lambda p, x: scanned(p, x)[0].sum()), (stacked, matrix(16, 32)), {}),
+        "remat": (jax.grad(lambda p, x: jax.checkpoint(loss)(p, x)), (layers, matrix(256, 64)), {}),
+        "sort": (lambda x: jnp.sort(x, axis=0), (matrix(500, 50),), {}),
+        "convolution": (
             lambda x, k: jax.lax.conv_general_dilated(x, k, (1, 1), "SAME"),
             (jnp.ones((2, 3, 32, 32)), jnp.ones((8, 3, 3, 3))),
             {},
         ),
-        "constant": lambda: (lambda x: x + jnp.arange(5000.0), (jnp.ones(5000),), {}),
-        "half": lambda: (lambda x: x.astype(jnp.bfloat16) @ x.T.astype(jnp.bfloat16), (matrix(100, 300),), {}),
+        "constant": (lambda x: x + jnp.arange(5000.0), (jnp.ones(5000),), {}),
+        "half": (lambda x: x.astype(jnp.bfloat16) @ x.T.astype(jnp.bfloat16), (matrix(100, 300),), {}),
     }
 
 
-def _field(number: int, content: bytes) -> bytes:
-    """Return a field of an `HloProto`."""
-    size, length = bytearray(), len(content)
-    while length >= 0x80:
-        size.append(length & 0x7F | 0x80)
-        length >>= 7
-    return bytes([number << 3 | 2, *size, length]) + content
+def compile_all(folder: Path) -> None:
+    """Write all programs, with what jaxlib says of their memory, into a folder."""
+    for name, (function, arguments, options) in _programs().items():
+        compiled = jax.jit(function, **options).lower(*arguments).compile()
+        stats = compiled.memory_analysis()
+        (module,) = compiled.runtime_executable().hlo_modules()
+        proto = encode_bytes(1, module.as_serialized_hlo_module_proto()) + encode_bytes(
+            3, stats.serialized_buffer_assignment_proto
+        )
+        (folder / f"{name}.pb").write_bytes(proto)
+        (folder / f"{name}.json").write_text(json.dumps({size: getattr(stats, size) for size in SIZES}))
 
 
-@pytest.mark.parametrize("name", [
-    "sum", "product", "gradient", "update", "donated", "scan", "gradient of a scan", "remat", "sort", "convolution", "constant", "half",
-])  # fmt: skip
-def test_reserved_memory_equals_what_jaxlib_says(name: str) -> None:
-    import jax
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """All programs, compiled."""
+    folder = tmp_path_factory.mktemp("programs")
+    done = run_python("-m", "tests.integration.test_memory_against_jaxlib", folder, cwd=ROOT, jax=True, JAX_PLATFORMS="cpu")
+    assert done.code == 0, done.err[-3000:]
+    return folder
 
-    function, arguments, options = _programs()[name]()
-    compiled = jax.jit(function, **options).lower(*arguments).compile()
-    stats = compiled.memory_analysis()
-    (module,) = compiled.runtime_executable().hlo_modules()
-    proto = _field(1, module.as_serialized_hlo_module_proto()) + _field(3, stats.serialized_buffer_assignment_proto)
+
+@pytest.mark.parametrize("name", NAMES)
+def test_reserved_memory_equals_what_jaxlib_says(folder: Path, name: str) -> None:
+    proto, stats = (folder / f"{name}.pb").read_bytes(), json.loads((folder / f"{name}.json").read_text())
+    argument, output, alias, temp = (stats[size] for size in SIZES)
     plan = read_memory_plan(proto, read_graph(read_module(proto)))
     assert plan is not None
     sizes = plan.sizes
-    assert sizes[BufferKind.ARGUMENT] + sizes[BufferKind.DONATED] == stats.argument_size_in_bytes
-    assert sizes[BufferKind.DONATED] == stats.alias_size_in_bytes
-    total = stats.temp_size_in_bytes + stats.argument_size_in_bytes + stats.output_size_in_bytes - stats.alias_size_in_bytes
-    assert plan.total_bytes - sizes[BufferKind.CONSTANT] == total  # which counts constants as part of the code
+    assert sizes[BufferKind.ARGUMENT] + sizes[BufferKind.DONATED] == argument
+    assert sizes[BufferKind.DONATED] == alias
+    # jaxlib counts constants as part of the code.
+    assert plan.total_bytes - sizes[BufferKind.CONSTANT] == temp + argument + output - alias
     assert sum(each.size for each in plan.peak_buffers) == plan.peak_bytes <= plan.total_bytes
+
+
+if __name__ == "__main__":
+    compile_all(Path(sys.argv[1]))
