@@ -45,7 +45,7 @@ JUDGEMENTS = st.builds(
     sampled=st.integers(0, 3),
     allowed=st.booleans(),
     shown=st.sampled_from(["", "steps 1-66, 999999-1000000 of 1000000"]),
-    noise=st.sampled_from([(), ("main:w",)]),
+    omissions=st.sampled_from([(), ("main:w (chance makes it)",)]),
     parts=st.sampled_from([0, 0, 12]),
     made=COUNTS,
     length=COUNTS,
@@ -92,7 +92,7 @@ def outputs(found: Tuned, folder: Path) -> Iterator[tuple[str, str]]:
 @given(JUDGEMENTS)
 def test_no_output_calls_a_cut_training_proven(tmp_path_factory: pytest.TempPathFactory, judgement: Judgement) -> None:
     found = tuned(judgement)
-    cut = not judgement.whole or bool(judgement.parts)
+    cut = not judgement.whole or bool(judgement.parts) or bool(judgement.omissions)
     assert found.standing == ("allowed" if judgement.allowed else "compared" if cut else "proven")
     for form, text in outputs(found, tmp_path_factory.mktemp("words")):
         if cut or judgement.allowed:
@@ -117,7 +117,7 @@ def test_no_output_calls_a_cut_training_proven(tmp_path_factory: pytest.TempPath
 @settings(max_examples=25)
 def test_where_a_proof_is_required_nothing_else_is_kept(judgement: Judgement) -> None:
     found = tuned(judgement, require="proven")
-    proven = judgement.whole and not judgement.parts and not judgement.allowed
+    proven = judgement.whole and not (judgement.parts or judgement.omissions or judgement.allowed)
     assert (found.patch is not None) == (found.gain is not None) == proven
     assert bool(found.unmet) != proven
     assert found.standing == ("proven" if proven else "")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import pickle
 from pathlib import Path
 
@@ -24,6 +25,16 @@ def test_texts_by_line_and_the_rest_by_what_it_holds(tmp_path: Path) -> None:
     assert found[array].tolist() == [0, 1, 2] and found[f"{archive}/w.npy"].tolist() == [1, 1]
     assert found[object_] == {"seen": 16}
     assert str(found[other]).startswith("digest ")
+
+
+def test_texts_that_are_packed_or_long_by_their_words_and_numbers(tmp_path: Path) -> None:
+    packed, long = str(tmp_path / "a.csv.gz"), str(tmp_path / "b.csv")
+    with gzip.open(packed, "wt") as file:
+        file.write("loss,0.5\nloss,0.25\n")
+    Path(long).write_text("loss,0.5\n" * 200_000, encoding="utf-8")
+    found = held_in([packed, long])
+    assert found[packed] == "loss,#\nloss,#" and found[f"{packed}<numbers>"].tolist() == [0.5, 0.25]
+    assert found[f"{long}<numbers>"].shape == (200_000,)
 
 
 def test_a_file_that_only_begins_like_one_is_its_bytes(tmp_path: Path) -> None:

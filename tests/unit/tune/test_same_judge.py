@@ -10,7 +10,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from outpace.tune.same.judge import COMPUTED, LATER, ONE_STEP, SPREADS, Judgement, Standing, judge, judge_equal
+from outpace.tune.same.judge import COMPUTED, LATER, ONE_STEP, SPREADS, judge, judge_equal
+from outpace.tune.same.judgement import Judgement, Standing
 from outpace.tune.same.passes import END
 from outpace.tune.same.record import Record
 from outpace.tune.same.state import BEYOND, State
@@ -42,6 +43,7 @@ def record(
 
 
 ABSENT = object()
+DIFFERS = "chance, rounding or the clock makes it"
 NUDGED = 1e-7
 
 
@@ -422,4 +424,131 @@ def test_noise_is_named() -> None:
         replace(each, marks={key: State({**marks[key].values, **each.marks[key].values}, {}, {}) for key in marks})
         for each in originals
     ]
-    assert judge(originals, originals[0]).noise == ("main:noise",)
+    assert judge(originals, originals[0]).omissions == (f"main:noise ({DIFFERS})",)
+
+
+def omissions(edited: Record, *originals: Record) -> set[str]:
+    """What was not compared, of texts that are the same as far as is known."""
+    found = judge(originals or [record(), record(), record(NUDGED)], edited)
+    assert found.same is True and found.standing is (Standing.COMPARED if found.omissions else Standing.PROVEN)
+    assert all(each in found.sentence for each in found.omissions[:3])
+    return {each.rpartition(" (")[0] for each in found.omissions}
+
+
+def alike(change: Any) -> tuple[set[str], set[str]]:
+    """What is not compared where all runs are changed, and where the edited one is alone."""
+    runs = [change(record(*of)) for of in ((), (), (NUDGED,))]
+    return omissions(change(record()), *runs), omissions(change(record()))
+
+
+def with_unread(found: Record, at: int = END, **kinds: str) -> Record:
+    marks = {key: replace(each, unread=kinds if key[2] == at else {}) for key, each in found.marks.items()}
+    return replace(found, marks=marks)
+
+
+def test_what_tells_nothing_of_itself_is_not_compared_if_it_came_up_in_training() -> None:
+    seen = [with_unread(record(*of), queue="Queue") for of in ((), (), (NUDGED,))]
+    assert omissions(record(), *seen) == {"queue"}
+    before = [replace(each, begin=State({}, {}, {"queue": "Queue"})) for each in seen]
+    assert omissions(record(), *before) == set()
+
+
+def test_what_goes_on_behind_the_end_is_not_compared() -> None:
+    assert alike(lambda run: replace(run, lasting=("a thread",))) == ({"a thread"}, {"a thread"})
+
+
+def test_a_file_that_not_every_run_writes_is_not_compared() -> None:
+    runs = [replace(record(*of), files={f"{at}.csv": ("0.5",)}) for at, of in enumerate(((), (), (NUDGED,)))]
+    assert omissions(replace(record(), files={"3.csv": ("1.0",)}), *runs) == {"0.csv", "1.csv", "2.csv", "3.csv"}
+
+
+@pytest.mark.parametrize(
+    ("lines", "edited", "what"),
+    [
+        (("at 0x1a", "at 0x2b", "at 0x3c"), "at 0x4d", "the line 'at 0x1a'"),
+        (("0.31", "0.77", "0.52"), "0.9", "a number in '#'"),
+        (("4 of 9", "5 of 9", "7 of 9"), "1 of 9", "a number in '# of #'"),
+        (("mean 0.8", "mean 0.8", "mean 0.8"), "mean 0.7", "a number in 'mean #'"),
+    ],
+)
+def test_lines_that_tell_nothing_are_not_compared(lines: tuple[str, ...], edited: str, what: str) -> None:
+    runs = [record(off, printed=(line,)) for off, line in zip((0.0, 0.0, NUDGED), lines, strict=True)]
+    assert omissions(record(printed=(edited,)), *runs) == {what}
+
+
+def test_lines_of_which_the_runs_have_several_numbers_are_not_compared() -> None:
+    runs = [record(*of, printed=("on",) * count) for count, of in ((2, ()), (3, ()), (2, (NUDGED,)))]
+    assert omissions(record(printed=("on",) * 9), *runs) == {"how many lines it prints"}
+
+
+def test_a_line_of_the_scripts_own_is_no_progress_bar() -> None:
+    lines = ("0.31 at 12 it/s", "0.52 at 12 it/s")
+    runs = [replace(record(*of, printed=lines), own=frozenset(lines)) for of in ((), (), (NUDGED,))]
+    edited = ("0.93 at 12 it/s", lines[1])
+    found = judge(runs, replace(record(printed=edited), own=frozenset(edited)))
+    assert found.same is False and "'0.93 at 12 it/s' for '0.31 at 12 it/s'" in found.why
+    assert judge([replace(each, own=frozenset()) for each in runs], record(printed=edited)).same is True
+
+
+def by_clock(of: Any, edited: Any) -> Judgement:
+    """Of runs that have clocks: of the edited text it is that of the second original."""
+    runs = [replace(record(off, **of(tick)), tick=tick) for off, tick in ((0.0, 10), (0.0, 7), (NUDGED, 10))]
+    return judge(runs, replace(record(**edited), tick=7))
+
+
+def test_times_are_compared_by_the_same_clock() -> None:
+    def of(tick: int) -> dict[str, Any]:
+        return {"took": 0.1 * tick, "printed": (f"took {0.1 * tick:.2f} s, {tick} looks",)}
+
+    assert by_clock(of, of(7)).standing is Standing.PROVEN
+    assert by_clock(of, of(7) | {"took": 0.8}).same is False
+    assert by_clock(of, of(7) | {"printed": ("took 0.70 s, 8 looks",)}).same is False
+
+
+def test_a_training_that_ends_by_the_clock_is_not_proven() -> None:
+    def of(tick: int) -> dict[str, Any]:
+        return {"passes": 100 - tick}
+
+    found = by_clock(of, of(7))
+    assert found.standing is Standing.COMPARED
+    assert found.omissions == ("how many passes a loop makes (the clock decides about it)",)
+
+
+def test_what_the_clock_makes_of_weights_is_not_compared() -> None:
+    def of(tick: int) -> dict[str, Any]:
+        return {"v": lambda at: np.linspace(1.0, 2.0, 4) * (at if at != END else 8) * tick, "x": trained, "y": trained}
+
+    assert by_clock(of, of(7)).omissions == (f"main:v ({DIFFERS})",)
+
+
+def test_small_numbers_beside_a_large_one_are_not_told_by_its_size() -> None:
+    """Slopes beside an intercept of 200,000, of which float32 knows a hundredth."""
+
+    def fit(slope: float, off: float = 0.0) -> dict[str, Any]:
+        return {"v": lambda at: np.array([2e5 * (1 + off), *[slope] * 7]) * (at if at != END else 8) / 8}
+
+    runs = [record(**fit(0.36)), record(**fit(0.36)), record(NUDGED, **fit(0.36, NUDGED))]
+    assert omissions(record(**fit(0.36)), *runs) == set()
+    assert omissions(record(**fit(0.50)), *runs) == {"main:v"}
+
+
+def test_whole_numbers_that_turned_over_are_told() -> None:
+    pixels = np.arange(2000)
+    turned = pixels.copy()
+    turned[7] += 9
+    runs = [record(*of, x=pixels) for of in ((), (), (NUDGED,))]
+    assert omissions(record(x=turned), *runs) == {"main:x"}
+
+
+def test_what_agrees_early_and_not_later_is_not_told() -> None:
+    def run(seed: int) -> dict[str, Any]:
+        def chaos(at: int) -> Any:
+            return np.full(4, 1.0 + at) if at in (1, 2) else np.random.default_rng(seed + at).normal(size=4)
+
+        return {"v": chaos, "x": trained, "y": trained, "z": trained}
+
+    def trained(at: int) -> Any:
+        return np.linspace(1.0, 2.0, 4) * (1 + 0.1 * (8 if at == END else at))
+
+    runs = [record(**run(1)), record(**run(100)), record(NUDGED, **run(200))]
+    assert omissions(record(**run(300)), *runs) == {"main:v"}

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import sys
-import time
 
 import numpy as np
 import pytest
 
-from outpace.tune.same.nudge import CLOCKS, SLOWER, Nudge, slow_clock
+from outpace.tune.same.nudge import Nudge
 
 
 def test_numbers_are_moved_by_a_rounding_and_whole_ones_stay() -> None:
@@ -80,24 +79,3 @@ def test_moving_takes_a_part_of_the_time_alone() -> None:
     found._spent = 1e9
     found.again(sys._getframe(), weights)
     assert (weights == 0.3).all()
-
-
-@pytest.fixture
-def now(monkeypatch: pytest.MonkeyPatch) -> list[float]:
-    """Python's clocks, which stand at a time of the test's."""
-    at = [0.0]
-    for name in CLOCKS:
-        monkeypatch.setattr(time, name, (lambda: round(at[0] * 1e9)) if name.endswith("_ns") else (lambda: at[0]))
-    return at
-
-
-@pytest.mark.parametrize("name", CLOCKS)
-def test_time_goes_by_slowly_for_the_script_alone(name: str, now: list[float]) -> None:
-    unit = 1e9 if name.endswith("_ns") else 1.0
-    now[0] = 100.0
-    slow_clock(lambda file: file == __file__)
-    now[0] += 16.0
-    clock = getattr(time, name)
-    assert clock() == (100.0 + 16.0 / SLOWER) * unit
-    assert isinstance(clock(), int if name.endswith("_ns") else float)
-    assert eval(compile("clock()", "library.py", "eval"), {"clock": clock}) == 116.0 * unit

@@ -373,8 +373,35 @@ class Variable:
         return self.value
 
 
-def test_values_of_frameworks_are_arrays() -> None:
+@pytest.fixture
+def of_a_framework(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Variables are a framework's."""
+    monkeypatch.setattr(Variable, "__module__", "keras.src.backend")
+
+
+def test_values_of_frameworks_are_arrays(of_a_framework: None) -> None:
     assert values(a=Variable(2.0), b=[Variable(3.0)]) == {"a": [2.0, 2.0], "b[0]": [3.0, 3.0]}
+
+
+def test_an_array_of_the_users_own_may_hold_more_than_its_numbers() -> None:
+    held = Variable(2.0)
+    held.seen = 7  # type: ignore[attr-defined]
+    assert values(a=held) == {"a": [2.0, 2.0], "a.value": [2.0, 2.0], "a.seen": 7}
+
+
+def test_what_is_in_a_tuple_of_the_users_own() -> None:
+    class Row(tuple):  # type: ignore[type-arg]
+        pass
+
+    row = Row((1.0, [2.0]))
+    row.weight = 3.0  # type: ignore[attr-defined]
+    assert values(a=row) == {"a[0]": 1.0, "a[1][0]": 2.0, "a.weight": 3.0}
+
+
+def test_a_long_list_of_numbers_is_one_array() -> None:
+    found = read(a=[0.5] * 60_000, b=["x", 1.0] * 30_000)
+    assert found.find("a").shape == (60_000,)
+    assert found.unread["b"] == "list of more than 50,000 items"
 
 
 class Model:
@@ -391,7 +418,7 @@ class Optimizer:
         self.variables = [np.int64(3)]
 
 
-def test_models_of_a_library_by_their_variables(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_models_of_a_library_by_their_variables(monkeypatch: pytest.MonkeyPatch, of_a_framework: None) -> None:
     for kind in (Model, Optimizer):
         monkeypatch.setattr(kind, "__module__", "keras.src.models")
     assert values(a=Model()) == {"a.variables[0]": [1.0, 1.0], "a.optimizer.variables[0]": 3}

@@ -12,7 +12,8 @@ compared, as closely as the third allows (`judge`).
 
 from __future__ import annotations
 
-from outpace.tune.same.judge import Judgement, Standing, judge
+from outpace.tune.same.judge import judge
+from outpace.tune.same.judgement import Judgement, Standing
 from outpace.tune.same.prove import Original, Texts
 from outpace.tune.same.record import Record
 from outpace.tune.texts.place import Place

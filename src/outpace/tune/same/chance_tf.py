@@ -43,7 +43,7 @@ class Hashed:
         self._seed: Any = None  # the script's own global one
         self._ranks: weakref.WeakKeyDictionary[Any, int] = weakref.WeakKeyDictionary()  # ops that draw, by graph
         self._drawing: dict[tuple[Any, int], dict[Any, str]] = {}  # lines by function, by seed and rank
-        self._counts: dict[int, Any] = {}
+        self._counts: dict[tuple[int, bool], Any] = {}  # by place, and whether that is in a graph
         self._base = 0  # of the script's own global seed
         self._tables: dict[int, Any] = {}
         self._asked: dict[tuple[int, int], int] = {}  # by graph and line
@@ -73,8 +73,9 @@ class Hashed:
             self._seed = seed
             self._base = int(seed or 0) * _GOLDEN
             with self._tf.init_scope():
-                for count in self._counts.values():
-                    count.assign(0)
+                for (_, is_in_graph), count in self._counts.items():
+                    if not is_in_graph:
+                        count.assign(0)
 
         return set_seed
 
@@ -176,10 +177,11 @@ class Hashed:
     def _counted(self, place: int) -> Any:
         """A seed that moves on with each run of the user's line."""
         tf = self._tf
-        if place not in self._counts:
+        key = place, bool(tf.inside_function())
+        if key not in self._counts:
             with tf.init_scope():
-                self._counts[place] = tf.Variable(0, dtype=tf.int64, trainable=False)
-        count = self._counts[place].assign_add(1, read_value=True)
+                self._counts[key] = tf.Variable(0, dtype=tf.int64, trainable=False)
+        count = self._counts[key].assign_add(1, read_value=True)
         return tf.stack([tf.constant((place + self._base) % 2**31, tf.int64), tf.cast(count, tf.int64)])
 
     def _of_element(self, graph: Any, place: int) -> Any:

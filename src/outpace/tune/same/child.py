@@ -25,10 +25,12 @@ from outpace.capture.process_exit import end_process, flush_files
 from outpace.capture.script import run_as_main
 from outpace.tune import guard
 from outpace.tune.same.chance import Chance
+from outpace.tune.same.clock import Clock
 from outpace.tune.same.files import held_in, lines_of
 from outpace.tune.same.fits import Fits
 from outpace.tune.same.frozen import Frozen
-from outpace.tune.same.nudge import Nudge, slow_clock
+from outpace.tune.same.lasting import find_lasting, find_processes, lasting_threads
+from outpace.tune.same.nudge import Nudge
 from outpace.tune.same.passes import END, Passes
 from outpace.tune.same.plan import Plan
 from outpace.tune.same.record import CUT_SHORT, Record
@@ -48,6 +50,8 @@ TRIES = 20  # to write what a training that goes on adds to: Python refuses to r
 
 class TextRun:
     """One run, as a plan says."""
+
+    _processes: frozenset[int] = frozenset()  # that were there before the script
 
     def __init__(self, plan: Plan) -> None:
         self.plan = plan
@@ -71,6 +75,7 @@ class TextRun:
         self._reader, self._rest = Reader(is_user_file), Rest()
         self._writing, self._written = threading.RLock(), False
         self.guard: guard.Guard | None = None
+        self._lasting: list[str] = []  # what goes on behind the script's end
         self.said = Said(is_user_file)
         self.chance = Chance(is_user_file, loaded.lines)
 
@@ -158,23 +163,27 @@ class TextRun:
             self.read["files", 1, END] = self._reader.of(held_in(written))
             self.read["script", 1, END] = final
         memory = 1024 * resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-        threads = len(self._lasting())
+        threads = len(lasting_threads())
         made = self.made
         found = Record(
             self.read, passes, (), ended, ran, self.marking.branches, lines_of(written), memory, threads, self.said.lines,
             self.before, dict(self.frozen.traces), self.numbers, self.marks.items | self.fits.items, made,
             ((self._end if self._over else time.monotonic()) - self._start) / max(made, 1), self._fastest, self._over,
             self.chance.coupled, self._told - self._end, self.begin,
+            tuple(self._lasting), self.said.printed, self.plan.clock[1],
         )  # fmt: skip
         found.write(self.plan.result)
 
     def run(self) -> int:
         """The whole script, or as much as there is time for."""
         self._watch(self.plan.limit, self._late)
+        self._processes = find_processes()
         try:
             run_as_main(self.plan.script, self.plan.argv, self.plan.module, self.marking.compiled)
         except SystemExit as error:
-            self.finish("" if error.code in (None, 0) else f"SystemExit: {error.code}")
+            if error.code not in (None, 0):
+                self._exit()
+                self.finish(f"SystemExit: {error.code}")
         except BaseException as error:
             sys.stderr.write(f"\n{type(error).__name__}: {error}\n")
             self.finish(f"{type(error).__name__}: {error}")
@@ -188,17 +197,16 @@ class TextRun:
         failed: list[str] = []
         sys.unraisablehook = lambda found: failed.append(f"{found.exc_type.__name__}: {found.exc_value}")
         late = time.monotonic() + LEAVING
-        for each in self._lasting():
+        for each in lasting_threads():
             each.join(max(late - time.monotonic(), 0.0))
         leaving = threading.Thread(target=atexit._run_exitfuncs, daemon=True)
         leaving.start()
         leaving.join(LEAVING)  # some wait for processes of the script's, which are ended with it
+        self._lasting = [
+            *find_lasting(is_user_file, self._processes),
+            *(["what it does at its exit"] if leaving.is_alive() else []),
+        ]
         return failed[0] if failed else ""
-
-    def _lasting(self) -> list[threading.Thread]:
-        """Threads that keep the process from ending."""
-        ours = (threading.main_thread(), threading.current_thread())
-        return [each for each in threading.enumerate() if not each.daemon and each not in ours]
 
     def _watch(self, seconds: float, then: Callable[[], None]) -> threading.Timer:
         """Do something after that time."""
@@ -247,8 +255,7 @@ def main(arguments: Sequence[str]) -> None:
     run.marking.install()
     run.marks.install()
     run.said.begin()
-    if plan.nudge is not None:
-        slow_clock(is_user_file)
+    Clock(is_user_file, *plan.clock).install()
 
     def on_tensorflow(tf: Any) -> None:
         chance.on_tensorflow(tf)

@@ -1,10 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
 """What files hold that a run has written: lines of text, numbers and objects as NumPy, `pickle` and
-HDF5 store them, also in archives.
+HDF5 store them, also in archives and packed. Of other files nothing but a digest is known.
 """
 
 from __future__ import annotations
 
+import gzip
 import hashlib
 import io
 import os
@@ -17,9 +18,11 @@ from typing import Any
 
 import numpy as np
 
+from outpace.tune.same.lines import numbers_in, timeless, words_of
+
 _MOST_TEXT = 1 << 20  # bytes of a file that is compared line by line
 _MOST = 1 << 28  # bytes of a file that is read
-_NPY, _ZIP, _HDF5, _PICKLE = b"\x93NUMPY", b"PK\x03\x04", b"\x89HDF\r\n\x1a\n", b"\x80"
+_NPY, _ZIP, _HDF5, _PICKLE, _GZIP = b"\x93NUMPY", b"PK\x03\x04", b"\x89HDF\r\n\x1a\n", b"\x80", b"\x1f\x8b"
 
 
 def lines_of(paths: Iterable[str]) -> dict[str, tuple[str, ...]]:
@@ -38,7 +41,9 @@ def held_in(paths: Iterable[str]) -> dict[str, Any]:
     found: dict[str, Any] = {}
     for path in paths:
         content = _content(path)
-        if content is not None and (len(content) > _MOST_TEXT or _text(content) is None):
+        if _size(path) > _MOST:
+            found[path] = f"digest {_digest(path)}"
+        elif content is not None and (len(content) > _MOST_TEXT or _text(content) is None):
             found |= {f"{path}{part}": each for part, each in _parts(content)}
     return found
 
@@ -61,7 +66,21 @@ def _text(content: bytes | None) -> str | None:
         return None
 
 
+def _digest(path: str) -> str:
+    found = hashlib.blake2b(digest_size=8)
+    with open(path, "rb") as file:
+        while chunk := file.read(_MOST_TEXT):
+            found.update(chunk)
+    return found.hexdigest()
+
+
 def _parts(content: bytes) -> Iterator[tuple[str, Any]]:
+    text = _text(content)
+    if text is not None:  # its words, and its numbers as an array
+        lines = timeless(text.splitlines())
+        yield "", "\n".join(map(words_of, lines))
+        yield "<numbers>", np.array([float(each) for line in lines for each in numbers_in(line)])
+        return
     try:
         yield from [*_read(content)]
     except Exception:  # it only begins like a file of that kind, or needs what is not there
@@ -75,6 +94,8 @@ def _read(content: bytes) -> Iterator[tuple[str, Any]]:
                 yield from ((f"/{name}{part}", each) for part, each in _parts(archive.read(name)))
     elif content.startswith(_NPY):
         yield "", np.load(io.BytesIO(content), allow_pickle=False)
+    elif content.startswith(_GZIP):
+        yield from _parts(gzip.decompress(content))
     elif content.startswith(_PICKLE):
         yield "", pickle.loads(content)  # what this process has written
     elif content.startswith(_HDF5):

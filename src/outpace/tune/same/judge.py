@@ -4,15 +4,14 @@
 from __future__ import annotations
 
 import re
-import time
-from collections.abc import Iterable, Sequence
-from enum import Enum
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
-from outpace._dataclass import dataclass
 from outpace.model.units import format_count
+from outpace.tune.same.judgement import Judgement
+from outpace.tune.same.lines import last_digit, masked, numbers_in, shown_lines, timeless, words_of
 from outpace.tune.same.passes import END
 from outpace.tune.same.record import CUT_SHORT, Record
 from outpace.tune.same.state import BEYOND, State
@@ -33,114 +32,23 @@ STEPPED = 0.02  # of them, by one: a picture of 8 bits, made of numbers between 
 NOISE = 0.4  # of the arrays that training changes: what one rounding moves as far as training does is of no consequence if all else agrees
 PRINTED = 2e-3  # of a number that is printed: by as much two runs of one text may differ for it to be compared
 DIGITS = 2e-5  # of it, likewise of the edited text, beside what the two differ by
-_NUMBER = re.compile(r"[-+]?(?:\d+\.?\d*|\.\d+)(?:[eE][-+]?\d+)?")
-_PROGRESS = re.compile(r"\x08|━|[mµn]?s/(?:step|epoch|it)\b|\bit/s\b|\d+%\|")
-_PACE = re.compile(r"\x08+|(?:\d+:)?\d+:\d+|[\d.?]+\s*(?:[mµun]?s|min|h)\b(?:/\w+)?|[\d.?]+\s*\w+/s\b|[━=>.╺╸ ]{2,}")
-_WHEN = re.compile(r"(\d{4}-\d\d-\d\d)[T ]\d\d:\d\d(?::\d\d(?:[.,]\d+)?)?|([A-Z][a-z]{2} [A-Z][a-z]{2} [ \d]\d) \d\d:\d\d:\d\d")
-_DAY = 86_400.0  # seconds
+FEW = 0.01  # of the numbers of an array: those that a rounding moves by much beside what each is, since they are near to 0
 _SHOWN = 3
-
-
-class Standing(str, Enum):
-    """What is known of an edited text that may be kept. Proven: its training was compared as a
-    whole. Compared: some passes were, of a training that was cut. Allowed: it is another program,
-    and the user allows that.
-    """
-
-    PROVEN = "proven"
-    COMPARED = "compared"
-    ALLOWED = "allowed"
-
-
-@dataclass(frozen=True)
-class Judgement:
-    """same: whether the edited text is the same program; None where that is not proven. why: in a
-    sentence without its subject's name. compared: values. missed: lines of branches that did not
-    run. faults: places that differ, or that could not be compared. runs: whether the edited text
-    came through its passes at all. whole: whether the scripts were compared to their own end; else
-    only the first passes were. sampled: arrays of which a sample and sums stand for the rest.
-    allowed: it is not the same, and the user allows that. shown: the passes that were compared of a
-    training that was cut, in words. noise: arrays that training changes and that runs of the
-    original do not agree on. remarks: of a training that was cut, what to read of the passes that
-    were not compared, in sentences. parts: the pass behind which one rounding
-    moves most of what training changes as far as training does, so that nothing is known; 0 for
-    none. made: passes that were compared, of a training of `length` passes; 0 where that is not
-    known.
-    """
-
-    same: bool | None
-    why: str
-    compared: int = 0
-    passes: int = 0
-    missed: tuple[int, ...] = ()
-    faults: tuple[str, ...] = ()
-    runs: bool = True
-    whole: bool = True
-    sampled: int = 0
-    allowed: bool = False
-    shown: str = ""
-    noise: tuple[str, ...] = ()
-    remarks: tuple[str, ...] = ()
-    parts: int = 0
-    made: int = 0
-    length: int = 0
-
-    @property
-    def standing(self) -> Standing | None:
-        """What is known of it; None where it may not be kept."""
-        if self.same is not True:
-            return None
-        if self.allowed:
-            return Standing.ALLOWED
-        return Standing.PROVEN if self.whole and not self.parts else Standing.COMPARED
-
-    @property
-    def share(self) -> float | None:
-        """The share of the training's passes that were compared; None where nobody knows."""
-        if self.standing is Standing.PROVEN:
-            return 1.0
-        return min(1.0, self.made / self.length) if self.made and self.length else None
-
-    @property
-    def extent(self) -> str:
-        """How many passes were compared of how many, in words: "68 of 1,000,000 passes"."""
-        if not self.made:
-            return "passes"
-        if self.length:
-            return f"{self.made:,} of {self.length:,} passes"
-        return f"{format_count(self.made, 'pass', 'passes')} of a training of unknown length"
-
-    @property
-    def scope(self) -> str:
-        """What was compared, as the object of a sentence: "the 68 of 1,000,000 passes that were
-        compared".
-        """
-        return f"the {self.extent} that {'was' if self.made == 1 and not self.length else 'were'} compared"
-
-    @property
-    def sentence(self) -> str:
-        """What was compared, or why it is not kept."""
-        if self.same:
-            missed = f"; {format_count(len(self.missed), 'branch', 'branches')} did not run (line {', '.join(map(str, self.missed))})"
-            later = f"; these were {self.shown}" if self.shown else "" if self.whole else "; the script goes on for longer"
-            if not self.whole and not self.parts:
-                later += ", and what only shows in others was not compared"
-            if self.parts:
-                later += f"; behind step {self.parts} one rounding changes as much as training does, and nothing could be compared there"
-            part = f"; of {format_count(self.sampled, 'large array')} a sample and sums" if self.sampled else ""
-            noise = f"; {', '.join(self.noise)} could not be compared, since chance or rounding makes it" if self.noise else ""
-            compared = format_count(self.compared, "value")
-            extent = f"compared to step {self.passes}" if self.whole or not self.made else f"compared in {self.extent}"
-            return f"{extent}, {compared}{part}{noise}{missed if self.missed else ''}{later}"
-        return self.why
+# Why something is not compared.
+_DIFFERS = "chance, rounding or the clock makes it"
+_CLOCK = "the clock decides about it"
+_ROUGH = "it differs by more than rounding beside its own size"
+_TURNED = "some whole numbers differ"
 
 
 def judge(
     originals: Sequence[Record], edited: Record, dead: frozenset[str] = frozenset(), missed: Sequence[int] = ()
 ) -> Judgement:
-    """originals: two runs of the original, and one that was nudged. dead: names of the loop's
-    function, or of the script (`__main__.name`), that the original sets anew before it reads them,
-    so that an edit may leave them out.
+    """Judge an edited text by its run and three of the original.
+
+    originals: one, one by the edited run's clock, and a nudged one, which may stand for the second
+    dead: names of the loop's function, or of the script (`__main__.name`), that the original sets
+        anew before it reads them, so that an edit may leave them out
     """
     one, two, nudged = originals
     if one.ended not in ("", CUT_SHORT):
@@ -170,8 +78,16 @@ def judge_equal(
 
 
 class _Comparison:
+    """Of an edited run with one of the original, as closely as two others allow: by how much one
+    rounding moves what is by the same clock, and what another clock makes of it.
+    """
+
     def __init__(self, one: Record, two: Record, nudged: Record, edited: Record, dead: frozenset[str]) -> None:
-        self.one, self.two, self.nudged, self.edited, self.dead = one, two, nudged, edited, dead
+        self.has_clocks = one.tick == nudged.tick != two.tick  # else nobody can tell the clock from a rounding
+        self.one, self.two, self.nudged, self.edited, self.dead = (
+            (two, one, nudged, edited, dead) if self.has_clocks else (one, two, nudged, edited, dead)
+        )
+        self.omissions: dict[str, str] = {}  # reasons
         self.faults: list[str] = []
         self.differs = False  # whether a number is another, be it by a rounding
         self.missing: dict[str, str] = {}  # why
@@ -183,7 +99,7 @@ class _Comparison:
         self.changed_here: set[str] = set()  # at the mark that is looked at
         self.told_here: set[str] = set()
         self.parts = 0  # the last pass where most of what training changes tells, if that is no longer so at the last mark
-        self.spreads: dict[str, float] = {}
+        self.spreads: dict[str | tuple[str, int], float] = {}
 
     def judgement(self, missed: tuple[int, ...]) -> Judgement:
         keys = [key for key in self.one.marks if key in self.two.marks and key in self.nudged.marks]
@@ -195,9 +111,7 @@ class _Comparison:
                 last = self._tells(key, last)
             elif key[2] == END and self.edited.ended == self.one.ended:
                 self.faults.append(f"{_said(key)} is not reached")
-        for loop, passes in self.one.passes.items():
-            if self.edited.passes.get(loop) != passes == self.two.passes.get(loop):
-                self.faults.append(f"{passes} passes of a loop became {self.edited.passes.get(loop, 0)}")
+        self._passes()
         if self.edited.threads > max(self.one.threads, self.two.threads):
             self.faults.append("a thread of it goes on, and keeps the process from ending")
         self.faults += [
@@ -205,6 +119,7 @@ class _Comparison:
             for each in sorted(self.edited.coupled - self.one.coupled - self.two.coupled)
         ]
         self._printed()
+        self._unread(common)
         passes = max((key[2] for key in common), default=0)
         if passes < 1 and any(key[0] not in ("files", "script") for key in common):  # read where the loop was over alone
             passes = max((*(key[2] for key in keys), *self.one.passes.values(), self.one.made))
@@ -217,9 +132,29 @@ class _Comparison:
         if why is not None:
             return Judgement(None, why, self.compared, passes, missed, tuple(self.missing))
         sampled = len({path for key in common for path in self.one.marks[key].sampled})
-        return Judgement(True, "the same program", self.compared, passes, missed, sampled=sampled, noise=tuple(self._noise()),
+        omissions = tuple(f"{name} ({why})" for name, why in self.omissions.items())
+        return Judgement(True, "the same program", self.compared, passes, missed, sampled=sampled, omissions=omissions,
             whole=not self.parts, parts=self.parts,
         )  # fmt: skip
+
+    def _unread(self, common: Sequence[tuple[str, int, int]]) -> None:
+        """Note what no reading leads to: objects that came up in training, or behind it, and tell
+        nothing of what they hold, and what goes on when nobody waits any longer.
+        """
+        before = self.one.begin.unread if self.one.begin is not None else {}
+        for key in common:
+            for path, kind in self.one.marks[key].unread.items():
+                if path != BEYOND and before.get(path) != kind and self._lives(path):
+                    self.omissions.setdefault(path, f"nothing can be read of a {kind}")
+        for what in (*self.one.lasting, *self.edited.lasting):
+            self.omissions.setdefault(what, "it goes on behind the script's end")
+
+    def _passes(self) -> None:
+        for loop, passes in self.one.passes.items():
+            if passes != self.two.passes.get(loop):
+                self.omissions["how many passes a loop makes"] = _CLOCK
+            elif passes != self.edited.passes.get(loop):
+                self.faults.append(f"{passes} passes of a loop became {self.edited.passes.get(loop, 0)}")
 
     def _tells(self, key: tuple[str, int, int], last: int) -> int:
         """The last pass where runs of the original agree on most of what training changes."""
@@ -259,7 +194,8 @@ class _Comparison:
             elif isinstance(other, np.ndarray) and other.shape == value.shape:
                 self._number(key, path, value, other, nudged.find(path), edited)
             else:
-                self._change(path, _wide(value))  # which nothing can be compared with
+                self._change(path, _wide(value))
+                self._omit(path, _DIFFERS)
         for path, target in one.aliases.items():
             if edited.aliases.get(path) != target and self._lives(path):
                 self._alias(key, path, target, one, edited)
@@ -273,8 +209,14 @@ class _Comparison:
                 if isinstance(value, np.ndarray) and isinstance(other, np.ndarray) and other.shape == value.shape:
                     self._number(key, path + at[len(target) :], value, other, nudged, edited)
 
+    def _omit(self, name: str, why: str) -> None:
+        """Note what cannot be compared, or not closely."""
+        if self._lives(name):
+            self.omissions.setdefault(name, why)
+
     def _text(self, key: Any, path: str, value: str, other: Any, nudged: Any, edited: State) -> None:
-        if not (isinstance(other, str) and isinstance(nudged, str)) or not value == other == nudged:
+        if not value == other == nudged:
+            self._omit(path, _DIFFERS)
             return
         found = edited.find(path)
         if found is None:
@@ -292,34 +234,65 @@ class _Comparison:
         scale = _largest(value)
         between = _distance(value, other)
         if isinstance(nudged, np.ndarray) and nudged.shape == value.shape:
-            self.spreads[path] = max(self.spreads.get(path, 0.0), _distance(value, _wide(nudged)))
-        spread = max(self.spreads.get(path, 0.0), between)
+            base = other if self.has_clocks else value
+            self.spreads[path] = max(self.spreads.get(path, 0.0), _distance(base, _wide(nudged)))
+        spread = self.spreads.get(path, 0.0)
         floor = (ONE_STEP if key[2] == 1 else LATER) * scale if value.dtype.kind != "i" else 0.0
         if key[2] != 1 and change:
             floor = max(min(floor, OF_CHANGE * change), COMPUTED * most if value.dtype.kind == "f" else 0.0)
-        if not np.isfinite(spread) or between > max(AGREED * max(change, scale * 1e-3), floor):
+        most_between = max(AGREED * max(most, scale * 1e-3), floor)
+        if not (np.isfinite(spread) and (between <= most_between or self._is_of_clock(value, spread, most_between))):
+            self._omit(path, _DIFFERS)
             return
+        spread = max(spread, between if between <= most_between else 0.0)
         found = edited.find(path)
         if found is None:
             self._absent(path, edited)
-            return
-        if not isinstance(found, np.ndarray) or found.shape != value.shape:
+        elif not isinstance(found, np.ndarray) or found.shape != value.shape:
             self.faults.append(f"{_said(key)}: {path} has another shape or type")
-            return
-        if _narrower(found, plain):
+        elif _narrower(found, plain):
             self.faults.append(f"{_said(key)}: {path} is of {found.dtype} instead of {plain.dtype}")
-            return
-        tolerance = floor + SPREADS * spread
-        if tolerance <= TELLS * change or not spread:
+        else:
+            self._compare(key, path, value, _wide(found), floor + SPREADS * spread, change, bool(spread))
+
+    def _is_of_clock(self, value: Any, spread: float, most: float) -> bool:
+        """Whether a number is one that the clock makes and a rounding does not: then the edited run
+        by the same clock makes the same. What another clock makes of an array is training.
+        """
+        return self.has_clocks and value.size == 1 and spread <= most
+
+    def _compare(self, key: Any, path: str, value: Any, found: Any, tolerance: float, change: float, has_spread: bool) -> None:
+        """Compare the numbers of two arrays of one shape. change: how far training moved them."""
+        if tolerance <= TELLS * change or not has_spread:
             self.told.add(path)
             self.told_here.add(path)
+        elif tolerance > TELLS * max(self.most[path], _largest(value) if value.size == 1 or not change else 0.0):
+            self._omit(path, _DIFFERS)
         self.compared += 1
-        away = _distance(value, _wide(found))
-        self.differs = self.differs or away > 0
-        others = np.count_nonzero(value != _wide(found)) if value.dtype.kind == "i" else value.size
-        turned = others <= (STEPPED if away <= 1 else TURNED) * value.size
+        away = _distance(value, found)
+        if not away:
+            return
+        self.differs = True
+        turned = False
+        if value.dtype.kind == "i":
+            turned = np.count_nonzero(value != found) <= (STEPPED if away <= 1 else TURNED) * value.size
         if not (away <= tolerance or turned):
-            self.faults.append(f"{_said(key)}: {path} is off by {away:.3g}, of {scale:.3g}")
+            self.faults.append(f"{_said(key)}: {path} is off by {away:.3g}, of {_largest(value):.3g}")
+        elif turned:
+            self._omit(path, _TURNED)
+        elif self._rough(path, value, found) > FEW:
+            self._omit(path, _ROUGH)
+
+    def _rough(self, path: str, value: Any, found: Any) -> float:
+        """The share of numbers that differ by much, beside what training has made of each, or
+        beside their own size where they are new.
+        """
+        with np.errstate(invalid="ignore"):
+            start = self.first[path]
+            known = isinstance(start, np.ndarray) and start.shape == value.shape and value.size > 1
+            own = np.abs(value - _wide(start)) if known else np.abs(value)
+            own = own if np.any(own) else np.abs(value)
+            return float(np.mean(np.abs(found - value) > TELLS * own))
 
     def _change(self, path: str, value: Any) -> float:
         """How far the value is from what it was first."""
@@ -348,13 +321,16 @@ class _Comparison:
 
     def _printed(self) -> None:
         runs = (self.one, self.two, self.nudged, self.edited)
-        self._lines("prints", [_lines(each.printed) for each in runs])
-        self._lines("tells on stderr", [_lines(each.said) for each in runs])
-        for path in self.one.files.keys() & self.two.files.keys() & self.nudged.files.keys():
+        self._lines("prints", [shown_lines(each.printed, each.own) for each in runs])
+        self._lines("tells on stderr", [timeless(each.said) for each in runs])
+        common = self.one.files.keys() & self.two.files.keys() & self.nudged.files.keys()
+        for path in sorted(common):
             if path not in self.edited.files and self._ended_alike():
                 self.faults.append(f"it does not write {path}")
             elif path in self.edited.files:
-                self._lines(f"writes in {path}", [_timeless(each.files[path]) for each in runs])
+                self._lines(f"writes in {path}", [timeless(each.files[path]) for each in runs])
+        for path in sorted(set[str]().union(*(each.files for each in runs)) - common):
+            self.omissions.setdefault(path, "not every run writes it")
 
     def _ended_alike(self) -> bool:
         """Whether both came to an end of their own, and to the same one."""
@@ -364,7 +340,9 @@ class _Comparison:
         """Lines that two originals agree on, of the edited script."""
         one, two, nudged, edited = lines
         steady = len(one) == len(two) == len(nudged)
-        if steady and len(nudged) != len(edited) and self.one.ended == self.edited.ended == "":
+        if not steady:
+            self.omissions.setdefault(f"how many lines it {does}", _CLOCK)
+        elif len(nudged) != len(edited) and self._ended_alike():
             self.faults.append(f"it {does} {format_count(len(edited), 'line')} instead of {len(one)}")
         count = min(map(len, lines))
         # from both ends: lines that come by the clock shift the others
@@ -378,29 +356,38 @@ class _Comparison:
         another line.
         """
         lines = (one, two, nudged, edited)
-        words = _words(one)
-        if len(set(map(_words, lines[:3]))) > 1:
+        words = words_of(one)
+        if len(set(map(words_of, lines[:3]))) > 1:
+            if steady:
+                self.omissions.setdefault(f"the line {one[:60]!r}", _DIFFERS)
             return True
-        if words != _words(edited):
+        if words != words_of(edited):
             return not steady
-        numbers = enumerate(zip(*(_NUMBER.findall(line) for line in lines), strict=True))
-        agree = [self._agrees(f"{words} {at}", *each) for at, each in numbers]  # all of them: each is told what runs make of it
+        numbers = enumerate(zip(*map(numbers_in, lines), strict=True))
+        agree = [
+            self._agrees((masked(one), at), *each) for at, each in numbers
+        ]  # all of them: each is told what runs make of it
         return all(agree)
 
-    def _agrees(self, place: str, one: str, two: str, nudged: str, edited: str) -> bool:
+    def _agrees(self, place: tuple[str, int], one: str, two: str, nudged: str, edited: str) -> bool:
         """Whether a printed number of the edited script is what runs of the original make it; so is
-        what these do not agree on. place: one for all numbers that lines of the same words print
-        there, of which the runs may agree in one by chance.
+        what these do not agree on. place: the words of the line, and which of its numbers it is;
+        the runs may agree in one of several by chance.
         """
-        if one.lstrip("+-").isdigit():
-            return not one == two == nudged or edited == one
         a, b, c, d = map(float, (one, two, nudged, edited))
+        whole = one.lstrip("+-").isdigit()
         self.differs = self.differs or a != d
-        spread, digit, scale = max(abs(a - b), abs(a - c)), _last_digit(one), abs(a)
-        if not spread <= PRINTED * scale + digit:
+        spread, digit, scale = abs((b if self.has_clocks else a) - c), last_digit(one), abs(a)
+        most = 0.0 if whole else PRINTED * scale + digit
+        if not (spread <= most and (abs(a - b) <= most or self.has_clocks)):
+            self.omissions.setdefault(f"a number in {place[0][:60]!r}", _DIFFERS)
             return True
+        if whole:
+            return edited == one
         self.spreads[place] = max(self.spreads.get(place, 0.0), (spread - digit) / scale if scale else 0.0)
-        return abs(a - d) <= 2 * digit + DIGITS * scale + SPREADS * max(spread, scale * self.spreads[place])
+        if a != d and digit > PRINTED * scale:
+            self.omissions.setdefault(f"a number in {place[0][:60]!r}", "its last digit differs, of a few")
+        return abs(a - d) <= 1.001 * digit + DIGITS * scale + SPREADS * max(spread, scale * self.spreads[place])
 
 
 def _said(key: tuple[str, int, int]) -> str:
@@ -464,39 +451,3 @@ def _distance(one: Any, two: Any) -> float:
     alike = (one == two) | (np.isnan(one) & np.isnan(two))
     away = np.where(alike, 0.0, away)
     return float("inf") if np.isnan(away).any() else float(away.max())
-
-
-def _lines(printed: Sequence[str]) -> list[str]:
-    """What was printed; of a progress bar the last that it showed, without times: in how many steps
-    it comes there is a matter of pace.
-    """
-    shown = _timeless(line for line in printed if line.strip())
-    bar = [bool(_PROGRESS.search(line)) for line in shown]
-    ends = zip(shown, bar, [*bar[1:], False], strict=False)
-    return [_PACE.sub(" ", line) if is_bar else line for line, is_bar, next_is in ends if not (is_bar and next_is)]
-
-
-def _timeless(lines: Iterable[str]) -> list[str]:
-    """Lines without the time at which they were written, which runs that begin together may share
-    in part. Other days' are data.
-    """
-    now = time.time()
-    days = {
-        time.strftime(form, of(now - ago))
-        for form in ("%Y-%m-%d", "%a %b %e")
-        for of in (time.localtime, time.gmtime)
-        for ago in (0.0, _DAY)
-    }
-    return [_WHEN.sub(lambda found: "when" if found[1] in days or found[2] in days else found[0], line) for line in lines]
-
-
-def _words(line: str) -> str:
-    """A line without its numbers, and without the blanks beside them, which fill up columns."""
-    return _NUMBER.sub("#", " ".join(line.split())).replace(" #", "#").replace("# ", "#")
-
-
-def _last_digit(number: str) -> float:
-    """What the last digit of a printed number stands for; nothing of a whole one."""
-    mantissa, _, power = number.lower().partition("e")
-    _, point, digits = mantissa.partition(".")
-    return 10.0 ** (int(power or 0) - len(digits)) if point else 0.0

@@ -2,8 +2,7 @@
 """Moves every number that a program's state holds by one rounding, up or down by chance, and after
 each pass those that it has made anew: what a run does with that is what it does with an edit that
 rounds otherwise. TensorFlow's variables that a pass makes are moved as they are made. Whole numbers
-and halves stay: they count, name or label something, and nothing rounds them. The script's clock is
-another, too.
+and halves stay: they count, name or label something, and nothing rounds them.
 """
 
 from __future__ import annotations
@@ -25,8 +24,6 @@ _MOST = 1 << 24  # numbers of an array: larger ones are data
 _DEEPEST = 12
 DIGITS = 8  # of two, of a number that is no result of any rounding
 SHARE = 0.25  # of the time that has passed: more is not spent on moving numbers after a pass
-SLOWER = 16.0  # about as much as the best changes gain
-CLOCKS = tuple(f"{name}{unit}" for name in ("time", "monotonic", "perf_counter", "process_time") for unit in ("", "_ns"))
 _ROUNDING = {2: 2.0**-11, 4: 2.0**-24, 8: 2.0**-53}
 
 
@@ -231,27 +228,6 @@ def _given(array: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
     mantissa, _ = np.frexp(array)
     short: np.ndarray[Any, Any] = np.ldexp(mantissa, DIGITS)
     return np.asarray((array == np.rint(array)) | (short == np.rint(short)))
-
-
-def slow_clock(users: Callable[[str], bool]) -> None:
-    """Let time go by more slowly for the user's code, as for a faster program: what the script
-    makes of it is then no property of the text.
-    """
-    for name in CLOCKS:
-        setattr(time, name, _Slow(getattr(time, name), users))
-
-
-class _Slow:
-    """A clock of Python's."""
-
-    def __init__(self, clock: Callable[[], Any], users: Callable[[str], bool]) -> None:
-        self._clock, self._users, self._began = clock, users, clock()
-
-    def __call__(self) -> Any:
-        now = self._clock()
-        if not self._users(sys._getframe(1).f_code.co_filename):
-            return now
-        return self._began + type(now)((now - self._began) / SLOWER)
 
 
 def _by_leaves(value: Any) -> bool:

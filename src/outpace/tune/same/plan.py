@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from outpace._dataclass import dataclass
+from outpace.tune.same.clock import TICKS
 from outpace.tune.same.shown import Items, Shown
 
 
@@ -27,6 +28,7 @@ class Plan:
     training: float | None = None  # seconds after its begin; None for all of it
     surveyed: bool = False  # whether the numbers and items of `shown` are looked up
     nudge: int | None = None  # seed of what numbers are changed by
+    clock: tuple[float, int] = (0.0, TICKS[0])  # begin and tick of the script's own
 
     def to_json(self) -> str:
         """Return the plan as JSON text."""

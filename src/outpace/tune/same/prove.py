@@ -21,8 +21,10 @@ from outpace.model.errors import TuneError
 from outpace.model.text import join_names
 from outpace.model.units import format_count
 from outpace.tune.same.changes import Ran, TraceRead, iter_changes
+from outpace.tune.same.clock import TICKS
 from outpace.tune.same.fits import BATCH, EPOCH, cut_of
-from outpace.tune.same.judge import Judgement, judge, judge_equal
+from outpace.tune.same.judge import judge, judge_equal
+from outpace.tune.same.judgement import Judgement
 from outpace.tune.same.names import dead_names
 from outpace.tune.same.passes import END
 from outpace.tune.same.plan import Plan
@@ -71,6 +73,7 @@ class Original:
     whole: float = WHOLE
     behind: float = BEHIND
     forks: Forks = field(default_factory=Forks)
+    _epoch: float = field(default_factory=time.time)  # where the clocks of all runs begin
     _took: float = 0.0
     _seen: Record | None = None  # items and numbers
     _is_long: bool = False  # whether a run takes long: the nudged one is the second, too
@@ -93,13 +96,13 @@ class Original:
 
     @property
     def records(self) -> list[Record]:
-        """Of two plain runs, and of a nudged one. Raises TuneError where the script does not come
-        to its training.
+        """Of two plain runs by two clocks, and of a nudged one. Raises TuneError where the script
+        does not come to its training.
         """
         self._begin()
         if len(self._runs) == 1:
-            nudged = self._pool.submit(self._run, {}, nudge=NUDGE)
-            self._runs += [nudged if self._is_long else self._pool.submit(self._run, {}), nudged]
+            nudged = self._pool.submit(self._run, {}, nudge=NUDGE, tick=TICKS[self._is_long])
+            self._runs += [nudged if self._is_long else self._pool.submit(self._run, {}, tick=TICKS[1]), nudged]
         return [each.result() for each in self._runs]
 
     def _begin(self) -> None:
@@ -171,7 +174,7 @@ class Original:
         """Compare one run of each, side by side; where numbers differ, with a second and a nudged
         run of the original, which tell a rounding from another program.
         """
-        run = self._pool.submit(self._run, texts, grouped, longest=SLOWER * self._took + START)
+        run = self._pool.submit(self._run, texts, grouped, longest=SLOWER * self._took + START, tick=TICKS[1])
         self._begin()
         one, edited = self._runs[0].result(), run.result()
         found = judge_equal(one, edited, self._dead(), self._missed(one))
@@ -189,21 +192,27 @@ class Original:
         """A judgement with what was compared of the training, and what should be read of the rest.
         end: what is said of its end.
         """
-        if self.cut and not self._complete():
+        if self.cut:
             found = replace(found, whole=False, shown=self._shown() + end)
         elif originals[0].ended == CUT_SHORT:
             found = replace(found, whole=False)
+        found = self._measured(found, originals[0])
         if found.same and not found.whole:
             found = replace(found, remarks=(*self._iter_remarks(originals, edited, texts), *_unrun(texts, edited)))
-        return self._measured(found, originals[0])
+        return found
 
     def _measured(self, found: Judgement, original: Record) -> Judgement:
         """With how many passes were compared, of how many: of a training that is not over in its
-        time nobody knows.
+        time nobody knows, nor of one that is cut each time that its loop is entered.
         """
-        passes = self._passes() if self.cut else float(original.made) if original.over else math.inf
+        passes = math.inf
+        if not self.cut:
+            passes = float(original.made) if original.over else math.inf
+        elif not any(key == str(self.place.path[0]) and entry > 1 for key, entry, _ in original.marks if self.place.path):
+            passes = self._passes()
         length = 0 if math.isinf(passes) else max(original.made, int(passes))
-        return replace(found, made=min(found.parts or original.made, original.made), length=length)
+        made = min(found.parts or original.made, original.made)
+        return replace(found, made=made, length=length, whole=found.whole and length > 0)
 
     def _iter_remarks(self, originals: Sequence[Record], edited: Record, texts: Texts) -> Iterator[str]:
         """Yield what the functions that an edited script compiles keep, and the lines that may
@@ -235,16 +244,6 @@ class Original:
         key = "fit" if self.place.function == FIT else str(self.place.path[0])
         through = all(any((loop, at) == (key, END) for loop, _, at in each.marks) for each in records)
         return ended.pop() if self.cut and through and len(ended) == 1 and not ended & {"", CUT_SHORT} else ""
-
-    def _complete(self) -> bool:
-        """Whether every pass was made of a loop that was to be cut, and that no other one is
-        around.
-        """
-        if self.place.function == FIT or len(self.place.path) > 1:
-            return False
-        key = str(self.place.path[0])
-        end = self.shown.end(key, 1)
-        return end is not None and self.shown.spans(key, 1, True) == ((0, end),)
 
     def _shown(self) -> str:
         """The passes that were compared, in words."""
@@ -311,6 +310,7 @@ class Original:
         surveyed: bool = False,
         longest: float = LIMIT,
         over: threading.Event | None = None,
+        tick: int = TICKS[0],
     ) -> Record:
         assert self._private is not None, "it runs inside of its context"
         folder = Path(tempfile.mkdtemp(dir=self._private.name))
@@ -318,6 +318,7 @@ class Original:
         plan = Plan(
             self.script, self.argv, self.module, str(edition), str(folder / "record"), self.shown, min(longest, self.limit),
             self._behind(surveyed) * (SLOWER if texts else 1.0), training, surveyed, nudge,
+            (self._epoch, tick),
         )  # fmt: skip
         if cut is not None:
             plan = replace(plan, shown=replace(plan.shown, first=cut))

@@ -30,7 +30,9 @@ class Record:
     of the loops gave, where that was looked up. made: passes in all. pace: seconds that one took at
     most. fastest: those of the fastest; 0 where that was not looked up. over: whether its training
     was over. coupled: pairs of lines that draw the same random numbers. told: seconds behind its
-    training until it said something last. begin: the state where training began.
+    training until it said something last. begin: the state where training began. lasting: what of
+    the script's goes on behind its end, in words. own: lines that its own code printed.
+    tick: of its clock, in ns.
     """
 
     marks: Mapping[tuple[str, int, int], State]
@@ -54,6 +56,9 @@ class Record:
     coupled: frozenset[str] = frozenset()
     told: float = 0.0
     begin: State | None = None
+    lasting: tuple[str, ...] = ()
+    own: frozenset[str] = frozenset()
+    tick: int = 0
 
     def write(self, path: str | os.PathLike[str]) -> None:
         """Write it for the process that compares, whole or not at all."""

@@ -41,10 +41,12 @@ DEEPEST = 24  # names of a path
 MOST_BYTES = 1 << 30  # of arrays in all readings; from then on large ones are sampled
 SAMPLE = 4096  # numbers that stand for a large array, beside its sums
 _LONGEST_TEXT = 4096
+_LONG_LIST = 10_000  # items
 _NUMBERS = (bool, int, float, complex, np.generic)
 _TEXTS = (str, bytes, bytearray, range, slice, Enum, type(Ellipsis), np.dtype)
 # What holds nothing of a program's meaning, by the module of its class.
 _PLAIN = (str, bytes, int, type(None))  # of which a tuple is one value
+_CONTAINERS = (dict, list, tuple, set, frozenset, collections.deque)
 _QUIET = frozenset({"_thread", "logging", "importlib", "typing", "re", "io", "_io", "abc", "contextlib", "warnings", "inspect",
                     "subprocess", "socket", "traceback", "argparse", "rich", "tqdm", "absl"})  # fmt: skip
 _HOLDERS = (
@@ -152,7 +154,8 @@ class Reader:
         number = array_of(value)
         if number is not None:
             self._keep(path, number)
-            return
+            if not self._own(type(value)):  # an object of the user's may hold more than its array
+                return
         if isinstance(value, int):  # one that no array holds, as the states of NumPy's generators
             self._values[path] = _text(value)
             return
@@ -163,6 +166,9 @@ class Reader:
             self._aliases[path] = seen[0]
             return
         self._seen[id(value)] = (path, value)
+        if (numbers := _as_array(value)) is not None:
+            self._keep(path, numbers)
+            return
         if depth > DEEPEST:
             self._unread[path] = type(value).__name__
             return
@@ -170,13 +176,15 @@ class Reader:
 
     def _inside(self, path: str, value: Any, depth: int) -> None:
         try:
-            held = list(itertools.islice(self.parts(value), MOST_ITEMS))
+            held = list(itertools.islice(self.parts(value), MOST_ITEMS + 1))
         except Exception as error:  # whatever an object of the user's raises when it is looked at
             self._unread[path] = f"{type(value).__name__} ({type(error).__name__})"
             return
         if not held and not empty(value):
             self._unread[path] = type(value).__name__
-        for name, each in held:
+        if len(held) > MOST_ITEMS:
+            self._unread[path] = f"{type(value).__name__} of more than {MOST_ITEMS:,} items"
+        for name, each in held[:MOST_ITEMS]:
             self._queue.append((path + name, each, depth + 1))
 
     def parts(self, value: Any) -> Iterator[tuple[str, Any]]:
@@ -196,7 +204,7 @@ class Reader:
             yield "{}", sorted(map(_text, value))
         else:
             yield from self._of_object(value)
-        if isinstance(value, (dict, list, collections.deque)) and hasattr(value, "__dict__"):
+        if isinstance(value, _CONTAINERS) and hasattr(value, "__dict__"):
             yield from _attributes(value)
 
     def _of_object(self, value: Any) -> Iterator[tuple[str, Any]]:
@@ -233,7 +241,9 @@ class Reader:
                 if not self._own(type(value)):
                     return
         library = type(value).__module__.partition(".")[0]
-        if library == "torch" and callable(state := _attribute(value, "state_dict")):
+        if parts := _framework_parts(library, value):
+            yield from parts
+        elif library == "torch" and callable(state := _attribute(value, "state_dict")):
             yield ".state_dict()", dict(state())
         elif library in _BY_VARIABLES:
             yield from self._by_variables(value)
@@ -283,6 +293,18 @@ def read_values(value: Any, users: Callable[[str], bool]) -> Any:
     }
 
 
+def _framework_parts(library: str, value: Any) -> list[tuple[str, Any]]:
+    """Return the arrays of a framework's object that consists of some, as a sparse one does."""
+    framework: Any = sys.modules.get(library)
+    if library == "jax":
+        leaves, _ = framework.tree_util.tree_flatten_with_path(value)
+        return [(framework.tree_util.keystr(path), leaf) for path, leaf in leaves if path]
+    if library == "tensorflow" and framework is not None and not hasattr(value, "assign"):
+        parts = framework.nest.flatten(value, expand_composites=True)
+        return [(f"<{at}>", part) for at, part in enumerate(parts)] if parts and parts[0] is not value else []
+    return []
+
+
 def frames_of(frame: FrameType | None, users: Callable[[str], bool]) -> Iterator[FrameType]:
     """The user's frames on the stack."""
     while frame is not None:
@@ -318,6 +340,16 @@ def array_of(value: Any) -> np.ndarray[Any, Any] | None:
         except (TypeError, ValueError):  # a record of several fields
             return None
     return found
+
+
+def _as_array(value: Any) -> np.ndarray[Any, Any] | None:
+    """A long list of plain numbers as one array."""
+    if type(value) is list and len(value) > _LONG_LIST and set(map(type, value)) <= {int, float, bool}:
+        try:
+            return np.asarray(value, np.float64)
+        except OverflowError:
+            return None
+    return None
 
 
 def _plain_array(value: Any) -> Any:
@@ -401,6 +433,8 @@ def _of_generator(value: Any) -> Iterator[tuple[str, Any]]:
         yield ".<ended>", True
         return
     yield ".<line>", frame.f_lineno - frame.f_code.co_firstlineno
+    if (inner := getattr(value, "gi_yieldfrom", None)) is not None:
+        yield ".<from>", inner
     yield from ((f".<{name}>", each) for name, each in list(frame.f_locals.items()))
 
 

@@ -1,0 +1,67 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Lines of text that a run has printed or written: their words, their numbers, and what of them is
+a matter of the time at which they came.
+"""
+
+from __future__ import annotations
+
+import re
+import time
+from collections.abc import Collection, Iterable, Sequence
+
+_NUMBER = re.compile(r"[-+]?(?:\d+\.?\d*|\.\d+)(?:[eE][-+]?\d+)?")
+_PROGRESS = re.compile(r"\x08|━|[mµn]?s/(?:step|epoch|it)\b|\bit/s\b|\d+%\|")
+_PACE = re.compile(r"\x08+|(?:\d+:)?\d+:\d+|[\d.?]+\s*(?:[mµun]?s|min|h)\b(?:/\w+)?|[\d.?]+\s*\w+/s\b|[━=>.╺╸ ]{2,}")
+_WHEN = re.compile(
+    r"(\d{4}-\d\d-\d\d)[T @_]\d\d:\d\d(?::\d\d(?:[.,]\d+)?)?|([A-Z][a-z]{2} [A-Z][a-z]{2} [ \d]\d) \d\d:\d\d:\d\d"
+)
+_DAY = 86_400.0  # seconds
+
+
+def shown_lines(printed: Sequence[str], own: Collection[str] = ()) -> list[str]:
+    """Return what was printed; of a progress bar the last that it showed, without times: in how
+    many steps it comes there is a matter of pace. own: lines of the script's own code, which are no
+    progress bar of a library's.
+    """
+    printed = [line for line in printed if line.strip()]
+    bar = [bool(_PROGRESS.search(line)) and line not in own for line in printed]
+    ends = zip(timeless(printed), bar, [*bar[1:], False], strict=False)
+    return [_PACE.sub(" ", line) if is_bar else line for line, is_bar, next_is in ends if not (is_bar and next_is)]
+
+
+def timeless(lines: Iterable[str]) -> list[str]:
+    """Return lines without the time at which they were written, which runs that begin together may
+    share in part. Other days' are data.
+    """
+    now = time.time()
+    days = {
+        time.strftime(form, of(now - ago))
+        for form in ("%Y-%m-%d", "%a %b %e")
+        for of in (time.localtime, time.gmtime)
+        for ago in (0.0, _DAY)
+    }
+    return [_WHEN.sub(lambda found: "when" if found[1] in days or found[2] in days else found[0], line) for line in lines]
+
+
+def words_of(line: str) -> str:
+    """Return a line without its numbers, and without the blanks beside them, which fill up
+    columns.
+    """
+    return masked(line).replace(" #", "#").replace("# ", "#")
+
+
+def masked(line: str) -> str:
+    """Return a line with a sign for each of its numbers, and one blank between its words."""
+    return _NUMBER.sub("#", " ".join(line.split()))
+
+
+def numbers_in(text: str) -> list[str]:
+    """Return the numbers of a text, as they stand there."""
+    return _NUMBER.findall(text)
+
+
+def last_digit(number: str) -> float:
+    """Return what the last digit of a printed number stands for; nothing of a whole one."""
+    mantissa, _, power = number.lower().partition("e")
+    _, point, digits = mantissa.partition(".")
+    return 10.0 ** (int(power or 0) - len(digits)) if point else 0.0
