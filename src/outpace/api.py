@@ -24,6 +24,7 @@ from outpace.hosts.open import MAX_FULL_HOSTS, open_run
 from outpace.metrics.savings.budget import budgets
 from outpace.model import Page, Report, ToolFailure, UsageError
 from outpace.model.text import clean
+from outpace.store.log_file import read_log
 from outpace.store.logdir import find_profiles
 from outpace.store.profile_source import ProfileSource
 from outpace.store.profiles import ProfileFile
@@ -273,6 +274,17 @@ def stored(path: str | os.PathLike[str], tools: Sequence[str] | None = None) -> 
     if missing:
         raise UsageError(f"{path} holds no page of {', '.join(missing)}. There are: {', '.join(p.id for p in report.pages)}.")
     return replace(report, pages=tuple(map(report.page, chosen))) if chosen else report
+
+
+def report_of_log(path: str, text: str = "", program: bytes = b"") -> Report | None:
+    """Return the report about a local text file in which a program says why it ended, such as that
+    memory ran out; None for any other file. text: its content, where that is known. program: the
+    compiled program that ran (`HloProto`), where that is known.
+    """
+    text = text or read_log(path)
+    pages = [page for tool in discover_tools() if text and (page := tool.of_log(text, program)) is not None]
+    findings = tuple(finding for page in pages for finding in page.findings)
+    return Report(path, pages[0].headline, (), findings, tuple(pages)) if pages else None
 
 
 def load(tools: Sequence[str] | None, renderer: str) -> None:

@@ -16,6 +16,7 @@ from tests.advice_cases import (
     op_stats,
     overview,
     pod,
+    program_memory,
     python_time,
     tf_data,
 )
@@ -33,6 +34,7 @@ TOOLS: dict[str, list[Case]] = {
         op_stats,
         overview,
         pod,
+        program_memory,
         python_time,
         tf_data,
     )

@@ -57,6 +57,7 @@ OTHERS = {
     "tune/loop/statement.py": _RUN,
     "tune/loop/step.py": _RUN,
     "tune/patch/source.py": _RUN,
+    "tune/same/lasting.py": _KERNEL,
     "tune/same/child.py": _OWN + "; and " + _RUN,
     "tune/same/files.py": "what the script has written while its files were watched, once it is known as a file of bounded size",
     "tune/same/prove.py": _OWN,

@@ -12,11 +12,13 @@ from __future__ import annotations
 
 import os
 import sys
+from dataclasses import replace
 from types import ModuleType
 from typing import Any
 
 from outpace.capture import ticks
 from outpace.capture.compilations import CompilationRecorder
+from outpace.capture.exhaustion import describe_failure, find_largest_program, is_exhaustion
 from outpace.capture.faults import suppress_faults
 from outpace.capture.function_traces import FunctionTraceRecorder
 from outpace.capture.messages import print_message
@@ -50,6 +52,7 @@ class ScriptLauncher:
         self.compiles = CompilationRecorder(lambda: self.session.window.state is WindowState.OPEN)
         self._timed_window = TimedWindow(self.session, self.compiles, plan.questions)
         self._exit_code: int | None = None
+        self._failure = ""
         os.register_at_fork(after_in_child=self.session.window.disable)
 
     def on_tensorflow(self, tf: ModuleType) -> None:
@@ -110,6 +113,9 @@ class ScriptLauncher:
         except KeyboardInterrupt:
             code = 130
             raise
+        except Exception as error:
+            self._failure = describe_failure(error)
+            raise
         finally:
             self._finish(code)
         return 0
@@ -122,7 +128,8 @@ class ScriptLauncher:
             self.session.mark_script_ended()
             self._timed_window.end()
             self.session.activity_text = self._timed_window.describe_activity()
-        outcome = self.session.finish(code, stopped=False)
+        program = find_largest_program() if is_exhaustion(self._failure) else ""
+        outcome = replace(self.session.finish(code, stopped=False), failure=self._failure, program=program)
         if os.getpid() == self.session.pid:
             write_final_outcome(self.plan.outcome, outcome)
 

@@ -253,6 +253,8 @@ class ScriptOutcome:
     exit_code: the script's exit code.
     ending: whether the script and its exit handlers have finished; only the interpreter's own
         shutdown is left.
+    failure: text of the exception that the script ended with; "" without one.
+    program: where memory ran out, the largest program (`HloProto` in base 64); else "".
     """
 
     run: str | None = None
@@ -261,6 +263,8 @@ class ScriptOutcome:
     stopped: bool = False
     exit_code: int | None = None
     ending: bool = False
+    failure: str = ""
+    program: str = ""
 
     def to_json(self) -> str:
         """Return the outcome as JSON text."""

@@ -10,6 +10,7 @@ process group with the command, so that terminals and pipes behave as always.
 
 from __future__ import annotations
 
+import base64
 import contextlib
 import math
 import os
@@ -50,6 +51,8 @@ class CaptureResult:
     exit_code: the script's own exit code; 128 + n after signal n.
     record: the capture's record.
     stopped: whether the script was ended after the capture.
+    failure: text of the exception that the script ended with; "" without one.
+    program: where memory ran out, the largest program (`HloProto`); else empty.
     """
 
     run: str | None
@@ -57,6 +60,8 @@ class CaptureResult:
     exit_code: int
     record: CaptureRecord | None
     stopped: bool = False
+    failure: str = ""
+    program: bytes = b""
 
 
 def run_script(
@@ -252,15 +257,16 @@ def _build_result(code: int, outcome: ScriptOutcome | None) -> CaptureResult:
     """Return the result of a capture, with the process's exit code in the record."""
     if outcome is None:
         return CaptureResult(None, _explain_death(code), code, None)
+    program = base64.b64decode(outcome.program)
     if outcome.run is None or outcome.host is None:
-        return CaptureResult(None, outcome.reason, code, None, outcome.stopped)
+        return CaptureResult(None, outcome.reason, code, None, outcome.stopped, outcome.failure, program)
     record, _ = read_capture_record(outcome.run, outcome.host)
     # a signal after the script's end, or an incomplete record
     if record is not None and record.exit != code:
         record = replace(record, exit=code)
         with contextlib.suppress(OutputError):
             write_record(outcome.run, outcome.host, record)
-    return CaptureResult(outcome.run, None, code, record, outcome.stopped)
+    return CaptureResult(outcome.run, None, code, record, outcome.stopped, outcome.failure, program)
 
 
 def signal_name(code: int) -> str:

@@ -8,7 +8,7 @@ from __future__ import annotations
 import sys
 from enum import Enum
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -120,8 +120,7 @@ def profile(
     if result.run is not None:
         html, strict = html or _report_file(logdir, result.run), seconds is None and not result.exit_code
         show_capture(result.run, require_steps=strict, html=html, csv=csv, json=json, redact=redact, width=width, color=color)
-    if result.exit_code:
-        raise typer.Exit(result.exit_code)
+    _end(script, result, json=json, width=width, color=color)
 
 
 def _run_captured(script: str, argv: list[str], options: CaptureOptions) -> CaptureResult:
@@ -151,6 +150,20 @@ def _run_captured(script: str, argv: list[str], options: CaptureOptions) -> Capt
             f"outpace: The script's process was ended by {signal_name(result.exit_code)} after its profile was saved. {why}"
         )
     return result
+
+
+def _end(script: str, result: CaptureResult, *, json: bool, **wanted: Any) -> None:
+    """End with the script's exit code; where a tool knows the exception that it ended with, with
+    what that tells. With --json the report of a profile is the one document.
+    """
+    from outpace import api
+    from outpace.cli.output import show_report
+
+    report = api.report_of_log(script, result.failure, result.program) if result.failure else None
+    if report is not None and not (json and result.run):
+        show_report(report, details=True, json=json, **wanted)
+    if result.exit_code:
+        raise typer.Exit(result.exit_code)
 
 
 def _report_file(logdir: str, run: str) -> Path:

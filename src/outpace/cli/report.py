@@ -6,7 +6,7 @@ from __future__ import annotations
 import shlex
 import time
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -27,7 +27,8 @@ def report(
     path: Annotated[
         str,
         typer.Argument(
-            help="A *.xplane.pb file, a run folder, or a log directory (its newest run), local or a URL; or a report that --json printed."
+            help="A *.xplane.pb file, a run folder, or a log directory (its newest run), local or a URL; a report that --json printed; "
+            "or the output of a program that ran out of memory."
         ),
     ],
     tool: Annotated[list[str] | None, typer.Option(help="Show only this tool; can be repeated. See 'outpace tools'.")] = None,
@@ -62,17 +63,15 @@ def report(
     configure_process()
     from outpace import api
     from outpace.cli.output import show_report
-    from outpace.cli.progress import show_reading
 
-    began = time.monotonic()
-    # Most of the work in the background is the core's, without Python.
-    with run_in_background(lambda: api.load(tool, "json_" if json else "terminal")), show_reading(path):
-        profile = _open_profile(path, host, device, steps, window, redact=redact, memory=memory)
-    report = api.stored(path, tool) if profile is None else _analyse(profile, tool, time.monotonic() - began)
+    log = api.report_of_log(path)
+    if log is not None:
+        _require_whole("A log", bool(host or device or steps or window), redact=redact)
+    renderer = "json_" if json else "terminal"
     show_report(
-        report,
+        log or _read_report(path, tool, renderer, host, device, steps, window, redact=redact, memory=memory),
         single=tool is not None,
-        details=details,
+        details=details or log is not None,
         markdown=markdown,
         html=html,
         csv=csv,
@@ -80,6 +79,20 @@ def report(
         width=width,
         color=color,
     )
+
+
+def _read_report(path: str, tools: list[str] | None, renderer: str, *part: Any, redact: bool, memory: str | None) -> Report:
+    """Return the report of a profile, of a part of it, or a stored one. part: hosts, devices, steps
+    and window, as `_open_profile` takes them.
+    """
+    from outpace import api
+    from outpace.cli.progress import show_reading
+
+    began = time.monotonic()
+    # Most of the work in the background is the core's, without Python.
+    with run_in_background(lambda: api.load(tools, renderer)), show_reading(path):
+        profile = _open_profile(path, *part, redact=redact, memory=memory)
+    return api.stored(path, tools) if profile is None else _analyse(profile, tools, time.monotonic() - began)
 
 
 def _analyse(profile: Profile, tools: list[str] | None, reading: float) -> Report:
@@ -106,17 +119,11 @@ def _open_profile(
 ) -> Profile | None:
     """Return the profile, or the requested part of it; None for a stored report."""
     from outpace import api
-    from outpace.model import UsageError
     from outpace.model.units import format_count
     from outpace.timeline.run_part import parse_step_range
 
     if path.endswith(REPORT_SUFFIX) and api.is_stored(path):
-        if hosts or devices or steps or window:
-            raise UsageError("A stored report cannot be divided: give the profile with --host, --device, --steps or --window.")
-        if redact:
-            raise UsageError(
-                "A stored report cannot be redacted: give the profile with --redact, and store the report of that."
-            )
+        _require_whole("A stored report", bool(hosts or devices or steps or window), redact=redact)
         return None
     profile = api.open(path, redact=redact, **build_open_options(window, memory))
     profile.run.prepare()
@@ -125,3 +132,15 @@ def _open_profile(
         place = profile.run.source if redact else path
         print_note(f"Note: {place} also holds {runs}; this is the newest. 'outpace ui {shlex.quote(place)}' shows all.")
     return profile.part(hosts=hosts or (), devices=devices or (), steps=parse_step_range(steps, "--steps") if steps else None)
+
+
+def _require_whole(what: str, is_divided: bool, *, redact: bool) -> None:
+    """Raise UsageError where a part of something is asked for, or other names, that only a profile
+    can give.
+    """
+    from outpace.model import UsageError
+
+    if is_divided:
+        raise UsageError(f"{what} cannot be divided: give the profile with --host, --device, --steps or --window.")
+    if redact:
+        raise UsageError(f"{what} cannot be redacted: give the profile with --redact, and store the report of that.")

@@ -49,6 +49,7 @@ MONITOR_SERIES = FileKind("file of a monitor", 64 * _MIB)  # enough for the line
 REPORT = FileKind("stored report", 512 * _MIB)
 BASELINE = FileKind("baseline", 512 * _MIB)
 RACE = FileKind("record of a race", 512 * _MIB)
+LOG = FileKind("log", 64 * _MIB)
 SCRIPT = FileKind("script", 16 * _MIB)
 VERDICT = FileKind("verdict", _MIB)
 CPU_PEAKS = FileKind("file of measured peaks", _MIB)

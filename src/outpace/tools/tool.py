@@ -27,13 +27,15 @@ class Tool:
     has_availability: whether the folder has a module `availability`, whose `find_obstacle(run)`
         says first why there is no page; the page is then imported only where there is one
     of_models: whether the tool can also analyse a Keras model alone (`outpace.<id>(model)`)
+    of_logs: whether the tool can also read a log alone, such as a program's output
     aliases: names of the tool in TensorBoard and XProf, accepted wherever a tool is asked for
 
     The folder's `page` module does the work and is imported on first use. Its `analyse` turns a run
     into a page (built with `TOOL.page(...)`) and may take keyword options, all with defaults; where
-    `of_models` is set, its `of_model` turns a Keras model into a page. Command line, HTML, JSON,
-    CSV and notebooks follow from this object alone. Another distribution adds a tool by an entry
-    point of the group `outpace.tools` that names its `TOOL`.
+    `of_models` is set, its `of_model` turns a Keras model into a page; where `of_logs` is set, the
+    `of_log` of its module `log_page` turns a log's text into one, or None. Command line, HTML,
+    JSON, CSV and notebooks follow from this object alone. Another distribution adds a tool by an
+    entry point of the group `outpace.tools` that names its `TOOL`.
     """
 
     package: str
@@ -42,6 +44,7 @@ class Tool:
     order: int
     has_availability: bool = False
     of_models: bool = False
+    of_logs: bool = False
     aliases: tuple[str, ...] = ()
 
     @property
@@ -71,6 +74,13 @@ class Tool:
     def of_model(self, model: Any, **options: Any) -> Page:
         """Return the tool's page about a Keras model; only for tools with `of_models`."""
         return cast("Page", self.load().of_model(model, **options))
+
+    def of_log(self, text: str, program: bytes = b"") -> Page | None:
+        """Return the tool's page about a log, and the compiled program that ran (`HloProto`) where
+        that is known; None where the log says nothing about its question, or where the tool reads
+        none.
+        """
+        return cast("Page | None", self._load("log_page").of_log(text, program)) if self.of_logs else None
 
     def load(self) -> Any:
         """Import and return the tool's `page` module; the import is what takes time."""

@@ -20,16 +20,8 @@ _ASSIGNMENT = 3  # HloProto
 _BUFFERS, _ALLOCATIONS, _TRACES = 1, 3, 4  # BufferAssignmentProto
 _BUFFER_ID, _BUFFER_SIZE, _DEFINED_AT = 1, 2, 3  # LogicalBufferProto
 _NAME, _INDEX, _INSTRUCTION = 2, 3, 4  # its location; older compilers name the instruction
-_ALLOCATION, _SIZE, _IS_LOCAL, _IS_PARAMETER, _IS_RESULT, _SPACE, _ASSIGNED, _IS_CONSTANT = (
-    1,
-    2,
-    3,
-    5,
-    7,
-    8,
-    9,
-    12,
-)  # BufferAllocationProto
+_ALLOCATION, _SIZE, _IS_LOCAL, _IS_PARAMETER = 1, 2, 3, 5  # BufferAllocationProto
+_IS_RESULT, _SPACE, _ASSIGNED, _IS_CONSTANT = 7, 8, 9, 12
 _ASSIGNED_BUFFER = 1  # of an assigned buffer
 _EVENTS = 1  # HeapSimulatorTrace
 _KIND, _EVENT_BUFFER, _EVENT_INSTRUCTION, _SHARED = 1, 2, 4, 5  # its events

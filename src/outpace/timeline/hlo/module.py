@@ -140,6 +140,11 @@ class HloModule:
         return any(product_flops(i) > 0 for i in self.graph.instructions if i.opcode in PRODUCT_OPCODES)
 
     @property
+    def name(self) -> str:
+        """Name of the program: `jit_step`; "" where it is unknown."""
+        return reader.read_name(self._module)
+
+    @property
     def device_count(self) -> int:
         """Number of devices of all hosts that run the program; 0 where it is unknown."""
         return reader.read_device_count(self._module)

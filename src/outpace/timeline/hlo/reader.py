@@ -8,7 +8,7 @@ from outpace.timeline.hlo.shape import iter_shapes
 from outpace.timeline.hlo.wire import Message, iter_parts
 
 _MODULE = 1  # HloProto
-_COMPUTATIONS, _SHAPE, _ENTRY, _SCHEDULE, _ALIASES, _ASSIGNED = 3, 4, 6, 7, 8, 15  # HloModuleProto
+_NAME, _COMPUTATIONS, _SHAPE, _ENTRY, _SCHEDULE, _ALIASES, _ASSIGNED = 1, 3, 4, 6, 7, 8, 15  # HloModuleProto
 _COMPUTATION_NAME, _INSTRUCTIONS, _COMPUTATION_ID, _ROOT = 1, 2, 5, 6  # HloComputationProto
 _RESULT = 2  # ProgramShapeProto
 _ALIAS, _PARAMETER = 1, 2  # HloInputOutputAliasProto, and the number of a parameter in one of its entries
@@ -19,6 +19,11 @@ _REPLICAS, _PARTITIONS = 1, 2  # DeviceAssignmentProto
 def read_module(proto: bytes) -> bytes:
     """Return the `HloModuleProto`, which the functions below take; empty where it is damaged."""
     return next(iter_parts(proto, _MODULE), b"")
+
+
+def read_name(module: bytes) -> str:
+    """Return the name of a program."""
+    return Message(module).text(_NAME)
 
 
 def read_computations(module: bytes) -> tuple[bytes, ...]:

@@ -11,5 +11,6 @@ TOOL = Tool(
     question="How much memory does each compiled program need, and which arrays stand at its peak?",
     order=51,
     has_availability=True,
+    of_logs=True,
     aliases=("memory_viewer",),
 )

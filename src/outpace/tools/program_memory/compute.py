@@ -7,14 +7,18 @@ from collections.abc import Iterator
 from functools import partial
 
 from outpace._dataclass import dataclass
-from outpace.model import Row, Table
+from outpace.model import Category, Row, Table
 from outpace.timeline import Run
 from outpace.timeline.hlo.memory import Buffer, BufferKind, MemoryPlan
 from outpace.timeline.hlo.module import HloModule
+from outpace.timeline.hlo.ops import NO_OP
+from outpace.tools.program_memory.exhaustion import LiveArray
 from outpace.tools.program_memory.schema import BUFFERS, CURVE, PROGRAMS
 
 _MOST_ARRAYS = 200  # of a program's peak; the rest is one row
 _MOST_EVENTS = 200  # of a curve; of more, the highest of each stretch
+CURVE_COLORS = {"held_bytes": Category.INPUT.value, "temporary_bytes": Category.KERNEL_LAUNCH.value}
+"""Series of the picture of a curve, with their colours."""
 _LARGE = 0.01  # minimum peak of a program whose arrays are listed, as a share of the largest
 
 
@@ -123,6 +127,24 @@ def _name_of(buffer: Buffer) -> str:
     if not _is_computed(buffer):
         return instruction.framework_op or instruction.name
     return f"{instruction.name}{{{buffer.index}}}" if len(instruction.shapes) > 1 else instruction.name
+
+
+def live_arrays(program: ProgramMemory) -> list[LiveArray]:
+    """Return the arrays at a program's peak, the largest first."""
+    return [_live_array(program, buffer) for buffer in program.plan.peak_buffers]
+
+
+def _live_array(program: ProgramMemory, buffer: Buffer) -> LiveArray:
+    op = program.module[buffer.instruction.name] if buffer.instruction is not None else NO_OP
+    return LiveArray(
+        buffer.size,
+        shape=str(buffer.shape or ""),
+        kind=buffer.kind,
+        unpadded=buffer.shape.byte_size if buffer.shape is not None else buffer.size,
+        op=op.framework_op if _is_computed(buffer) else "",
+        source=op.source if _is_computed(buffer) else "",
+        label=_name_of(buffer),
+    )
 
 
 def build_curve(programs: list[ProgramMemory]) -> Table:

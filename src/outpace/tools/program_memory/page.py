@@ -3,11 +3,12 @@
 
 from __future__ import annotations
 
-from outpace.model import Category, Chart, ChartKind, Page, Section, Table, TableView, Unavailable, Unit, humanize
+from outpace.model import Chart, ChartKind, Page, Section, Table, TableView, Unavailable, Unit, humanize
 from outpace.timeline import Run
 from outpace.timeline.hlo.memory import BufferKind
 from outpace.tools.program_memory import TOOL
 from outpace.tools.program_memory.compute import (
+    CURVE_COLORS,
     ProgramMemory,
     build_buffers,
     build_curve,
@@ -20,7 +21,6 @@ _NONE = Unavailable(
     "the programs of this profile do not say how their memory is assigned",
     "Programs of a GPU, a CPU and a TPU do in captures of JAX 0.4 and TensorFlow 2.10 or newer: capture again.",
 )
-_COLORS = {"held_bytes": Category.INPUT.value, "temporary_bytes": Category.KERNEL_LAUNCH.value}
 _REMARK = (
     "By the compiler's own plan: arguments, results and constants are held all the time, temporaries share their memory. What a "
     "framework keeps beside a program (its pool, other programs' results) is not in it: the memory profile has what allocators recorded."
@@ -66,8 +66,7 @@ def _pictures(curve: Table) -> tuple[Section, ...]:
     """Return the picture of the curve; nothing where no program has one."""
     if not len(curve):
         return ()
-    series = ("held_bytes", "temporary_bytes")
-    return (Chart(curve.title, ChartKind.STACK_SERIES, curve, "event", series, _COLORS, select="program"),)
+    return (Chart(curve.title, ChartKind.STACK_SERIES, curve, "event", tuple(CURVE_COLORS), CURVE_COLORS, select="program"),)
 
 
 def _headline(largest: ProgramMemory) -> str:

@@ -48,3 +48,26 @@ CURVE = TableType("curve", "Live memory over the schedule", shared=_SHARED).colu
       temporary_bytes | bytes | live temporaries | Temporaries
       live_bytes      | bytes | both together | Live
 """)
+
+NEEDS = TableType("needs", "What was needed").columns("""
+    * what       | text  | what the memory is for, or the memory that there is
+      size_bytes | bytes | its size | Size
+""")
+
+LINES = TableType("lines", "Largest arrays by line").columns("""
+    * source     | text  | source line that computes them
+    + size_bytes | bytes | all of its arrays among the largest | Size
+    + arrays     | count | number of them
+""")
+
+LIVE = TableType("live", "What stood there").columns("""
+    * rank          | count | place by size, from 1
+      kind          | text  | argument or temporary; empty where the log does not say
+      shape         | text  | type and sizes of the array; empty for chunks of an allocator
+      count         | count | number of arrays or chunks of this size
+    + size_bytes    | bytes | memory of all of them | Size
+    + padding_bytes | bytes | of it, more than the elements take | Padding
+      op            | text  | op of the framework that computes it | Framework op
+      label         | text  | instruction of the program
+      source        | text  | source line
+""")
