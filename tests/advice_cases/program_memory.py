@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
 from typing import Any
 
 from outpace.model import Severity
 from outpace.timeline.hlo.memory import BufferKind
 from outpace.tools.program_memory import findings as rules
 from outpace.tools.program_memory.exhaustion import Exhaustion, LiveArray
+from outpace.tools.program_memory.schema import CHANGES
+from tests.advice_cases.build import HOST, table
 from tests.advice_cases.case import Case, Find, fires, silent
 
 _GIB = 2**30
@@ -37,8 +40,29 @@ def _allocator(asked: float, used: float, limit: float, what: str = "") -> Find:
     return lambda: rules.iter_findings(found)
 
 
+def _fills(peak: float, change: str = "", source: str = "") -> Find:
+    """A program of so many of a device's 10 GiB; change: what lowers its peak to 4 GiB."""
+    plan: Any = SimpleNamespace(peak_bytes=int(peak * _GIB))
+    program: Any = SimpleNamespace(host=HOST, name="jit_step(3)", plan=plan)
+    row = {"program": program.name, "change": change, "source": source, "saved_bytes": 1, "peak_bytes": 4 * _GIB, "flops": 2e12}
+    changes = table("changes", CHANGES, *([row] if change else []))
+    return lambda: rules.iter_capacity_findings([program], {HOST: 10 * _GIB}, changes)
+
+
 _LAYERS = [_array(1.0)] * 10
 CASES: list[Case] = [
+    fires(
+        "program_fills_memory",
+        "recomputation",
+        _fills(8.1, "recompute", _LINE),
+        Severity.MODERATE,
+        location=_LINE,
+        says=("jit_step(3) needs 8.10 GiB of the 10.0 GiB", f"Recompute what {_LINE} makes", "falls to 4.00 GiB", "2e+12 more"),
+    ),
+    fires("program_fills_memory", "donation", _fills(8.1, "donate arguments"), Severity.MODERATE, says=("donate_argnums",)),
+    fires("program_fills_memory", "16 bits", _fills(8.1, "16 bits for temporaries"), Severity.MODERATE, says=("bfloat16",)),
+    fires("program_fills_memory", "nothing lowers it", _fills(8.1), Severity.MODERATE, says=("Make the batch smaller",)),
+    silent("program_fills_memory", "less than four fifths", _fills(7.9, "recompute", _LINE)),
     fires(
         "memory_taken_by_others",
         "less than half of the device",

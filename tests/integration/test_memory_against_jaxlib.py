@@ -15,6 +15,8 @@ import pytest
 
 from outpace.model.protobuf_wire import encode_bytes
 from outpace.timeline.hlo.memory import BufferKind, read_memory_plan
+from outpace.timeline.hlo.memory_changes import MemoryChangeKind, find_memory_changes
+from outpace.timeline.hlo.module import HloModule
 from outpace.timeline.hlo.reader import read_graph, read_module
 from tests.integration.programs import needs_jax, run_python
 
@@ -104,6 +106,15 @@ def test_reserved_memory_equals_what_jaxlib_says(folder: Path, name: str) -> Non
     # jaxlib counts constants as part of the code.
     assert plan.total_bytes - sizes[BufferKind.CONSTANT] == temp + argument + output - alias
     assert sum(each.size for each in plan.peak_buffers) == plan.peak_bytes <= plan.total_bytes
+
+
+def test_donation_lowers_the_peak_to_that_of_the_program_that_donates(folder: Path) -> None:
+    """As long as no result is written before its argument was read for the last time."""
+    module, donated = (HloModule((folder / f"{name}.pb").read_bytes()) for name in ("update", "donated"))
+    assert module.memory_plan is not None and donated.memory_plan is not None
+    (change,) = (each for each in find_memory_changes(module.memory_plan, module) if each.kind is MemoryChangeKind.DONATION)
+    assert change.arrays == 4
+    assert change.peak_bytes == pytest.approx(donated.memory_plan.peak_bytes, rel=0.1)
 
 
 if __name__ == "__main__":

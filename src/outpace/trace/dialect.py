@@ -100,6 +100,7 @@ COMPUTE_CAP_MAJOR = "compute_cap_major"  # of a plane: major number of the compu
 COMPUTE_CAP_MINOR = "compute_cap_minor"  # of a plane: minor number of the compute capability
 DEVICE_VENDOR = "device_vendor"
 MEMORY_BANDWIDTH = "memory_bandwidth"  # of a plane: bytes per second
+MEMORY_SIZE = "memory_size"  # of a GPU's plane: bytes
 CLOCK_RATE = "clock_rate"  # of a GPU's plane: kHz
 CORE_COUNT = "core_count"  # of a GPU's plane: number of multiprocessors
 PEAK_TERAFLOPS = "peak_teraflops_per_second"  # of a TPU's plane

@@ -10,9 +10,11 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from enum import Enum
+from itertools import accumulate
 
 from outpace._dataclass import dataclass
 from outpace.timeline.hlo.graph import HloGraph, Instruction
+from outpace.timeline.hlo.liveness import Liveness, PlacedArray, execution_order, find_lives
 from outpace.timeline.hlo.shape import Shape
 from outpace.timeline.hlo.wire import Message, iter_parts
 
@@ -22,7 +24,7 @@ _BUFFER_ID, _BUFFER_SIZE, _DEFINED_AT = 1, 2, 3  # LogicalBufferProto
 _NAME, _INDEX, _INSTRUCTION = 2, 3, 4  # its location; older compilers name the instruction
 _ALLOCATION, _SIZE, _IS_LOCAL, _IS_PARAMETER = 1, 2, 3, 5  # BufferAllocationProto
 _IS_RESULT, _SPACE, _ASSIGNED, _IS_CONSTANT = 7, 8, 9, 12
-_ASSIGNED_BUFFER = 1  # of an assigned buffer
+_ASSIGNED_BUFFER, _ASSIGNED_OFFSET, _ASSIGNED_SIZE = 1, 2, 3  # of an assigned buffer
 _EVENTS = 1  # HeapSimulatorTrace
 _KIND, _EVENT_BUFFER, _EVENT_INSTRUCTION, _SHARED = 1, 2, 4, 5  # its events
 _FREES, _SHARES = 1, 2  # else it allocates
@@ -66,7 +68,8 @@ class MemoryPlan:
 
     sizes: bytes that are reserved, by what they are for. A donated argument holds a result, too.
     curve: (name of the instruction, live bytes) after each event of the schedule in which a
-        temporary begins or ends; empty where the compiler left no trace of its heap.
+        temporary begins or ends, by the compiler's trace of its heap, else after each instruction;
+        empty where the program has no schedule.
     peak_bytes: most live bytes; what is reserved, where the curve is unknown.
     peak: position of the peak in the curve; -1 where it is unknown.
     buffers: memory by array, the largest first.
@@ -91,8 +94,11 @@ class MemoryPlan:
         return [each for each in self.buffers if each.begin <= self.peak < each.end or self.peak < 0]
 
 
-def read_memory_plan(proto: bytes, graph: HloGraph) -> MemoryPlan | None:
-    """Return the memory of a program (`HloProto`); None where it holds no assignment of buffers."""
+def read_memory_plan(proto: bytes, graph: HloGraph, schedules: Sequence[Sequence[str]] = ()) -> MemoryPlan | None:
+    """Return the memory of a program (`HloProto`); None where it holds no assignment of buffers.
+    schedules: names of its instructions in order of execution, by computation, from which follows
+    when arrays are live where the compiler left no trace of its heap.
+    """
     assignment = next(iter_parts(proto, _ASSIGNMENT), b"")
     parts = {Message(data).integer(_ALLOCATION, 0): data for data in iter_parts(assignment, _ALLOCATIONS)}
     own = {at: fields for at, data in parts.items() if _is_own(fields := Message(data))}
@@ -103,12 +109,19 @@ def read_memory_plan(proto: bytes, graph: HloGraph) -> MemoryPlan | None:
     for each in own.values():
         sizes[_kind(each)] += max(0, each.integer(_SIZE, 0))
     heaps = _heaps(assignment, {at: parts[at] for at in own})
-    curve, temporaries = _simulate(heaps, arrays, sum(sizes.values()) - sum(own[at].integer(_SIZE, 0) for at, _ in heaps))
+    known = {at for at, _ in heaps} or {at for at in own if _kind(own[at]) is BufferKind.TEMPORARY}
+    entry = execution_order(graph, schedules) if known and not heaps else []
+    known = known if heaps or entry else set()
+    beside = sum(sizes.values()) - sum(own[at].integer(_SIZE, 0) for at in known)
+    if entry:
+        curve, temporaries = _follow([parts[at] for at in known], arrays, Liveness(graph, entry), entry, beside)
+    else:
+        curve, temporaries = _simulate(heaps, arrays, beside)
     end = max(len(curve), 1)
     held = [
         arrays.build(buffer, _kind(own[at]), 0, end, own[at].integer(_SIZE, 0))
         for at in own
-        if at not in {known for known, _ in heaps}
+        if at not in known
         for buffer in [arrays.find_first(parts[at])]
     ]
     peak = max(range(len(curve)), key=lambda at: curve[at][1], default=-1)
@@ -165,11 +178,40 @@ class _Arrays:
         instruction = self._graph.by_id.get(place.integer(_INSTRUCTION)) or self._graph.by_name.get(place.text(_NAME))
         return instruction, index[0] if len(index) == 1 else 0
 
+    def placed(self, allocation: bytes) -> list[PlacedArray]:
+        """Return the arrays of an allocation, each at its place."""
+        found = []
+        for data in iter_parts(allocation, _ASSIGNED):
+            fields = Message(data)
+            number, size = fields.integer(_ASSIGNED_BUFFER, 0), fields.integer(_ASSIGNED_SIZE, 0)
+            instruction, index = self._origin(number)
+            if instruction is not None and size > 0:
+                found.append(PlacedArray(number, instruction, index, fields.integer(_ASSIGNED_OFFSET, 0), size))
+        return found
+
     def build(self, number: int, kind: BufferKind, begin: int, end: int, size: int) -> Buffer:
         """Return a buffer with its array, as far as it is known."""
         instruction, at = self._origin(number)
         shapes = instruction.shapes if instruction is not None else []
         return Buffer(kind, size, instruction, at, shapes[at] if at < len(shapes) else None, begin, end)
+
+
+def _follow(
+    allocations: Sequence[bytes], arrays: _Arrays, liveness: Liveness, schedule: Sequence[str], held: int
+) -> tuple[list[tuple[str, int]], list[Buffer]]:
+    """Return the curve of live bytes and the temporaries, by the schedule. `held`: bytes that are
+    live all the time.
+    """
+    lives = [life for data in allocations for life in find_lives(arrays.placed(data), liveness)]
+    changes = [0] * (len(schedule) + 1)
+    found = []
+    for array, begin, end in lives:
+        last = min(end, len(schedule))
+        changes[begin] += array.size
+        changes[last] -= array.size
+        found.append(arrays.build(array.number, BufferKind.TEMPORARY, begin, last, array.size))
+    live = [held + size for size in accumulate(changes[:-1])]
+    return list(zip(schedule, live, strict=True)), [each for each in found if each.size]
 
 
 def _heaps(assignment: bytes, own: Mapping[int, bytes]) -> list[tuple[int, bytes]]:

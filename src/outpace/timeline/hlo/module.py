@@ -77,7 +77,7 @@ class HloModule:
         """What the program needs of a device's memory; None where it does not say."""
         from outpace.timeline.hlo.memory import read_memory_plan  # for one page alone
 
-        return read_memory_plan(self._proto, self.graph)
+        return read_memory_plan(self._proto, self.graph, self.schedules)
 
     @once
     def _attentions(self) -> set[Instruction]:

@@ -10,10 +10,12 @@ from outpace._dataclass import dataclass
 from outpace.model import Category, Row, Table
 from outpace.timeline import Run
 from outpace.timeline.hlo.memory import Buffer, BufferKind, MemoryPlan
+from outpace.timeline.hlo.memory_changes import find_memory_changes
 from outpace.timeline.hlo.module import HloModule
 from outpace.timeline.hlo.ops import NO_OP
 from outpace.tools.program_memory.exhaustion import LiveArray
-from outpace.tools.program_memory.schema import BUFFERS, CURVE, PROGRAMS
+from outpace.tools.program_memory.schema import BUFFERS, CHANGES, CURVE, PROGRAMS
+from outpace.trace import dialect
 
 _MOST_ARRAYS = 200  # of a program's peak; the rest is one row
 _MOST_EVENTS = 200  # of a curve; of more, the highest of each stretch
@@ -44,6 +46,18 @@ def find_programs(run: Run) -> list[ProgramMemory]:
                     (timeline.host, module.computations), ProgramMemory(timeline.host, f"{name}({number})", module, plan)
                 )
     return sorted(found.values(), key=lambda each: -each.plan.peak_bytes)
+
+
+def device_capacities(run: Run) -> dict[str, int]:
+    """Return the memory of the smallest device of each host, bytes; hosts whose profile does not
+    say it are left out.
+    """
+    found: dict[str, int] = {}
+    for timeline in run.hosts:
+        sizes = [size for plane in timeline.device_planes if isinstance(size := plane.stats.get(dialect.MEMORY_SIZE), int)]
+        if sizes:
+            found[timeline.host] = min(sizes)
+    return found
 
 
 def build_programs(programs: list[ProgramMemory]) -> Table:
@@ -127,6 +141,17 @@ def _name_of(buffer: Buffer) -> str:
     if not _is_computed(buffer):
         return instruction.framework_op or instruction.name
     return f"{instruction.name}{{{buffer.index}}}" if len(instruction.shapes) > 1 else instruction.name
+
+
+def build_changes(programs: list[ProgramMemory]) -> Table:
+    """Return `CHANGES` of some programs."""
+    return CHANGES.build(row for program in programs for row in _change_rows(program))
+
+
+def _change_rows(program: ProgramMemory) -> Iterator[Row]:
+    for change in find_memory_changes(program.plan, program.module):
+        saved = program.plan.peak_bytes - change.peak_bytes
+        yield CHANGES.row(change, host=program.host, program=program.name, change=change.kind.value, saved_bytes=saved)
 
 
 def live_arrays(program: ProgramMemory) -> list[LiveArray]:

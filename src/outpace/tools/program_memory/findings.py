@@ -1,15 +1,22 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Findings from a log in which memory ran out: what would make room, the surest first."""
+"""Findings about memory that is nearly full, and from a log in which it ran out: what would make
+room, the surest first.
+"""
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
 
-from outpace.model import Evidence, Finding, Severity, Threshold, Unit, humanize
+from outpace.model import Evidence, Finding, Severity, Table, Threshold, Unit, humanize
 from outpace.model.text import format_largest_part
 from outpace.timeline.hlo.memory import BufferKind
+from outpace.timeline.hlo.memory_changes import MemoryChangeKind
 from outpace.tools.program_memory.exhaustion import Exhaustion, LiveArray
+
+if TYPE_CHECKING:
+    from outpace.tools.program_memory.compute import ProgramMemory
 
 _OURS = "our choice"
 _PADDED = Threshold("padded", 0.2, Unit.FRACTION, f"{_OURS}: of the memory of the largest arrays")
@@ -22,6 +29,7 @@ _ONE = Threshold("one array", 0.3, Unit.FRACTION, f"{_OURS}: of what is needed")
 _MOST = Threshold("the larger half", 0.5, Unit.FRACTION, f"{_OURS}: of what is needed")
 _SAME_SIZE = 1.5  # maximum size of results beside arguments of which they are the changed ones
 _WORTH = 0.1  # minimum share of what is needed that donation makes room for
+_FULL = Threshold("nearly full", 0.8, Unit.FRACTION, f"{_OURS}: of the device; the framework and other programs take some, too")
 _COMMON = 0.7  # minimum share of the temporaries' bytes that begin with one size, for that to be the batch
 _HEADROOM = 0.95  # of the memory that there is; the rest is the framework's own
 
@@ -35,6 +43,48 @@ def iter_findings(found: Exhaustion) -> Iterator[Finding]:
             return
     rules = (_taken_by_others, _undonated, _one_array, _activations, _fragments, _too_much_held)
     yield from filter(None, (rule(found) for rule in rules))
+
+
+def iter_capacity_findings(
+    programs: Sequence[ProgramMemory], capacities: Mapping[str, int], changes: Table
+) -> Iterator[Finding]:
+    """Yield a finding about the largest program of each host where it nearly fills the device."""
+    seen: set[str] = set()
+    for program in programs:  # the largest first
+        capacity, peak = capacities.get(program.host, 0), program.plan.peak_bytes
+        if program.host in seen or not capacity or peak < _FULL.value * capacity:
+            continue
+        seen.add(program.host)
+        of_program = (row for row in changes.records() if (row["host"], row["program"]) == (program.host, program.name))
+        best = max(of_program, key=lambda row: row["saved_bytes"], default=None)
+        then = Evidence("peak with the change", best["peak_bytes"], Unit.BYTES, "changes") if best is not None else None
+        yield Finding(
+            id="program_fills_memory",
+            severity=Severity.MODERATE,
+            sentence=f"{program.name} needs {_size(peak)} of the {_size(capacity)} of its device at its peak: a larger batch may not fit.",
+            action=_capacity_action(best),
+            evidence=(
+                Evidence("peak", peak, Unit.BYTES, "programs"),
+                Evidence("memory of the device", capacity, Unit.BYTES, "programs"),
+                *([then] if then is not None else []),
+            ),
+            threshold=_FULL,
+            counter_evidence=("A program that ran is not at risk while its shapes stay as they are.",),
+            location=best["source"] if best is not None else "",
+            host=program.host,
+        )
+
+
+def _capacity_action(change: Mapping[str, Any] | None) -> str:
+    """Return what to do about a program that nearly fills a device: what lowers its peak most."""
+    if change is None:
+        return "Make the batch smaller, or keep parameters and optimizer state in parts on several devices."
+    then = f"the peak falls to {_size(change['peak_bytes'])} at best"
+    if change["change"] == MemoryChangeKind.DONATION.value:
+        return f"Donate the arguments that the program gives back changed (donate_argnums): {then}."
+    if change["change"] == MemoryChangeKind.PRECISION.value:
+        return f"Keep temporaries in 16 bits (bfloat16): {then}."
+    return f"Recompute what {change['source']} makes (jax.checkpoint around it): {then}, for {change['flops']:.3g} more operations a run."
 
 
 def _size(size: float) -> str:

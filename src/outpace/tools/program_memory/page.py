@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from outpace.model import Chart, ChartKind, Page, Section, Table, TableView, Unavailable, Unit, humanize
+from outpace.model import Chart, ChartKind, Page, Section, Table, TableView, Unavailable, Unit, humanize, select_nonempty
 from outpace.timeline import Run
 from outpace.timeline.hlo.memory import BufferKind
 from outpace.tools.program_memory import TOOL
@@ -11,11 +11,14 @@ from outpace.tools.program_memory.compute import (
     CURVE_COLORS,
     ProgramMemory,
     build_buffers,
+    build_changes,
     build_curve,
     build_programs,
+    device_capacities,
     find_large,
     find_programs,
 )
+from outpace.tools.program_memory.findings import iter_capacity_findings
 
 _NONE = Unavailable(
     "the programs of this profile do not say how their memory is assigned",
@@ -25,6 +28,10 @@ _REMARK = (
     "By the compiler's own plan: arguments, results and constants are held all the time, temporaries share their memory. What a "
     "framework keeps beside a program (its pool, other programs' results) is not in it: the memory profile has what allocators recorded."
 )
+_CHANGES = (
+    "The curve over the same schedule without what a change takes away; the compiler may find another one. Recomputed arrays stand at "
+    "their making and at their last use alone: jax.checkpoint, keras.RematScope or tf.recompute_grad around their lines."
+)
 
 
 def analyse(run: Run) -> Page:
@@ -33,7 +40,7 @@ def analyse(run: Run) -> Page:
     if not programs:
         return TOOL.page(unavailable=_NONE)
     large = find_large(programs)
-    curve, buffers = build_curve(large), build_buffers(large)
+    curve, buffers, changes = build_curve(large), build_buffers(large), build_changes(large)
     sections: tuple[Section, ...] = (
         *_pictures(curve),
         TableView(
@@ -42,6 +49,15 @@ def analyse(run: Run) -> Page:
             limit=12,
             pick=("program",),
             by=("kind", "source"),
+        ),
+        *select_nonempty(
+            TableView(
+                changes,
+                ("program", "change", "source", "arrays", "saved_bytes", "peak_bytes", "flops"),
+                limit=8,
+                pick=("program",),
+                remark=_CHANGES,
+            )
         ),
         TableView(
             build_programs(programs),
@@ -59,7 +75,7 @@ def analyse(run: Run) -> Page:
             remark=_REMARK,
         ),
     )
-    return TOOL.page(_headline(programs[0]), sections)
+    return TOOL.page(_headline(programs[0]), sections, iter_capacity_findings(programs, device_capacities(run), changes))
 
 
 def _pictures(curve: Table) -> tuple[Section, ...]:

@@ -49,6 +49,17 @@ CURVE = TableType("curve", "Live memory over the schedule", shared=_SHARED).colu
       live_bytes      | bytes | both together | Live
 """)
 
+CHANGES = TableType("changes", "What would lower the peak", shared=_SHARED).columns("""
+    * host
+    * program
+    * change      | text     | what is changed
+    * source      | text     | source line of what is recomputed; empty for the other changes
+      arrays      | count    | number of arrays that it is about
+      saved_bytes | bytes    | peak without it less peak with it, by the same schedule: what it saves at most | Saves at most
+      peak_bytes  | bytes    | peak with it | Peak then
+      flops       | ratio    | floating-point operations that it adds to a run | FLOPs
+""")
+
 NEEDS = TableType("needs", "What was needed").columns("""
     * what       | text  | what the memory is for, or the memory that there is
       size_bytes | bytes | its size | Size
