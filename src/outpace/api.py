@@ -37,6 +37,7 @@ from outpace.trace import MemoryLimit, ReadLimits, Window, parse_size, parse_win
 if TYPE_CHECKING:
     from outpace.hosts.map import Mapper
     from outpace.model.redaction import Redaction
+    from outpace.timeline.hlo.module import HloModule
 
 _LONGEST = 300  # maximum length of a tool failure's message, in characters; its traceback is not cut
 
@@ -102,6 +103,23 @@ class Profile(ToolMethods):
         if registered.id not in self._pages:
             self._pages[registered.id] = registered.analyse(self.run)
         return self._pages[registered.id]
+
+    def programs(self) -> dict[str, HloModule]:
+        """Return the compiled programs of all hosts by name and number: `jit_step(8)`. Raises
+        UsageError where the profile holds none.
+
+        >>> text = "\\n".join(profile.programs()["jit_step(8)"].iter_text())
+        """
+        found: dict[str, HloModule] = {}
+        for timeline in self.run.hosts:
+            for number, name, module in timeline.hlo_modules.items():
+                found.setdefault(f"{name}({number})", module)
+        if not found:
+            raise UsageError(
+                f"{self.run.source} holds no compiled program: JAX compiles jitted functions, TensorFlow those with jit_compile=True, and "
+                "the profiler keeps the programs that ran in a capture."
+            )
+        return found
 
     def part(self, *, hosts: Sequence[str] = (), devices: Sequence[str] = (), steps: StepRange | None = None) -> Profile:
         """Return a profile of some hosts, some devices (names of planes) and some steps.

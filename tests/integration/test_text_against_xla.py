@@ -33,3 +33,16 @@ def test_lines_say_what_those_of_xla_say(name: str) -> None:
             assert all(f"%{operand}" in theirs[op] for operand in found.operands)
             compared += 1
     assert compared > 20
+
+
+@pytest.mark.parametrize("name", ["jax_cpu_steps", "jax_h100_fft_odd", "jax_h200_transformer"])
+def test_a_programs_text_has_xlas_computations_and_roots(name: str) -> None:
+    def outline(lines: list[str]) -> list[str]:
+        """Heads of computations, and names of roots."""
+        heads = [line.split(" (")[0].strip() for line in lines if line.endswith("{") and not line.startswith("HloModule")]
+        roots = [line.split(" = ")[0].strip() for line in lines if line.strip().startswith("ROOT ")]
+        return sorted(each.replace("ENTRY %", "ENTRY ").replace("%", "") for each in (*heads, *roots))
+
+    for program in opened(name).run.hosts[0].hlo_modules:
+        text = hlo.HloModule.from_serialized_hlo_module_proto(bytes(program._module)).to_string()
+        assert outline(list(program.iter_text())) == outline(text.splitlines())

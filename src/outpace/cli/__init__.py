@@ -29,7 +29,7 @@ from outpace.cli.process import (
 )
 
 GROUPS = {
-    "Look": ("report", "explain", "ui", "trace", "compare", "baseline", "export"),
+    "Look": ("report", "explain", "hlo", "ui", "trace", "compare", "baseline", "export"),
     "Capture": ("profile", "capture", "serve", "doctor"),
     "Improve": ("lint", "tune", "race", "replay"),
     "More": ("tools", "mcp"),
@@ -38,7 +38,7 @@ GROUPS = {
 
 COMMANDS = tuple(name for names in GROUPS.values() for name in names)
 # The remaining commands need POSIX processes.
-_PORTABLE_COMMANDS = ("report", "explain", "compare", "baseline", "export", "trace", "lint", "tools")
+_PORTABLE_COMMANDS = ("report", "explain", "hlo", "compare", "baseline", "export", "trace", "lint", "tools")
 _SCRIPT_COMMANDS = ("profile", "serve", "tune")  # commands that pass all arguments after the script on to it
 
 

@@ -19,6 +19,7 @@ PROFILE = str(DATA / "profiles" / "retracing")
 CASES: dict[str, tuple[tuple[str, ...], ...]] = {
     "report": (("report", PROFILE), ("report", "nowhere"), ("report", PROFILE, "--csv", "tables")),
     "explain": (("explain", PROFILE),),
+    "hlo": (("hlo", PROFILE), ("hlo", str(DATA / "profiles" / "jax_cpu_steps"), "--text")),
     "compare": (("compare", PROFILE, PROFILE), ("compare", PROFILE, "nowhere")),
     "baseline": (("baseline", "list"), ("baseline", "save", "one", PROFILE)),
     "export": (("export", PROFILE, "--parquet", "tables"),),

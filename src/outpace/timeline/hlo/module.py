@@ -36,6 +36,7 @@ from outpace.timeline.hlo.transfers import transfer_kind
 
 if TYPE_CHECKING:
     from outpace.timeline.hlo.memory import MemoryPlan
+    from outpace.timeline.hlo.neighbourhood import Neighbourhood
 
 _NO_CELLS: Mapping[str, str] = {}
 
@@ -219,6 +220,20 @@ class HloModule:
                 for shape in instruction.operand_shapes:
                     found.setdefault((instruction.opcode, *sorted(shape.dimensions)), []).append(instruction)
         return found
+
+    def iter_text(self) -> Iterator[str]:
+        """Yield the lines of the program's text."""
+        from outpace.timeline.hlo.text import iter_program_text  # for one command alone
+
+        return iter_program_text(self.graph, self.name)
+
+    def find_neighbours(self, name: str, radius: int) -> Neighbourhood:
+        """Return what is at most `radius` instructions away from the one called `name`. Raises
+        KeyError where the program has none.
+        """
+        from outpace.timeline.hlo.neighbourhood import find_neighbourhood  # for one command alone
+
+        return find_neighbourhood(self.graph, name, radius)
 
     def describe(self, name: str) -> InstructionText | None:
         """Return the text and the neighbours of the instruction called `name`; None where the

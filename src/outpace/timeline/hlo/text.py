@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from outpace.timeline.hlo.graph import Instruction, WindowDimension
+from outpace.timeline.hlo.graph import Computation, HloGraph, Instruction, WindowDimension
 from outpace.timeline.hlo.shape import Shape
 from outpace.timeline.hlo.wire import Message
 
@@ -29,6 +29,27 @@ _CALLED_AS = {"fusion": ("calls",), "while": ("body", "condition")}
 _MOST_OPERANDS = 12  # maximum number of operands that are written; large tuples have hundreds
 
 
+def iter_program_text(graph: HloGraph, name: str = "") -> Iterator[str]:
+    """Yield the lines of a program's text, the entry computation last, as XLA writes it."""
+    yield f"HloModule {name}".rstrip()
+    entry = set(graph.entry[:1])
+    for computation in sorted(graph.computations.values(), key=lambda each: bool(entry.intersection(each.instructions[:1]))):
+        is_entry = bool(entry.intersection(computation.instructions[:1]))
+        yield ""
+        yield f"{'ENTRY ' * is_entry}%{computation.name} ({_parameters(computation)}) -> {_result(computation)} {{"
+        for instruction in computation.instructions:
+            yield f"  {'ROOT ' * (instruction is computation.root)}{instruction_text(instruction)}"
+        yield "}"
+
+
+def _parameters(computation: Computation) -> str:
+    return ", ".join(f"{each.name}: {_shapes(each.shapes)}" for each in computation.parameters)
+
+
+def _result(computation: Computation) -> str:
+    return _shapes(computation.root.shapes) if computation.root is not None else "()"
+
+
 def instruction_text(instruction: Instruction) -> str:
     """Return the instruction as a line of text: `%dot.1 = f32[16,8]{1,0} dot(f32[16,4]{1,0} %a,
     f32[4,8]{1,0} %b), lhs_contracting_dims={1}, rhs_contracting_dims={0}`.
@@ -36,6 +57,7 @@ def instruction_text(instruction: Instruction) -> str:
     operands = [f"{_shapes(operand.shapes)} %{operand.name}" for operand in instruction.operands[:_MOST_OPERANDS]]
     further = len(instruction.operands) - len(operands)
     operands += [f"... {further} more"] * (further > 0)
+    operands += [str(instruction.parameter_number)] * (instruction.opcode == "parameter")
     call = f"%{instruction.name} = {_shapes(instruction.shapes)} {instruction.opcode}({', '.join(operands)})"
     return ", ".join((call, *_iter_attributes(instruction)))
 
