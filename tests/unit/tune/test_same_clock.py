@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import datetime
+import pickle
+import sys
 import time
+from typing import Any
 
 import pytest
 
-from outpace.tune.same.clock import CLOCKS, Clock
+from outpace.tune.same.clock import CALENDAR, CLOCKS, Clock, ClockSetting
 
 BEGIN, TICK = 1000.0, 20_000_000
 
@@ -14,9 +18,10 @@ BEGIN, TICK = 1000.0, 20_000_000
 @pytest.fixture
 def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
     """A clock for this file."""
-    for name in (*CLOCKS, "sleep"):  # which are put back afterwards
+    monkeypatch.setitem(sys.modules, "datetime", datetime)
+    for name in (*CLOCKS, *CALENDAR, "strftime", "sleep"):  # which are put back afterwards
         monkeypatch.setattr(time, name, getattr(time, name))
-    made = Clock(lambda file: file == __file__, BEGIN, TICK)
+    made = Clock(lambda file: file == __file__, ClockSetting(BEGIN, TICK))
     made.install()
     return made
 
@@ -38,3 +43,35 @@ def test_all_clocks_go_together_and_sleep_passes(clock: Clock) -> None:
 def test_a_librarys_clock_is_the_systems(clock: Clock) -> None:
     theirs = eval(compile("lambda: time.time()", "library.py", "eval"), {"time": time})
     assert theirs() > 1e9 and time.time() < 2000
+
+
+def test_the_calendar_is_the_clocks(clock: Clock) -> None:
+    assert time.gmtime().tm_min == 16 and time.gmtime(0).tm_year == 1970
+    assert time.strftime("%Y", time.gmtime(0)) == "1970"
+    assert time.strftime("%Y-%m-%d") == time.strftime("%Y-%m-%d", time.localtime(1000)) and time.ctime().endswith("1970")
+
+
+def test_dates_are_the_clocks_and_their_instances_the_modules_own(clock: Clock) -> None:
+    from datetime import date as own_date
+    from datetime import datetime as own
+
+    now = own.now()
+    assert now.timestamp() == pytest.approx(1000.02) and own.now(datetime.timezone.utc).minute == 16
+    assert type(now) is datetime.datetime and type(own(2026, 1, 2)) is datetime.datetime
+    assert isinstance(datetime.datetime(2026, 1, 2), own) and issubclass(datetime.datetime, own)
+    assert not isinstance(own_date.today(), own) and isinstance(now, own_date)
+    assert own.utcnow().minute == 16 and own.strptime("2026", "%Y").year == 2026
+    assert pickle.loads(pickle.dumps(own.today())).year == own_date.today().year == 1970
+
+
+def test_a_librarys_dates_are_the_systems(clock: Clock) -> None:
+    names: dict[str, Any] = {}
+    exec(compile("from datetime import datetime; year = datetime.now().year", "library.py", "exec"), names)
+    assert names["year"] >= 2026 and names["datetime"] is datetime.datetime
+
+
+def test_of_the_other_clock_all_readings_are_others() -> None:
+    one = ClockSetting(1_000_000_000.0)
+    first, second = (time.gmtime(each.begin) for each in (one, one.other))
+    assert all(getattr(first, name) != getattr(second, name) for name in ("tm_hour", "tm_min", "tm_sec"))
+    assert one.tick != one.other.tick

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import gzip
 import pickle
+import zipfile
 from pathlib import Path
 
 import numpy as np
+import pytest
 
 from outpace.tune.same.files import held_in, lines_of
 
@@ -43,3 +45,26 @@ def test_a_file_that_only_begins_like_one_is_its_bytes(tmp_path: Path) -> None:
         path.write_bytes(content)
         assert str(held_in([str(path)])[str(path)]).startswith("digest ")
     assert held_in([str(tmp_path / "gone")]) == {}
+
+
+def test_attributes_of_hdf5_and_links(tmp_path: Path) -> None:
+    h5py = pytest.importorskip("h5py")
+    path, link = str(tmp_path / "log.h5"), tmp_path / "best"
+    with h5py.File(path, "w") as file:
+        file.attrs["val_loss"] = [0.5, 0.25]
+        file.create_dataset("w", data=[1.0]).attrs["step"] = 3
+    link.symlink_to("ckpt_12", target_is_directory=True)
+    found = held_in([path, str(link)])
+    assert found[f"{path}/@val_loss"].tolist() == [0.5, 0.25] and found[f"{path}/w@step"] == 3
+    assert found[f"{link}<link>"] == "ckpt_12"
+
+
+def test_what_is_no_part_of_a_saved_model_is_left_out(tmp_path: Path) -> None:
+    path = str(tmp_path / "m.zip")
+    found = []
+    for address, jit, steps in ((7, '"auto"', 1), (9, "true", 4)):
+        with zipfile.ZipFile(path, "w") as file:
+            text = f'{{"units": 4, "shared_object_id": {address}, "jit_compile": {jit}, "steps_per_execution": {steps}}}'
+            file.writestr("config.json", text)
+        found.append({name: str(each) for name, each in held_in([path]).items()})
+    assert found[0] == found[1] and found[0][f"{path}/config.json<numbers>"] == "[4.]"

@@ -552,3 +552,34 @@ def test_what_agrees_early_and_not_later_is_not_told() -> None:
 
     runs = [record(**run(1)), record(**run(100)), record(NUDGED, **run(200))]
     assert omissions(record(**run(300)), *runs) == {"main:v"}
+
+
+def test_blanks_are_compared_where_no_number_fills_them() -> None:
+    def found(edited: str, line: str = "loss  *     |") -> Judgement:
+        return judge([record(*of, printed=(line,)) for of in ((), (), (NUDGED,))], record(printed=(edited,)))
+
+    assert found("loss  *     |").same is True and found("loss *      |").same is False
+    assert found("epoch  10", "epoch  10").same is True
+
+
+def test_what_libraries_leave_on_stderr_is_no_fault() -> None:
+    runs = [replace(record(*of), errors=("step 0", "step 20")) for of in ((), (), (NUDGED,))]
+    assert omissions(replace(record(), errors=("step 0", "step 20")), *runs) == set()
+    assert omissions(replace(record(), errors=("step 0", "step 0")), *runs) == {"what it leaves on stderr"}
+    assert omissions(replace(record(), errors=("step 0",) * 9), *runs) == {"what it leaves on stderr"}
+
+
+def test_of_a_long_text_each_number_counts() -> None:
+    stamps = np.linspace(1.7e9, 1.8e9, 600)
+    edited = stamps.copy()
+    edited[599] = 0.0
+    runs = [with_values(record(*of), **{"log.gz<numbers>": stamps}) for of in ((), (), (NUDGED,))]
+    assert judge(runs, with_values(record(), **{"log.gz<numbers>": edited})).same is False
+    edited[599] = stamps[599] * (1 + 1e-6)
+    assert omissions(with_values(record(), **{"log.gz<numbers>": edited}), *runs) == set()
+
+
+def with_values(found: Record, **values: Any) -> Record:
+    """With further values at the end."""
+    marks = {key: State({**each.values, **values}, {}, {}) if key[2] == END else each for key, each in found.marks.items()}
+    return replace(found, marks=marks)

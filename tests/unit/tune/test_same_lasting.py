@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+import os
+import signal
 import subprocess
 import sys
 import threading
+from pathlib import Path
 from types import ModuleType
+from typing import Any
 
 import pytest
 
 from outpace.tune.same import lasting
-from outpace.tune.same.lasting import find_lasting, find_processes
+from outpace.tune.same.lasting import RUN_VARIABLE, Sending, find_lasting, find_processes
 
 
 class Last:
@@ -40,6 +44,35 @@ def test_a_process_goes_on_that_the_script_started(users: list[ModuleType]) -> N
         assert find_lasting(bool, find_processes()) == []
         process.communicate(b"\n")
     assert find_lasting(bool, before) == []
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="it is told by /proc")
+def test_a_process_that_was_detached_is_one_of_the_run(
+    users: list[ModuleType], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setenv(RUN_VARIABLE, str(tmp_path))
+    before = find_processes()
+    script = (
+        "import subprocess as s, sys;"
+        "print(s.Popen([sys.executable, '-c', 'import time; time.sleep(60)'], stdout=s.DEVNULL, stderr=s.DEVNULL).pid)"
+    )
+    detached = int(subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True).stdout)
+    try:
+        assert find_lasting(bool, before) == ["a process"]
+    finally:
+        os.kill(detached, signal.SIGKILL)
+
+
+def test_what_is_sent_over_a_network_is_noted(monkeypatch: pytest.MonkeyPatch) -> None:
+    heard: list[Any] = []
+    monkeypatch.setattr(sys, "addaudithook", heard.append)  # which nobody could take away again
+    sending = Sending()
+    sending.begin()
+    (hear,) = heard
+    hear("socket.sendto", (None, ("127.0.0.1", 8125)))
+    hear("socket.connect", (None, "/run/some.socket"))
+    hear("open", ("file", "r", 0))
+    assert sending.places == {"what it sends to 127.0.0.1"}
 
 
 def test_a_thread_and_an_objects_end(users: list[ModuleType]) -> None:

@@ -13,6 +13,7 @@ import hashlib
 import os
 import random
 import sys
+import tempfile
 from collections.abc import Callable, Mapping
 from types import FrameType, ModuleType
 from typing import Any
@@ -37,6 +38,7 @@ class Chance:
     def begin(self) -> None:
         """Of Python, before anything else is imported."""
         random.seed(SEED)
+        tempfile._name_sequence = None  # type: ignore[attr-defined]  # of names that begin anew, by the seed
         os.urandom = self._urandom
         random._urandom = self._urandom  # type: ignore[attr-defined]  # the name that it was imported by
         plain = random.Random.seed

@@ -29,7 +29,7 @@ from outpace.tune.same.clock import Clock
 from outpace.tune.same.files import held_in, lines_of
 from outpace.tune.same.fits import Fits
 from outpace.tune.same.frozen import Frozen
-from outpace.tune.same.lasting import find_lasting, find_processes, lasting_threads
+from outpace.tune.same.lasting import Sending, find_lasting, find_processes, lasting_threads
 from outpace.tune.same.nudge import Nudge
 from outpace.tune.same.passes import END, Passes
 from outpace.tune.same.plan import Plan
@@ -76,7 +76,7 @@ class TextRun:
         self._writing, self._written = threading.RLock(), False
         self.guard: guard.Guard | None = None
         self._lasting: list[str] = []  # what goes on behind the script's end
-        self.said = Said(is_user_file)
+        self.said, self.sending = Said(is_user_file), Sending()
         self.chance = Chance(is_user_file, loaded.lines)
 
     def _began(self, frame: FrameType, model: Any = None) -> None:
@@ -170,7 +170,7 @@ class TextRun:
             self.before, dict(self.frozen.traces), self.numbers, self.marks.items | self.fits.items, made,
             ((self._end if self._over else time.monotonic()) - self._start) / max(made, 1), self._fastest, self._over,
             self.chance.coupled, self._told - self._end, self.begin,
-            tuple(self._lasting), self.said.printed, self.plan.clock[1],
+            (*self._lasting, *sorted(self.sending.places)), self.said.printed, self.plan.clock.tick,
         )  # fmt: skip
         found.write(self.plan.result)
 
@@ -255,7 +255,8 @@ def main(arguments: Sequence[str]) -> None:
     run.marking.install()
     run.marks.install()
     run.said.begin()
-    Clock(is_user_file, *plan.clock).install()
+    run.sending.begin()
+    Clock(is_user_file, plan.clock).install()
 
     def on_tensorflow(tf: Any) -> None:
         chance.on_tensorflow(tf)

@@ -2,55 +2,173 @@
 """A clock of the script's own, by which runs of one text read the same times: each reading is a
 tick later than the one before, and what the script sleeps passes, too.
 
-A run with another tick shows what a script makes of its time.
+A run with another clock, of ticks from 0.1 ms to 6.6 s that begins at another time of another day,
+shows what a script makes of its time: a pause that is long, a budget that is over early.
 """
 
 from __future__ import annotations
 
+import datetime
+import dis
 import functools
 import sys
 import time
 from collections.abc import Callable
+from types import ModuleType
 from typing import Any
 
+from outpace._dataclass import dataclass
+
 CLOCKS = tuple(f"{name}{unit}" for name in ("time", "monotonic", "perf_counter", "process_time") for unit in ("", "_ns"))
-TICKS = 10_000_000, 7_000_000  # ns; long enough for a script that waits until a time has passed
-_SECOND = 1_000_000_000
+CALENDAR = ("localtime", "gmtime", "ctime")  # functions of seconds since 1970, by default of now
+_SECOND = 1_000_000_000  # ns
+_NAMED_BY = ("LOAD_ATTR", "LOAD_METHOD", "IMPORT_FROM")  # instructions of code that takes a name of a module
+_MIXED = 2_654_435_761  # odd, and far from every power of two
+_SHIFT = 82_367  # s: the hour, the minute and the second are others, and mostly the day
+
+
+@dataclass(frozen=True)
+class ClockSetting:
+    """begin: s since 1970. tick: ns, long enough for a script that waits for a time. is_steady:
+    whether ticks are equal; else each is up to 2**16 times as long, by its number.
+    """
+
+    begin: float = 0.0
+    tick: int = 10_000_000
+    is_steady: bool = True
+
+    @property
+    def other(self) -> ClockSetting:
+        """A clock of which all readings are others."""
+        return ClockSetting(self.begin - _SHIFT, self.tick // 100, not self.is_steady)
 
 
 class Clock:
-    """The clocks of `time`, for code of the user's files.
-
-    users: whether a file is one of the user's
-    begin: s since 1970, the same for runs that are compared
-    tick: ns
+    """The clocks of `time` and `datetime`, for code of the user's files. users: whether a file is
+    one of the user's.
     """
 
-    def __init__(self, users: Callable[[str], bool], begin: float, tick: int) -> None:
-        self._users, self._begin, self._tick = users, int(begin) * _SECOND, tick
-        self._passed = 0
+    def __init__(self, users: Callable[[str], bool], setting: ClockSetting) -> None:
+        self._users, self._begin, self._setting = users, int(setting.begin) * _SECOND, setting
+        self._passed = self._readings = 0
 
     def install(self) -> None:
         """Replace Python's clocks."""
         for name in CLOCKS:
-            setattr(time, name, self._replacement(getattr(time, name), name.endswith("_ns")))
-        sleep = time.sleep
+            setattr(time, name, self._clock(getattr(time, name), name.endswith("_ns")))
+        for name in CALENDAR:
+            setattr(time, name, self._calendar(getattr(time, name)))
+        self._replace_strftime()
+        self._replace_sleep()
+        sys.modules["datetime"] = _Dates(datetime, self._is_named_by_user, self._now)
 
-        @functools.wraps(sleep)
-        def slept(seconds: float) -> None:
-            if self._users(sys._getframe(1).f_code.co_filename):
-                self._passed += int(float(seconds) * _SECOND)
-            sleep(seconds)
+    def _is_users(self, depth: int = 2) -> bool:
+        """Whether the code is the user's that called what calls this."""
+        return self._users(sys._getframe(depth).f_code.co_filename)
 
-        setattr(time, "sleep", slept)  # noqa: B010 - a name of another signature
+    def _is_named_by_user(self) -> bool:
+        """Whether the user's code takes a name of a module, as written there: `pickle` looks names
+        up, too, on its behalf.
+        """
+        frame = sys._getframe(2)
+        return self._users(frame.f_code.co_filename) and dis.opname[frame.f_code.co_code[frame.f_lasti]] in _NAMED_BY
 
-    def _replacement(self, clock: Callable[[], Any], is_whole: bool) -> Callable[[], Any]:
+    def _now(self) -> float:
+        """Return the next reading, s since 1970."""
+        self._readings += 1
+        longer = 0 if self._setting.is_steady else (self._readings * _MIXED >> 16) % 17
+        self._passed += self._setting.tick << longer
+        return (self._begin + self._passed) / _SECOND
+
+    def _clock(self, clock: Callable[[], Any], is_whole: bool) -> Callable[[], Any]:
         @functools.wraps(clock)
         def reading() -> Any:
-            if not self._users(sys._getframe(1).f_code.co_filename):
+            if not self._is_users():
                 return clock()
-            self._passed += self._tick
-            now = self._begin + self._passed
-            return now if is_whole else now / _SECOND
+            now = self._now()
+            return self._begin + self._passed if is_whole else now
 
         return reading
+
+    def _calendar(self, plain: Callable[..., Any]) -> Callable[..., Any]:
+        @functools.wraps(plain)
+        def reading(seconds: float | None = None) -> Any:
+            return plain(self._now() if seconds is None and self._is_users() else seconds)
+
+        return reading
+
+    def _replace_strftime(self) -> None:
+        plain, local = time.strftime, time.localtime
+
+        @functools.wraps(plain)
+        def strftime(form: str, *given: Any) -> str:
+            return plain(form, *given) if given or not self._is_users() else plain(form, local(self._now()))
+
+        setattr(time, "strftime", strftime)  # noqa: B010 - a name of another signature
+
+    def _replace_sleep(self) -> None:
+        plain = time.sleep
+
+        @functools.wraps(plain)
+        def sleep(seconds: float) -> None:
+            if self._is_users():
+                self._passed += int(float(seconds) * _SECOND)
+            plain(seconds)
+
+        setattr(time, "sleep", sleep)  # noqa: B010 - a name of another signature
+
+
+class _Dates(ModuleType):
+    """The module `datetime`, whose classes give the user's code its own time. Their instances are
+    those of the module itself.
+    """
+
+    def __init__(self, plain: Any, is_named_by_user: Callable[[], bool], now: Callable[[], float]) -> None:
+        super().__init__(plain.__name__, plain.__doc__)
+        for name, value in vars(plain).items():
+            if name not in ("datetime", "date"):
+                self.__dict__[name] = value
+        self.__dict__.update(_plain=plain, _is_named_by_user=is_named_by_user, _own=_own_classes(plain, now))
+
+    def __getattr__(self, name: str) -> Any:
+        own = self.__dict__["_own"].get(name)
+        return own if own is not None and self.__dict__["_is_named_by_user"]() else getattr(self.__dict__["_plain"], name)
+
+
+def _own_classes(plain: Any, now: Callable[[], float]) -> dict[str, type]:
+    """Return the classes `datetime` and `date` by name, with another now."""
+
+    class _Kind(type):
+        def __instancecheck__(cls, value: object) -> bool:
+            return isinstance(value, cls.__mro__[1])
+
+        def __subclasscheck__(cls, kind: type) -> bool:
+            return issubclass(kind, cls.__mro__[1])
+
+    class DateTime(plain.datetime, metaclass=_Kind):  # type: ignore[misc]
+        def __new__(cls, *args: Any, **kwargs: Any) -> Any:
+            return plain.datetime(*args, **kwargs)
+
+        @classmethod
+        def now(cls, tz: Any = None) -> Any:
+            return plain.datetime.fromtimestamp(now(), tz)
+
+        @classmethod
+        def utcnow(cls) -> Any:
+            return plain.datetime.fromtimestamp(now(), plain.timezone.utc).replace(tzinfo=None)
+
+        @classmethod
+        def today(cls) -> Any:
+            return plain.datetime.fromtimestamp(now())
+
+    class Date(plain.date, metaclass=_Kind):  # type: ignore[misc]
+        def __new__(cls, *args: Any, **kwargs: Any) -> Any:
+            return plain.date(*args, **kwargs)
+
+        @classmethod
+        def today(cls) -> Any:
+            return plain.date.fromtimestamp(now())
+
+    for kind, name in ((DateTime, "datetime"), (Date, "date")):
+        kind.__name__, kind.__qualname__, kind.__module__ = name, name, "datetime"
+    return {"datetime": DateTime, "date": Date}

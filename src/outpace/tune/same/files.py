@@ -10,6 +10,7 @@ import hashlib
 import io
 import os
 import pickle
+import re
 import sys
 import zipfile
 from collections.abc import Iterable, Iterator
@@ -18,10 +19,13 @@ from typing import Any
 
 import numpy as np
 
+from outpace.frameworks.keras import RUNTIME_KEYS
 from outpace.tune.same.lines import numbers_in, timeless, words_of
 
 _MOST_TEXT = 1 << 20  # bytes of a file that is compared line by line
 _MOST = 1 << 28  # bytes of a file that is read
+_RUNTIME = re.compile(rf'"(?:{"|".join(RUNTIME_KEYS)})": [^,}}\s]+')
+NUMBERS = "<numbers>"  # end of the path of the numbers of a text
 _NPY, _ZIP, _HDF5, _PICKLE, _GZIP = b"\x93NUMPY", b"PK\x03\x04", b"\x89HDF\r\n\x1a\n", b"\x80", b"\x1f\x8b"
 
 
@@ -41,6 +45,8 @@ def held_in(paths: Iterable[str]) -> dict[str, Any]:
     found: dict[str, Any] = {}
     for path in paths:
         content = _content(path)
+        if os.path.islink(path):
+            found[f"{path}<link>"] = os.readlink(path)
         if _size(path) > _MOST:
             found[path] = f"digest {_digest(path)}"
         elif content is not None and (len(content) > _MOST_TEXT or _text(content) is None):
@@ -77,9 +83,9 @@ def _digest(path: str) -> str:
 def _parts(content: bytes) -> Iterator[tuple[str, Any]]:
     text = _text(content)
     if text is not None:  # its words, and its numbers as an array
-        lines = timeless(text.splitlines())
+        lines = [_RUNTIME.sub("", line) for line in timeless(text.splitlines())]
         yield "", "\n".join(map(words_of, lines))
-        yield "<numbers>", np.array([float(each) for line in lines for each in numbers_in(line)])
+        yield NUMBERS, np.array([float(each) for line in lines for each in numbers_in(line)])
         return
     try:
         yield from [*_read(content)]
@@ -101,7 +107,13 @@ def _read(content: bytes) -> Iterator[tuple[str, Any]]:
     elif content.startswith(_HDF5):
         with sys.modules["h5py"].File(io.BytesIO(content), "r") as file:
             found: dict[str, Any] = {}
-            file.visititems(lambda name, each: found.update({f"/{name}": each[()]}) if hasattr(each, "dtype") else None)
+
+            def read(name: str, each: Any) -> None:
+                found.update({f"/{name}@{key}": value for key, value in each.attrs.items()})
+                found.update({f"/{name}": each[()]} if hasattr(each, "dtype") else {})
+
+            read("", file)
+            file.visititems(read)
             yield from found.items()
     else:
         raise ValueError("no such file")

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from outpace.model.units import format_count
+from outpace.tune.same.files import NUMBERS
 from outpace.tune.same.judgement import Judgement
 from outpace.tune.same.lines import last_digit, masked, numbers_in, shown_lines, timeless, words_of
 from outpace.tune.same.passes import END
@@ -147,7 +148,7 @@ class _Comparison:
                 if path != BEYOND and before.get(path) != kind and self._lives(path):
                     self.omissions.setdefault(path, f"nothing can be read of a {kind}")
         for what in (*self.one.lasting, *self.edited.lasting):
-            self.omissions.setdefault(what, "it goes on behind the script's end")
+            self.omissions.setdefault(what, "it is in no record")
 
     def _passes(self) -> None:
         for loop, passes in self.one.passes.items():
@@ -280,7 +281,7 @@ class _Comparison:
             self.faults.append(f"{_said(key)}: {path} is off by {away:.3g}, of {_largest(value):.3g}")
         elif turned:
             self._omit(path, _TURNED)
-        elif self._rough(path, value, found) > FEW:
+        elif self._rough(path, value, found) > (0.0 if path.endswith(NUMBERS) else FEW):
             self._omit(path, _ROUGH)
 
     def _rough(self, path: str, value: Any, found: Any) -> float:
@@ -323,6 +324,7 @@ class _Comparison:
         runs = (self.one, self.two, self.nudged, self.edited)
         self._lines("prints", [shown_lines(each.printed, each.own) for each in runs])
         self._lines("tells on stderr", [timeless(each.said) for each in runs])
+        self._lines("leaves on stderr", [shown_lines(each.errors) for each in runs], is_own=False)
         common = self.one.files.keys() & self.two.files.keys() & self.nudged.files.keys()
         for path in sorted(common):
             if path not in self.edited.files and self._ended_alike():
@@ -336,19 +338,24 @@ class _Comparison:
         """Whether both came to an end of their own, and to the same one."""
         return self.edited.ended == self.one.ended != CUT_SHORT
 
-    def _lines(self, does: str, lines: list[list[str]]) -> None:
-        """Lines that two originals agree on, of the edited script."""
+    def _lines(self, does: str, lines: list[list[str]], is_own: bool = True) -> None:
+        """Lines that two originals agree on, of the edited script. is_own: whether all of them are
+        the script's own; else the libraries of another text may write others.
+        """
         one, two, nudged, edited = lines
+        faults = self.faults if is_own else []
         steady = len(one) == len(two) == len(nudged)
         if not steady:
             self.omissions.setdefault(f"how many lines it {does}", _CLOCK)
         elif len(nudged) != len(edited) and self._ended_alike():
-            self.faults.append(f"it {does} {format_count(len(edited), 'line')} instead of {len(one)}")
+            faults.append(f"it {does} {format_count(len(edited), 'line')} instead of {len(one)}")
         count = min(map(len, lines))
         # from both ends: lines that come by the clock shift the others
         for at in (*range(count), *(range(-count, 0) if self._ended_alike() else ())):
             if not self._alike(one[at], two[at], nudged[at], edited[at], steady):
-                self.faults.append(f"it {does} {edited[at][:60]!r} for {one[at][:60]!r}")
+                faults.append(f"it {does} {edited[at][:60]!r} for {one[at][:60]!r}")
+        if faults and not is_own:
+            self.omissions.setdefault(f"what it {does}", "another text may leave other lines there")
 
     def _alike(self, one: str, two: str, nudged: str, edited: str, steady: bool) -> bool:
         """Whether a line of the edited script has the original's words, and the numbers that its
@@ -363,6 +370,8 @@ class _Comparison:
             return True
         if words != words_of(edited):
             return not steady
+        if one == two == nudged and numbers_in(one) == numbers_in(edited):  # with other blanks it is another picture
+            return one == edited
         numbers = enumerate(zip(*map(numbers_in, lines), strict=True))
         agree = [
             self._agrees((masked(one), at), *each) for at, each in numbers

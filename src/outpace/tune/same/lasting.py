@@ -1,17 +1,23 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What of a script goes on behind its end: threads, processes, and objects that do something when
-the interpreter takes them away.
+"""What of a script is in no record: threads and processes that go on behind its end, objects that
+do something when the interpreter takes them away, and what is sent over a network.
 """
 
 from __future__ import annotations
 
 import contextlib
+import os
+import sys
 import threading
+import time
 from collections.abc import Callable, Collection, Iterator
 from pathlib import Path
 
 from outpace.tune.same.state import modules_of
 
+RUN_VARIABLE = "OUTPACE_SAME_RUN"
+"""Variable of the environment by which processes of a run are known: its folder."""
+_LOOKS, _PAUSE_S = 2, 0.05
 _TRACKER = b"resource_tracker"  # Python's own, which ends with the process
 
 
@@ -24,23 +30,52 @@ def lasting_threads() -> list[threading.Thread]:
 def find_lasting(users: Callable[[str], bool], processes: Collection[int]) -> list[str]:
     """Return what goes on, in words. processes: those that were there before the script."""
     found = ["a thread"] if lasting_threads() else []
-    found += ["a process"] if any(_is_of_script(each) for each in find_processes() - frozenset(processes)) else []
+    started = find_processes() - frozenset(processes)
+    for _ in range(_LOOKS):  # one that has just been started shows no environment for a moment
+        time.sleep(_PAUSE_S)
+        started |= find_processes() - frozenset(processes)
+    found += ["a process"] if any(map(_is_of_script, started)) else []
     return found + [f"{kind}.__del__" for kind in sorted(_deleters(users))]
 
 
 def find_processes() -> frozenset[int]:
-    """Return the ids of this process's children; none where the system does not tell."""
-    with contextlib.suppress(OSError):
-        texts = [path.read_text() for path in Path("/proc/self/task").glob("*/children")]
-        return frozenset(int(each) for text in texts for each in text.split())
-    return frozenset()
+    """Return the ids of this process's children, and of processes that were started in this run,
+    whoever is their parent by now; none where the system does not tell.
+    """
+    found = {int(each) for path in Path("/proc/self/task").glob("*/children") for each in _read(path).split()}
+    if run := os.environ.get(RUN_VARIABLE):
+        mark = f"\0{RUN_VARIABLE}={run}\0".encode()
+        found |= {int(path.name) for path in Path("/proc").glob("[0-9]*") if mark in b"\0" + _read(path / "environ")}
+    return frozenset(found - {os.getpid()})
 
 
 def _is_of_script(process: int) -> bool:
+    """Whether a process still runs, and is none of Python's own."""
+    state = _read(Path(f"/proc/{process}/stat")).rpartition(b")")[2].split()[:1]
+    return bool(state) and state != [b"Z"] and _TRACKER not in _read(Path(f"/proc/{process}/cmdline"))
+
+
+def _read(path: Path) -> bytes:
     with contextlib.suppress(OSError):
-        stat, command = (Path(f"/proc/{process}/{name}").read_bytes() for name in ("stat", "cmdline"))
-        return stat.rpartition(b")")[2].split()[0] != b"Z" and _TRACKER not in command
-    return False
+        return path.read_bytes()
+    return b""
+
+
+class Sending:
+    """Listens to what this process sends over a network. places: where it went."""
+
+    def __init__(self) -> None:
+        self.places = set[str]()
+
+    def begin(self) -> None:
+        """Listen."""
+        sys.addaudithook(self._heard)
+
+    def _heard(self, event: str, details: tuple[object, ...]) -> None:
+        if event in ("socket.connect", "socket.sendto", "socket.sendmsg"):
+            address = details[1]
+            if isinstance(address, tuple) and address:
+                self.places.add(f"what it sends to {address[0]}")
 
 
 def _deleters(users: Callable[[str], bool]) -> Iterator[str]:

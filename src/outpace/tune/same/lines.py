@@ -15,6 +15,8 @@ _PACE = re.compile(r"\x08+|(?:\d+:)?\d+:\d+|[\d.?]+\s*(?:[mµun]?s|min|h)\b(?:/\
 _WHEN = re.compile(
     r"(\d{4}-\d\d-\d\d)[T @_]\d\d:\d\d(?::\d\d(?:[.,]\d+)?)?|([A-Z][a-z]{2} [A-Z][a-z]{2} [ \d]\d) \d\d:\d\d:\d\d"
 )
+_LOGGED = re.compile(r"^[IWEF]\d{4} [\d:.]+\s+\d+ \S+\.py:\d+\] ")
+_OF_LIBRARY = re.compile(r"\w\.(?:cc|h|cpp):\d+\]|before absl::InitializeLog")
 _DAY = 86_400.0  # seconds
 
 
@@ -27,6 +29,14 @@ def shown_lines(printed: Sequence[str], own: Collection[str] = ()) -> list[str]:
     bar = [bool(_PROGRESS.search(line)) and line not in own for line in printed]
     ends = zip(timeless(printed), bar, [*bar[1:], False], strict=False)
     return [_PACE.sub(" ", line) if is_bar else line for line, is_bar, next_is in ends if not (is_bar and next_is)]
+
+
+def error_lines(text: str) -> tuple[str, ...]:
+    """Return the lines on stderr of Python code: those that logs of C++ libraries begin are left
+    out, and of a log of Python the place and the time.
+    """
+    lines = text.replace("\r", "\n").splitlines()
+    return tuple(_LOGGED.sub("", line) for line in lines if not _OF_LIBRARY.search(line))
 
 
 def timeless(lines: Iterable[str]) -> list[str]:

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from outpace._dataclass import dataclass
-from outpace.tune.same.clock import TICKS
+from outpace.tune.same.clock import ClockSetting
 from outpace.tune.same.shown import Items, Shown
 
 
@@ -28,7 +28,7 @@ class Plan:
     training: float | None = None  # seconds after its begin; None for all of it
     surveyed: bool = False  # whether the numbers and items of `shown` are looked up
     nudge: int | None = None  # seed of what numbers are changed by
-    clock: tuple[float, int] = (0.0, TICKS[0])  # begin and tick of the script's own
+    clock: ClockSetting = ClockSetting()  # of the script's own
 
     def to_json(self) -> str:
         """Return the plan as JSON text."""
@@ -39,5 +39,6 @@ class Plan:
         """Return the plan that `to_json` wrote."""
         plan: dict[str, Any] = json.loads(text)
         items = {loop: [Items(**each) for each in runs] for loop, runs in plan["shown"].pop("items").items()}
+        plan["clock"] = ClockSetting(**plan["clock"])
         plan["shown"] = Shown(**plan["shown"], items=items)
         return cls(**plan)

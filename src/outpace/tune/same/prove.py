@@ -21,10 +21,12 @@ from outpace.model.errors import TuneError
 from outpace.model.text import join_names
 from outpace.model.units import format_count
 from outpace.tune.same.changes import Ran, TraceRead, iter_changes
-from outpace.tune.same.clock import TICKS
+from outpace.tune.same.clock import ClockSetting
 from outpace.tune.same.fits import BATCH, EPOCH, cut_of
 from outpace.tune.same.judge import judge, judge_equal
 from outpace.tune.same.judgement import Judgement
+from outpace.tune.same.lasting import RUN_VARIABLE
+from outpace.tune.same.lines import error_lines
 from outpace.tune.same.names import dead_names
 from outpace.tune.same.passes import END
 from outpace.tune.same.plan import Plan
@@ -73,7 +75,7 @@ class Original:
     whole: float = WHOLE
     behind: float = BEHIND
     forks: Forks = field(default_factory=Forks)
-    _epoch: float = field(default_factory=time.time)  # where the clocks of all runs begin
+    _clock: ClockSetting = field(default_factory=lambda: ClockSetting(time.time()))
     _took: float = 0.0
     _seen: Record | None = None  # items and numbers
     _is_long: bool = False  # whether a run takes long: the nudged one is the second, too
@@ -101,8 +103,8 @@ class Original:
         """
         self._begin()
         if len(self._runs) == 1:
-            nudged = self._pool.submit(self._run, {}, nudge=NUDGE, tick=TICKS[self._is_long])
-            self._runs += [nudged if self._is_long else self._pool.submit(self._run, {}, tick=TICKS[1]), nudged]
+            nudged = self._pool.submit(self._run, {}, nudge=NUDGE, other_clock=self._is_long)
+            self._runs += [nudged if self._is_long else self._pool.submit(self._run, {}, other_clock=True), nudged]
         return [each.result() for each in self._runs]
 
     def _begin(self) -> None:
@@ -174,7 +176,7 @@ class Original:
         """Compare one run of each, side by side; where numbers differ, with a second and a nudged
         run of the original, which tell a rounding from another program.
         """
-        run = self._pool.submit(self._run, texts, grouped, longest=SLOWER * self._took + START, tick=TICKS[1])
+        run = self._pool.submit(self._run, texts, grouped, longest=SLOWER * self._took + START, other_clock=True)
         self._begin()
         one, edited = self._runs[0].result(), run.result()
         found = judge_equal(one, edited, self._dead(), self._missed(one))
@@ -310,7 +312,7 @@ class Original:
         surveyed: bool = False,
         longest: float = LIMIT,
         over: threading.Event | None = None,
-        tick: int = TICKS[0],
+        other_clock: bool = False,
     ) -> Record:
         assert self._private is not None, "it runs inside of its context"
         folder = Path(tempfile.mkdtemp(dir=self._private.name))
@@ -318,7 +320,7 @@ class Original:
         plan = Plan(
             self.script, self.argv, self.module, str(edition), str(folder / "record"), self.shown, min(longest, self.limit),
             self._behind(surveyed) * (SLOWER if texts else 1.0), training, surveyed, nudge,
-            (self._epoch, tick),
+            self._clock.other if other_clock else self._clock,
         )  # fmt: skip
         if cut is not None:
             plan = replace(plan, shown=replace(plan.shown, first=cut))
@@ -335,6 +337,7 @@ class Original:
             "XLA_PYTHON_CLIENT_PREALLOCATE": "false",
             **os.environ,
             "PYTHONHASHSEED": "0",
+            RUN_VARIABLE: str(folder),
         }
         with open(folder / "out", "wb") as out, open(folder / "err", "wb") as err:
             process = self.forks.start("outpace.tune.same.child", [str(folder / "plan")], out, err, environment, self.folder)
@@ -350,7 +353,8 @@ class Original:
             said = (folder / "err").read_text(encoding="utf-8", errors="replace").strip().splitlines()
             raise TuneError(f"A run to compare with ended without a result: {said[-1] if said else 'it said nothing'}")
         printed = (folder / "out").read_text(encoding="utf-8", errors="replace").replace("\r", "\n").splitlines()
-        return replace(Record.read(folder / "record"), printed=tuple(printed))
+        errors = error_lines((folder / "err").read_text(encoding="utf-8", errors="replace"))
+        return replace(Record.read(folder / "record"), printed=tuple(printed), errors=errors)
 
 
 def _trained(found: Record) -> bool:

@@ -14,6 +14,7 @@ import builtins
 import collections
 import contextvars
 import ctypes
+import datetime
 import dis
 import functools
 import inspect
@@ -43,7 +44,8 @@ SAMPLE = 4096  # numbers that stand for a large array, beside its sums
 _LONGEST_TEXT = 4096
 _LONG_LIST = 10_000  # items
 _NUMBERS = (bool, int, float, complex, np.generic)
-_TEXTS = (str, bytes, bytearray, range, slice, Enum, type(Ellipsis), np.dtype)
+_TIMES = (datetime.date, datetime.time, datetime.timedelta, datetime.tzinfo)
+_TEXTS = (str, bytes, bytearray, range, slice, Enum, type(Ellipsis), np.dtype, *_TIMES)
 # What holds nothing of a program's meaning, by the module of its class.
 _PLAIN = (str, bytes, int, type(None))  # of which a tuple is one value
 _CONTAINERS = (dict, list, tuple, set, frozenset, collections.deque)
