@@ -104,7 +104,10 @@ class Original:
         self._begin()
         if len(self._runs) == 1:
             nudged = self._pool.submit(self._run, {}, nudge=NUDGE, other_clock=self._is_long)
-            self._runs += [nudged if self._is_long else self._pool.submit(self._run, {}, other_clock=True), nudged]
+            self._runs += [
+                nudged if self._is_long else self._pool.submit(self._run, {}, longest=self._longest, other_clock=True),
+                nudged,
+            ]
         return [each.result() for each in self._runs]
 
     def _begin(self) -> None:
@@ -147,6 +150,11 @@ class Original:
         return math.prod(math.inf if (end := self.shown.end(key, 1)) is None else end for key in keys)
 
     @property
+    def _longest(self) -> float:
+        """Seconds that a run by the other clock gets, which may let a script train for longer."""
+        return SLOWER * self._took + START
+
+    @property
     def shown(self) -> Shown:
         """Which passes are made where the loop is cut, as far as that is known."""
         seen = self._seen
@@ -176,7 +184,7 @@ class Original:
         """Compare one run of each, side by side; where numbers differ, with a second and a nudged
         run of the original, which tell a rounding from another program.
         """
-        run = self._pool.submit(self._run, texts, grouped, longest=SLOWER * self._took + START, other_clock=True)
+        run = self._pool.submit(self._run, texts, grouped, longest=self._longest, other_clock=True)
         self._begin()
         one, edited = self._runs[0].result(), run.result()
         found = judge_equal(one, edited, self._dead(), self._missed(one))
