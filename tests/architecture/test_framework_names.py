@@ -17,7 +17,21 @@ PRIVATE_MODULE = re.compile(r"/?(tensorflow[./]python|keras[./]src|tf_keras[./]s
 PRIVATE_NAMES = {part for each in NAMES for part in each.path.split(".") if part.startswith("_")}
 INSIDE = [path for path in FILES if place(path).startswith("frameworks/")]
 OUTSIDE = [path for path in FILES if path not in INSIDE]
-OWNERS = {"self", "cls", "sys", "os", "atexit", "threading", "ctypes", "random", "python", "store", "ray", "self.fs"}
+OWNERS = {
+    "self",
+    "cls",
+    "sys",
+    "os",
+    "atexit",
+    "threading",
+    "ctypes",
+    "random",
+    "tempfile",
+    "python",
+    "store",
+    "ray",
+    "self.fs",
+}
 """Whose private names are no framework's: Outpace's own, and those of Python, Ray and fsspec."""
 
 

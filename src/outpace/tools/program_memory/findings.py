@@ -81,7 +81,7 @@ def _capacity_action(change: Mapping[str, Any] | None) -> str:
         return "Make the batch smaller, or keep parameters and optimizer state in parts on several devices."
     then = f"the peak falls to {_size(change['peak_bytes'])} at best"
     if change["change"] == MemoryChangeKind.DONATION.value:
-        return f"Donate the arguments that the program gives back changed (donate_argnums): {then}."
+        return f"Donate what the program gives back changed (donate_argnums): {then}."
     if change["change"] == MemoryChangeKind.PRECISION.value:
         return f"Keep temporaries in 16 bits (bfloat16): {then}."
     return f"Recompute what {change['source']} makes (jax.checkpoint around it): {then}, for {change['flops']:.3g} more operations a run."
