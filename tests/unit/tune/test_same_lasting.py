@@ -26,8 +26,10 @@ class Last:
 
 @pytest.fixture
 def users(monkeypatch: pytest.MonkeyPatch) -> list[ModuleType]:
-    """The user's modules."""
+    """The user's modules; threads that other tests left are not the script's."""
     modules: list[ModuleType] = []
+    before, find = set(threading.enumerate()), lasting.lasting_threads
+    monkeypatch.setattr(lasting, "lasting_threads", lambda: [each for each in find() if each not in before])
     monkeypatch.setattr(lasting, "modules_of", lambda users: modules)
     return modules
 

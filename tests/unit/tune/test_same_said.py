@@ -29,6 +29,7 @@ def said(monkeypatch: pytest.MonkeyPatch) -> Iterator[Said]:
         warnings.simplefilter("always")
         for owner, name in ((logging.Logger, "handle"), (sys, "stdout"), (sys, "stderr"), (warnings, "showwarning")):
             monkeypatch.setattr(owner, name, getattr(owner, name))
+        monkeypatch.setattr(warnings, "showwarning", lambda *args, **kwargs: None)  # else pytest tells them
         yield Said(lambda file: file == __file__)
 
 
