@@ -285,7 +285,13 @@ def stored(path: str | os.PathLike[str], tools: Sequence[str] | None = None) -> 
     """
     from outpace.report.json_reader import read_report
 
-    report = read_report(Path(path))
+    return select_pages(read_report(Path(path)), path, tools)
+
+
+def select_pages(report: Report, path: str | os.PathLike[str], tools: Sequence[str] | None) -> Report:
+    """Return a report with the pages of the named tools (all by default). Raises UsageError for a
+    tool whose page it does not have. path: what the report is about, for the error's words.
+    """
     ids = {page.id for page in report.pages}
     chosen = [tool if tool in ids else require_tool(tool).id for tool in tools or ()]
     missing = [tool for tool in chosen if tool not in ids]

@@ -110,6 +110,16 @@ def run_python(*command: object, cwd: Path, timeout: float = 300, jax: bool = Fa
     return Ended(done.returncode, done.stdout, done.stderr)
 
 
+def compile_programs(module: str, folder: Path) -> Path:
+    """Run a file of tests as a program, which compiles with JAX and writes into a folder; return
+    that.
+    """
+    root = Path(__file__).resolve().parents[2]
+    done = run_python("-m", f"tests.integration.{module}", folder, cwd=root, jax=True, JAX_PLATFORMS="cpu")
+    assert done.code == 0, done.err[-3000:]
+    return folder
+
+
 def run_program(source: str, folder: Path, *args: str, timeout: float = 120, jax: bool = False, **changes: str) -> Ended:
     """Run a program in a folder to its end."""
     (folder / "program.py").write_text(textwrap.dedent(source), encoding="utf-8")

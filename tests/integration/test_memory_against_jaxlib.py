@@ -18,7 +18,7 @@ from outpace.timeline.hlo.memory import BufferKind, read_memory_plan
 from outpace.timeline.hlo.memory_changes import MemoryChangeKind, find_memory_changes
 from outpace.timeline.hlo.module import HloModule
 from outpace.timeline.hlo.reader import read_graph, read_module
-from tests.integration.programs import needs_jax, run_python
+from tests.integration.programs import compile_programs, needs_jax
 
 if TYPE_CHECKING or __name__ == "__main__":
     import jax
@@ -26,7 +26,6 @@ if TYPE_CHECKING or __name__ == "__main__":
 
 pytestmark = needs_jax
 
-ROOT = Path(__file__).resolve().parents[2]
 NAMES = (
     "sum", "product", "gradient", "update", "donated", "scan", "gradient of a scan", "remat", "sort", "convolution", "constant", "half",
 )  # fmt: skip
@@ -88,10 +87,7 @@ def compile_all(folder: Path) -> None:
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """All programs, compiled."""
-    folder = tmp_path_factory.mktemp("programs")
-    done = run_python("-m", "tests.integration.test_memory_against_jaxlib", folder, cwd=ROOT, jax=True, JAX_PLATFORMS="cpu")
-    assert done.code == 0, done.err[-3000:]
-    return folder
+    return compile_programs("test_memory_against_jaxlib", tmp_path_factory.mktemp("programs"))
 
 
 @pytest.mark.parametrize("name", NAMES)

@@ -58,6 +58,8 @@ def test_the_output_of_a_script_is_read_alone(tmp_path: Path, script: str, what:
     assert page["findings"][0]["id"] == "allocation_too_large"
     refused = _outpace(tmp_path, "report", "oom.log", "--steps", "3", code=2)
     assert "A log cannot be divided" in refused.err
+    other = _outpace(tmp_path, "report", "oom.log", "--tool", "overview", code=2)
+    assert "oom.log holds no page of overview." in other.err
     assert sorted(path.name for path in tmp_path.iterdir()) == ["oom.log", "train.py"]
 
 

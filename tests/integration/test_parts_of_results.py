@@ -15,7 +15,7 @@ import pytest
 
 from outpace.model.protobuf_wire import encode_bytes
 from outpace.timeline.hlo.module import HloModule
-from tests.integration.programs import needs_jax, run_python
+from tests.integration.programs import compile_programs, needs_jax
 
 if TYPE_CHECKING or __name__ == "__main__":
     import jax
@@ -25,7 +25,6 @@ if TYPE_CHECKING or __name__ == "__main__":
 pytestmark = [needs_jax]
 
 Function = Callable[..., Any]
-ROOT = Path(__file__).resolve().parents[2]
 WORDS, WIDE, NARROW = (16, 64, 128), (128, 512), (512, 128)
 PARTIAL: dict[str, tuple[Function, Function, tuple[tuple[int, ...], ...]]] = {}
 WHOLE: dict[str, tuple[Function, tuple[tuple[int, ...], ...]]] = {}
@@ -236,10 +235,7 @@ def compile_all(folder: Path) -> None:
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """All programs, compiled."""
-    folder = tmp_path_factory.mktemp("programs")
-    done = run_python("-m", "tests.integration.test_parts_of_results", folder, cwd=ROOT, jax=True, JAX_PLATFORMS="cpu")
-    assert done.code == 0, done.err[-3000:]
-    return folder
+    return compile_programs("test_parts_of_results", tmp_path_factory.mktemp("programs"))
 
 
 def needed_flops(folder: Path, name: str) -> tuple[float, float]:

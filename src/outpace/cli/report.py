@@ -67,6 +67,7 @@ def report(
     log = api.report_of_log(path)
     if log is not None:
         _require_whole("A log", bool(host or device or steps or window), redact=redact)
+        log = api.select_pages(log, path, tool)
     renderer = "json_" if json else "terminal"
     show_report(
         log or _read_report(path, tool, renderer, host, device, steps, window, redact=redact, memory=memory),

@@ -17,8 +17,6 @@ from outpace.timeline.hlo.graph import Computation, HloGraph, Instruction
 
 # Instructions whose result is the memory of their operands.
 _SAME_MEMORY = ("bitcast", "tuple", "get-tuple-element", "optimization-barrier", "copy-start", "async-start", "async-update")
-
-
 _CALLING = ("while", "call", "conditional")  # opcodes that run the computations that they call, in their order
 
 

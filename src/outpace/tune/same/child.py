@@ -178,16 +178,16 @@ class TextRun:
         """The whole script, or as much as there is time for."""
         self._watch(self.plan.limit, self._late)
         self._processes = find_processes()
+        ended = ""
         try:
             run_as_main(self.plan.script, self.plan.argv, self.plan.module, self.marking.compiled)
         except SystemExit as error:
-            if error.code not in (None, 0):
-                self._exit()
-                self.finish(f"SystemExit: {error.code}")
+            ended = "" if error.code in (None, 0) else f"SystemExit: {error.code}"
         except BaseException as error:
             sys.stderr.write(f"\n{type(error).__name__}: {error}\n")
             self.finish(f"{type(error).__name__}: {error}")
-        self.finish(self._exit())
+        failed = self._exit()
+        self.finish(ended or failed)
         return 0
 
     def _exit(self) -> str:

@@ -58,8 +58,8 @@ class Clock:
             setattr(time, name, self._clock(getattr(time, name), name.endswith("_ns")))
         for name in CALENDAR:
             setattr(time, name, self._calendar(getattr(time, name)))
-        self._replace_strftime()
-        self._replace_sleep()
+        for name, own in (("strftime", self._strftime(time.strftime, time.localtime)), ("sleep", self._sleep(time.sleep))):
+            setattr(time, name, own)
         sys.modules["datetime"] = _Dates(datetime, self._is_named_by_user, self._now)
 
     def _is_users(self, depth: int = 2) -> bool:
@@ -97,25 +97,21 @@ class Clock:
 
         return reading
 
-    def _replace_strftime(self) -> None:
-        plain, local = time.strftime, time.localtime
-
+    def _strftime(self, plain: Callable[..., str], local: Callable[..., Any]) -> Callable[..., str]:
         @functools.wraps(plain)
         def strftime(form: str, *given: Any) -> str:
             return plain(form, *given) if given or not self._is_users() else plain(form, local(self._now()))
 
-        setattr(time, "strftime", strftime)  # noqa: B010 - a name of another signature
+        return strftime
 
-    def _replace_sleep(self) -> None:
-        plain = time.sleep
-
+    def _sleep(self, plain: Callable[[float], None]) -> Callable[[float], None]:
         @functools.wraps(plain)
         def sleep(seconds: float) -> None:
             if self._is_users():
                 self._passed += int(float(seconds) * _SECOND)
             plain(seconds)
 
-        setattr(time, "sleep", sleep)  # noqa: B010 - a name of another signature
+        return sleep
 
 
 class _Dates(ModuleType):
