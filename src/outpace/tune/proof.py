@@ -163,10 +163,10 @@ def prove(searched: Searched, originals: Originals, running: Mapping[str, Script
     watch.note("Is the edited script the same program? Running both, and comparing what they hold.")
     original = originals.of(searched.place, searched.fit, searched.step_seconds, stack)
     strict = stack.consents and _strictly(original, searched, stack)
-    judgement = whole = _judged(original, stack, strict)
+    judgement = whole = _judged(original, stack, strict, _left(searched, originals))
     for less in searched.fewer if judgement.same is not True else ():
         watch.note(f"Not shown of all of it: {judgement.why} Without {_left_out(stack, less)}?")
-        judgement, stack = _judged(original, less, strict), less
+        judgement, stack = _judged(original, less, strict, _left(searched, originals)), less
         if judgement.same is True:
             break
     if judgement.same is not True:
@@ -192,11 +192,16 @@ def _strictly(original: Original, searched: Searched, stack: Stack) -> bool:
     return searched.strict is not None and original.against(searched.strict.texts, searched.strict.grouped).same is True
 
 
-def _judged(original: Original, stack: Stack, strict: bool) -> Judgement:
+def _left(searched: Searched, originals: Originals) -> float:
+    """Seconds that comparing may take, so that a race can follow."""
+    return originals.deadline.left - searched.start_seconds - LEAST_RACE
+
+
+def _judged(original: Original, stack: Stack, strict: bool, seconds: float) -> Judgement:
     """strict: whether the changes that need no consent, together, were shown to be the same
-    program: only then others may change it.
+    program: only then others may change it. seconds: what it may take to look a second time.
     """
-    found = original.against(stack.texts, stack.grouped)
+    found = original.confirmed(stack.texts, stack.grouped, seconds)
     if not (stack.consents and strict and found.same is False and found.runs):
         return found
     return replace(found, same=True, allowed=True)
@@ -223,7 +228,7 @@ def _raced(
         raise KeyboardInterrupt
     kept, dropped = _useful(race, stack, [each for each in fewer if any(arm.name == each.name for arm in arms)])
     if kept is not stack:
-        judgement = _judged(original, kept, strict)
+        judgement = _judged(original, kept, strict, _left(searched, originals))
         if judgement.same is not True:
             kept, dropped = stack, ()
     verdict = race.verdict(kept.name)

@@ -25,6 +25,9 @@ class Answers:
     def __init__(self, **known: Judgement) -> None:
         self.known, self.asked = known, list[str]()
 
+    def confirmed(self, texts: Mapping[str, str], grouped: bool = False, seconds: float = 0.0) -> Judgement:
+        return self.against(texts, grouped)
+
     def against(self, texts: Mapping[str, str], grouped: bool = False) -> Judgement:
         self.asked.append(texts["train.py"])
         return self.known[texts["train.py"]]
@@ -42,7 +45,7 @@ def outcome(less: Stack | None, whole: Stack, **known: Judgement) -> tuple[Judge
     searched = Searched(Climbed(None, (), (), 1.0, "over"), whole, (), Place(), 1, less)
     answers: Any = Answers(**known)
     original = cast("Original", answers)
-    found = _judged(original, whole, whole.consents and _strictly(original, searched, whole))
+    found = _judged(original, whole, whole.consents and _strictly(original, searched, whole), 60.0)
     return found, answers.asked
 
 

@@ -1,13 +1,22 @@
-"""How long a run is followed behind its training."""
+"""How long a run is followed behind its training, and what is looked at in other surroundings."""
 
 from __future__ import annotations
 
+import math
+from collections.abc import Callable
 from concurrent.futures import Future
+from typing import Any
 
+import numpy as np
 import pytest
 
+from outpace.model.errors import TuneError
+from outpace.tune.same.judgement import Judgement, Standing
+from outpace.tune.same.passes import END
 from outpace.tune.same.prove import BEHIND, QUIET, Original
 from outpace.tune.same.record import CUT_SHORT, Record
+from outpace.tune.same.state import State
+from outpace.tune.texts.place import FIT, Place
 
 
 def original(*, ended: str, over: bool, told: float) -> Original:
@@ -15,7 +24,7 @@ def original(*, ended: str, over: bool, told: float) -> Original:
     found = Original("train.py")
     first: Future[Record] = Future()
     first.set_result(Record({}, {}, (), ended, over=over, told=told))
-    found._runs = [first]
+    found._runs[found._surroundings, False] = first
     return found
 
 
@@ -35,3 +44,99 @@ def test_it_is_never_longer_than_the_first_one_got() -> None:
 def test_a_run_that_only_counts_passes_is_not_followed() -> None:
     assert Original("train.py")._behind(True) == QUIET
     assert Original("train.py")._behind(False) == BEHIND
+
+
+class Runs(Original):
+    """A `fit` whose runs are as a function has it. asked: of each run the draw, and whether it is
+    edited and nudged. missed: lines that do not run.
+    """
+
+    missed: tuple[int, ...] = ()
+
+    of: Callable[[int, bool, bool], Record]
+
+    def __init__(self, of: Callable[[int, bool, bool], Record]) -> None:
+        super().__init__("train.py", place=Place(FIT))
+        self.of, self.asked = of, list[tuple[int, bool, bool]]()
+
+    def _missed(self, one: Record) -> list[int]:
+        return [*self.missed]
+
+    def _run(self, texts: Any, *args: Any, nudge: int | None = None, around: Any = None, **more: Any) -> Record:
+        run = (around or self._surroundings).draw, bool(texts), nudge is not None
+        self.asked += [] if "surveyed" in more else [run]
+        return self.of(*run)
+
+
+def record(draw: int, off: float = 0.0, passes: int = 8, ended: str = "") -> Record:
+    marks = {
+        ("batch", 1, at): State(
+            {"model.w": (1.0 + draw) * np.linspace(1.0, 2.0, 4) * (8 if at == END else at) * (1.0 + off)}, {}, {}
+        )
+        for at in (1, 2, 8, END)
+    }
+    return Record(marks, {"0": passes}, (), ended, made=passes, over=ended != CUT_SHORT)
+
+
+def confirmed(
+    of: Callable[[int, bool, bool], Record], seconds: float = math.inf, missed: tuple[int, ...] = ()
+) -> tuple[Judgement, Runs]:
+    """What is said of an edited text, within some seconds."""
+    runs = Runs(of)
+    runs._took, runs.missed = 4.0, missed
+    with runs:
+        return runs.confirmed({__file__: ""}, seconds=seconds), runs
+
+
+def test_what_is_proven_is_looked_at_with_another_draw_and_clock() -> None:
+    found, runs = confirmed(lambda draw, edited, nudged: record(draw))
+    assert found.standing is Standing.PROVEN
+    assert runs.asked.count((0, True, False)) == runs.asked.count((1, True, False)) == runs.asked.count((1, False, False)) == 1
+
+
+def test_what_another_draw_changes_is_another_program() -> None:
+    found, _ = confirmed(lambda draw, edited, nudged: record(draw, off=0.1 * draw * edited))
+    assert found.same is False
+    assert found.why.startswith("With other random numbers and another clock, it is another program: ")
+
+
+def test_rounding_is_told_from_it_by_a_nudged_run_of_that_draw() -> None:
+    """It is chaotic with that one."""
+    found, runs = confirmed(lambda draw, edited, nudged: record(draw, off=1e-3 * draw * (edited + nudged)))
+    assert found.standing is Standing.PROVEN and (1, False, True) in runs.asked and (0, False, True) not in runs.asked
+
+
+def test_what_is_another_program_at_once_is_not_looked_at_again() -> None:
+    found, runs = confirmed(lambda draw, edited, nudged: record(draw, off=0.1 * edited))
+    assert found.same is False and not any(draw for draw, *_ in runs.asked)
+
+
+def test_where_chance_or_the_clock_decides_how_long_it_is_nothing_is_proven() -> None:
+    found, _ = confirmed(lambda draw, edited, nudged: record(draw, passes=8 + draw))
+    assert found.standing is Standing.COMPARED
+    assert found.omissions == ("how many passes its loops make (chance or the clock decides)",)
+
+
+@pytest.mark.parametrize("draws", [0, 1])
+def test_a_branch_that_no_run_took_is_left_out_where_chance_may_decide_about_it(draws: int) -> None:
+    found, _ = confirmed(lambda draw, edited, nudged: record(draws * draw), missed=(12, 15))
+    said = "line 12, 15 (it did not run, and chance or the clock may decide about it)"
+    assert found.omissions == ((said,) if draws else ())
+
+
+def test_without_time_for_it_nothing_is_proven() -> None:
+    found, runs = confirmed(lambda draw, edited, nudged: record(draw), seconds=8.0)
+    assert found.standing is Standing.COMPARED and not any(draw for draw, *_ in runs.asked)
+    assert found.omissions == ("other random numbers and another clock (there was no time for it)",)
+
+
+@pytest.mark.parametrize("fails", [True, False])
+def test_without_an_end_there_nothing_is_proven(fails: bool) -> None:
+    def of(draw: int, edited: bool, nudged: bool) -> Record:
+        if draw and fails:
+            raise TuneError("A run to compare with ended without a result: killed")
+        return record(draw, ended=CUT_SHORT if draw else "")
+
+    found, _ = confirmed(of)
+    assert found.standing is Standing.COMPARED and len(found.omissions) == 1
+    assert found.omissions[0].startswith("other random numbers and another clock (")

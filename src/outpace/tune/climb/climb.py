@@ -100,7 +100,7 @@ class Climb:
         if self.plan["only_limits"]:
             limits = self._limits() if first.limited else None
             return self._found(first, limits, "only the limits were asked for" if first.limited else NO_LIMITS)
-        self._say_what_it_buys()
+        self._say_how_many_are_raced()
         ended = self._climb()
         why = USED_UP if ended == SHARE_USED else f"the search ended before: {ended}"
         self._note([Tried(each.id, each.title, NOT_RACED, why) for each in self.seen.candidates if each.id not in self.tried])
@@ -110,8 +110,7 @@ class Climb:
         """Race, and look again, until nothing is left to try; why it ended, as a clause."""
         raced = False
         while candidates := self._candidates():
-            first = [] if raced or self.budget.price(1) > self.originals.deadline.left else candidates[:1]
-            paid = self.budget.affordable(candidates) or first  # which may take from the comparison's share
+            paid = self.budget.affordable(candidates) if raced else self._first_paid(candidates)
             if not paid:
                 return SHARE_USED
             if not raced:
@@ -131,15 +130,22 @@ class Climb:
                 self.seen = self._look(again=True)
         return "nothing else is left to try"
 
-    def _say_what_it_buys(self) -> None:
+    def _first_paid(self, candidates: Sequence[Candidate]) -> Sequence[Candidate]:
+        """What the first race is paid for, which may take from the comparison's share."""
+        first = candidates[:1] if self.budget.price(1) <= self.originals.deadline.left else ()
+        return self.budget.affordable(candidates) or first
+
+    def _say_how_many_are_raced(self) -> None:
         """Where the budget does not pay for a race of all candidates."""
         count = len(self.seen.candidates)
         wanted = self.budget.spent + self.budget.price(count) + self.budget.price(1)
         if count and wanted > self.budget.seconds:
-            paid = len(self.budget.affordable(self.seen.candidates))
+            paid = len(self._first_paid(self.seen.candidates))
+            pays = "one race" if paid == count else f"a race of {paid} of {count} changes"
+            more = "a second one" if paid == count else "one of all, and for a second one"
             self.watch.note(
-                f"A start of the script takes {self._start_seconds:.0f} s, so that this budget pays for a race of {paid} of {count} changes; "
-                f"--budget {math.ceil(wanted / SEARCH_SHARE / 10) * 10}s would pay for one of all, and for a second one."
+                f"A start of the script takes {self._start_seconds:.0f} s, so that this budget pays for {pays}; "
+                f"--budget {math.ceil(wanted / SEARCH_SHARE / 10) * 10}s would pay for {more}."
             )
 
     def _look(self, again: bool = False) -> Seen:

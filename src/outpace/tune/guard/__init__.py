@@ -29,6 +29,7 @@ import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from outpace._dataclass import dataclass
+from outpace.frameworks.tensorflow import AUTOGRAPH_FILE
 from outpace.tune.guard import landlock, redirect, trackers
 from outpace.tune.guard.mounts import SHARED, below
 from outpace.tune.guard.overlay import Impossible, Overlay, build
@@ -46,6 +47,7 @@ _NO_FILES = (
     ".ipython",
     ".config",
 )  # folders in which programs keep what is no result
+_LIBRARIES = ("outpace-", AUTOGRAPH_FILE, "matplotlib-", "pymp-")  # begins of names of temporary files
 _begun: list[Guard] = []
 
 
@@ -88,8 +90,16 @@ class Guard:
         """Files of the user's that would have been written or removed, as paths from here where
         they lie below; and savers that were off.
         """
-        written = [path for path in [*self._source.written()] if not self._as_placed(path)]
-        return sorted({*_shown(written, self._temporary), *self._off})
+        return sorted({*_shown(self._written(), self._temporary), *self._off})
+
+    def all_changed(self) -> list[str]:
+        """Like `changed`, with those in the folder for temporary files that no library names."""
+        theirs = [os.path.join(self._temporary, each) for each in _LIBRARIES]
+        written = [path for path in self._written() if not path.startswith(tuple(theirs))]
+        return sorted({*_shown(written, ""), *self._off})
+
+    def _written(self) -> list[str]:
+        return [path for path in [*self._source.written()] if not self._as_placed(path)]
 
     def _as_placed(self, path: str) -> bool:
         if path not in self._placed:
@@ -194,7 +204,9 @@ def _shown(written: Iterable[str], temporary: str) -> Iterable[str]:
     for path in written:
         inside = below(path, here)
         parts = os.path.relpath(path, here if inside else "/").split(os.sep)
-        if any(part in _NO_FILES for part in parts) or (not inside and (below(path, temporary) or below(path, SHARED))):
+        if any(part in _NO_FILES for part in parts) or (
+            not inside and ((temporary and below(path, temporary)) or below(path, SHARED))
+        ):
             continue
         if not inside and any(below(path, os.path.realpath(prefix)) for prefix in {sys.prefix, sys.base_prefix}):
             continue

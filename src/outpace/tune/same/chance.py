@@ -27,17 +27,17 @@ SEED = 20_011
 class Chance:
     """Fixes chance in this process. users: whether a file is one of the user's. lines: by file, for
     each line of an edited text that of the original, so that a place keeps its numbers where lines
-    moved.
+    moved. draw: of which random numbers.
     """
 
-    def __init__(self, users: Callable[[str], bool], lines: Mapping[str, Mapping[int, int]]) -> None:
-        self._users, self._lines = users, lines
+    def __init__(self, users: Callable[[str], bool], lines: Mapping[str, Mapping[int, int]], draw: int = 0) -> None:
+        self._users, self._lines, self._draw = users, lines, SEED + draw
         self._counts: dict[tuple[str, int], int] = {}
         self._hashed: Any = None
 
     def begin(self) -> None:
         """Of Python, before anything else is imported."""
-        random.seed(SEED)
+        random.seed(self._draw)
         tempfile._name_sequence = None  # type: ignore[attr-defined]  # of names that begin anew, by the seed
         os.urandom = self._urandom
         random._urandom = self._urandom  # type: ignore[attr-defined]  # the name that it was imported by
@@ -51,13 +51,13 @@ class Chance:
     def on_numpy(self, numpy: ModuleType) -> None:
         """Its global state, and generators without a seed."""
         chance: Any = numpy.random
-        chance.seed(SEED)
+        chance.seed(self._draw)
         for name in ("default_rng", "RandomState", "SeedSequence"):
             self._seeded(chance, name)
 
     def on_tensorflow(self, tf: ModuleType) -> None:
         """Its global seed, and a seed for each place that gives none."""
-        tf.random.set_seed(SEED)
+        tf.random.set_seed(self._draw)
         plain = GET_SEED.value
         if plain is None:
             return
@@ -71,7 +71,7 @@ class Chance:
         self._hashed = Hashed(
             tf, lambda: self._number(sys._getframe(1)), lambda: "{}:{}".format(*self._place(sys._getframe(1)))
         )
-        self._hashed.install(SEED)
+        self._hashed.install(self._draw)
 
     @property
     def coupled(self) -> frozenset[str]:
@@ -84,11 +84,14 @@ class Chance:
         """A number for the user's line that asks, and for the how manieth time."""
         place = self._place(sys._getframe(1))
         count = self._counts[place] = self._counts.get(place, 0) + 1
-        return int.from_bytes(hashlib.blake2b(f"{place} {count}".encode(), digest_size=7).digest(), "little")
+        return int.from_bytes(self._digest(f"{place} {count}", 7), "little")
 
     def _number(self, frame: FrameType | None) -> int:
         """A number for the user's line, the same each time."""
-        return int.from_bytes(hashlib.blake2b(str(self._place(frame)).encode(), digest_size=4).digest(), "little")
+        return int.from_bytes(self._digest(str(self._place(frame)), 4), "little")
+
+    def _digest(self, text: str, size: int) -> bytes:
+        return hashlib.blake2b(f"{text} {self._draw}".encode(), digest_size=size).digest()
 
     def _place(self, frame: FrameType | None) -> tuple[str, int]:
         while frame is not None:

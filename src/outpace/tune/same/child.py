@@ -77,7 +77,7 @@ class TextRun:
         self.guard: guard.Guard | None = None
         self._lasting: list[str] = []  # what goes on behind the script's end
         self.said, self.sending = Said(is_user_file), Sending()
-        self.chance = Chance(is_user_file, loaded.lines)
+        self.chance = Chance(is_user_file, loaded.lines, plan.surroundings.draw)
 
     def _began(self, frame: FrameType, model: Any = None) -> None:
         """The loop begins for the first time, or the `fit` of a model."""
@@ -157,7 +157,7 @@ class TextRun:
             self.marks.ran.setdefault(os.path.realpath(code.co_filename), set()).update(_lines(code))
         ran = {file: frozenset(lines) for file, lines in list(self.marks.ran.items())}  # threads add to it
         flush_files()
-        written = list(self.guard.changed()) if self.guard is not None else []
+        written = self.guard.all_changed() if self.guard is not None else []
         if (self.read or ended) and ended != CUT_SHORT:
             final = self._reader.read(None)
             self.read["files", 1, END] = self._reader.of(held_in(written))
@@ -170,7 +170,7 @@ class TextRun:
             self.before, dict(self.frozen.traces), self.numbers, self.marks.items | self.fits.items, made,
             ((self._end if self._over else time.monotonic()) - self._start) / max(made, 1), self._fastest, self._over,
             self.chance.coupled, self._told - self._end, self.begin,
-            (*self._lasting, *sorted(self.sending.places)), self.said.printed, self.plan.clock.tick,
+            (*self._lasting, *sorted(self.sending.places)), self.said.printed,
         )  # fmt: skip
         found.write(self.plan.result)
 
@@ -256,7 +256,7 @@ def main(arguments: Sequence[str]) -> None:
     run.marks.install()
     run.said.begin()
     run.sending.begin()
-    Clock(is_user_file, plan.clock).install()
+    Clock(is_user_file, plan.surroundings.clock).install()
 
     def on_tensorflow(tf: Any) -> None:
         chance.on_tensorflow(tf)

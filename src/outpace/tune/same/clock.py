@@ -2,8 +2,8 @@
 """A clock of the script's own, by which runs of one text read the same times: each reading is a
 tick later than the one before, and what the script sleeps passes, too.
 
-A run with another clock, of ticks from 0.1 ms to 6.6 s that begins at another time of another day,
-shows what a script makes of its time: a pause that is long, a budget that is over early.
+A run with another clock, which begins at another time of another day and goes on unevenly, shows
+what a script makes of its time: a pause that is long, a budget that lasts for more steps.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ import dis
 import functools
 import sys
 import time
+import timeit
 from collections.abc import Callable
 from types import ModuleType
 from typing import Any
@@ -24,23 +25,24 @@ CALENDAR = ("localtime", "gmtime", "ctime")  # functions of seconds since 1970, 
 _SECOND = 1_000_000_000  # ns
 _NAMED_BY = ("LOAD_ATTR", "LOAD_METHOD", "IMPORT_FROM")  # instructions of code that takes a name of a module
 _MIXED = 2_654_435_761  # odd, and far from every power of two
-_SHIFT = 82_367  # s: the hour, the minute and the second are others, and mostly the day
+_SHIFT = 40 * 86_400 + 82_367  # s: the month, the day, the hour, the minute and the second are others
+_UNEVEN = 1_000  # ns of the shortest tick
+_LONG = 1.5  # s of the first long tick; the n-th is as long as that divided by n
 
 
 @dataclass(frozen=True)
 class ClockSetting:
-    """begin: s since 1970. tick: ns, long enough for a script that waits for a time. is_steady:
-    whether ticks are equal; else each is up to 2**16 times as long, by its number.
+    """begin: s since 1970. tick: ns, long enough for a script that waits for a time; 0 for ticks
+    that differ: from 1 µs to 1 ms, and at readings 1, 2, 3, 5, 8, 13, ... one of seconds.
     """
 
     begin: float = 0.0
     tick: int = 10_000_000
-    is_steady: bool = True
 
     @property
     def other(self) -> ClockSetting:
         """A clock of which all readings are others."""
-        return ClockSetting(self.begin - _SHIFT, self.tick // 100, not self.is_steady)
+        return ClockSetting(self.begin - _SHIFT, 0)
 
 
 class Clock:
@@ -50,7 +52,8 @@ class Clock:
 
     def __init__(self, users: Callable[[str], bool], setting: ClockSetting) -> None:
         self._users, self._begin, self._setting = users, int(setting.begin) * _SECOND, setting
-        self._passed = self._readings = 0
+        self._passed = self._readings = self._long = 0
+        self._next, self._after = 1, 2  # readings with a long tick
 
     def install(self) -> None:
         """Replace Python's clocks."""
@@ -60,6 +63,7 @@ class Clock:
             setattr(time, name, self._calendar(getattr(time, name)))
         for name, own in (("strftime", self._strftime(time.strftime, time.localtime)), ("sleep", self._sleep(time.sleep))):
             setattr(time, name, own)
+        timeit.default_timer = time.perf_counter
         sys.modules["datetime"] = _Dates(datetime, self._is_named_by_user, self._now)
 
     def _is_users(self, depth: int = 2) -> bool:
@@ -76,9 +80,15 @@ class Clock:
     def _now(self) -> float:
         """Return the next reading, s since 1970."""
         self._readings += 1
-        longer = 0 if self._setting.is_steady else (self._readings * _MIXED >> 16) % 17
-        self._passed += self._setting.tick << longer
+        self._passed += self._setting.tick or self._uneven_tick()
         return (self._begin + self._passed) / _SECOND
+
+    def _uneven_tick(self) -> int:
+        if self._readings < self._next:
+            return _UNEVEN << (self._readings * _MIXED >> 16) % 11
+        self._next, self._after = self._after, self._next + self._after
+        self._long += 1
+        return int(_LONG * _SECOND / self._long)
 
     def _clock(self, clock: Callable[[], Any], is_whole: bool) -> Callable[[], Any]:
         @functools.wraps(clock)

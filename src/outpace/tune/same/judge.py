@@ -24,7 +24,7 @@ COMPUTED = (
     1e-4  # of what training has changed at most so far: a number of Python's (0.9 ** step) is narrower in a compiled step
 )
 OF_CHANGE = 1e-3  # of what training has changed: more is not what rounding makes of it
-AGREED = 1e-3  # of what training has changed: two runs of one text that differ by more tell nothing
+AGREED = 1e-3  # of what training has changed: a single number that runs of one text differ in by more tells nothing
 TELLS = 0.1  # of what training has changed: a tolerance above it hides what it should find
 TURNED = (
     1e-3  # of the whole numbers of an array: what is made whole of numbers that are off by a rounding turns over now and then
@@ -36,8 +36,7 @@ DIGITS = 2e-5  # of it, likewise of the edited text, beside what the two differ 
 FEW = 0.01  # of the numbers of an array: those that a rounding moves by much beside what each is, since they are near to 0
 _SHOWN = 3
 # Why something is not compared.
-_DIFFERS = "chance, rounding or the clock makes it"
-_CLOCK = "the clock decides about it"
+_DIFFERS = "chance or rounding makes it"
 _ROUGH = "it differs by more than rounding beside its own size"
 _TURNED = "some whole numbers differ"
 
@@ -45,13 +44,13 @@ _TURNED = "some whole numbers differ"
 def judge(
     originals: Sequence[Record], edited: Record, dead: frozenset[str] = frozenset(), missed: Sequence[int] = ()
 ) -> Judgement:
-    """Judge an edited text by its run and three of the original.
+    """Judge an edited text by its run and two of the original, all in the same surroundings.
 
-    originals: one, one by the edited run's clock, and a nudged one, which may stand for the second
+    originals: a plain one, and a nudged one
     dead: names of the loop's function, or of the script (`__main__.name`), that the original sets
         anew before it reads them, so that an edit may leave them out
     """
-    one, two, nudged = originals
+    one, nudged = originals
     if one.ended not in ("", CUT_SHORT):
         return Judgement(None, f"The script as it is ends with {one.ended}, so nothing can be compared.", runs=False)
     if nudged.ended not in ("", CUT_SHORT):
@@ -61,7 +60,7 @@ def judge(
         return Judgement(None, "The edited script does not come to its end in the time that the original has.", runs=False)
     if edited.ended != one.ended and edited.ended:
         return Judgement(False, f"The edited script ends with {edited.ended}.", faults=(edited.ended,), runs=False)
-    seen = _Comparison(one, two, nudged, edited, dead)
+    seen = _Comparison(one, nudged, edited, dead)
     return seen.judgement(tuple(missed))
 
 
@@ -73,21 +72,18 @@ def judge_equal(
     """
     if one.ended not in ("", CUT_SHORT) or edited.ended != one.ended:
         return None
-    seen = _Comparison(one, one, one, edited, dead)
+    seen = _Comparison(one, one, edited, dead)
     found = seen.judgement(tuple(missed))
     return found if found.same and not seen.differs else None
 
 
 class _Comparison:
-    """Of an edited run with one of the original, as closely as two others allow: by how much one
-    rounding moves what is by the same clock, and what another clock makes of it.
+    """Of an edited run with one of the original, as closely as a nudged one allows: by how much it
+    differs, the edited one may.
     """
 
-    def __init__(self, one: Record, two: Record, nudged: Record, edited: Record, dead: frozenset[str]) -> None:
-        self.has_clocks = one.tick == nudged.tick != two.tick  # else nobody can tell the clock from a rounding
-        self.one, self.two, self.nudged, self.edited, self.dead = (
-            (two, one, nudged, edited, dead) if self.has_clocks else (one, two, nudged, edited, dead)
-        )
+    def __init__(self, one: Record, nudged: Record, edited: Record, dead: frozenset[str]) -> None:
+        self.one, self.nudged, self.edited, self.dead = one, nudged, edited, dead
         self.omissions: dict[str, str] = {}  # reasons
         self.faults: list[str] = []
         self.differs = False  # whether a number is another, be it by a rounding
@@ -103,7 +99,7 @@ class _Comparison:
         self.spreads: dict[str | tuple[str, int], float] = {}
 
     def judgement(self, missed: tuple[int, ...]) -> Judgement:
-        keys = [key for key in self.one.marks if key in self.two.marks and key in self.nudged.marks]
+        keys = [key for key in self.one.marks if key in self.nudged.marks]
         common = [key for key in keys if key in self.edited.marks]
         last = 0
         for key in keys:
@@ -113,11 +109,11 @@ class _Comparison:
             elif key[2] == END and self.edited.ended == self.one.ended:
                 self.faults.append(f"{_said(key)} is not reached")
         self._passes()
-        if self.edited.threads > max(self.one.threads, self.two.threads):
+        if self.edited.threads > max(self.one.threads, self.nudged.threads):
             self.faults.append("a thread of it goes on, and keeps the process from ending")
         self.faults += [
             f"random numbers of {each} are the same"
-            for each in sorted(self.edited.coupled - self.one.coupled - self.two.coupled)
+            for each in sorted(self.edited.coupled - self.one.coupled - self.nudged.coupled)
         ]
         self._printed()
         self._unread(common)
@@ -152,8 +148,8 @@ class _Comparison:
 
     def _passes(self) -> None:
         for loop, passes in self.one.passes.items():
-            if passes != self.two.passes.get(loop):
-                self.omissions["how many passes a loop makes"] = _CLOCK
+            if passes != self.nudged.passes.get(loop):
+                self.omissions["how many passes a loop makes"] = _DIFFERS
             elif passes != self.edited.passes.get(loop):
                 self.faults.append(f"{passes} passes of a loop became {self.edited.passes.get(loop, 0)}")
 
@@ -182,18 +178,18 @@ class _Comparison:
             return "Nothing that training changes was found, so nothing can be compared."
         untold = self._noise()
         if len(untold) > NOISE * len(self.changed):
-            return f"Two runs of the script as it is differ as well, in {untold[0]}, so that it cannot be compared."
+            return f"With one rounding more the script as it is differs as well, in {untold[0]}, so that it cannot be compared."
         return None
 
     def _mark(self, key: tuple[str, int, int]) -> None:
-        one, two, nudged, edited = (each.marks[key] for each in (self.one, self.two, self.nudged, self.edited))
+        one, nudged, edited = (each.marks[key] for each in (self.one, self.nudged, self.edited))
         self.changed_here, self.told_here = set(), set()
         for path, value in one.values.items():
-            other = two.find(path)
+            other = nudged.find(path)
             if isinstance(value, str):
-                self._text(key, path, value, other, nudged.find(path), edited)
+                self._text(key, path, value, other, edited)
             elif isinstance(other, np.ndarray) and other.shape == value.shape:
-                self._number(key, path, value, other, nudged.find(path), edited)
+                self._number(key, path, value, other, edited)
             else:
                 self._change(path, _wide(value))
                 self._omit(path, _DIFFERS)
@@ -203,20 +199,20 @@ class _Comparison:
 
     def _alias(self, key: Any, path: str, target: str, one: State, edited: State) -> None:
         """What was one object under two names need not be, but it must hold the same."""
-        runs = (self.two.marks[key], self.nudged.marks[key])
+        nudged = self.nudged.marks[key]
         for at, value in one.values.items():
             if at.startswith(target) and at[len(target) : len(target) + 1] in ("", ".", "[", "<", "{"):
-                other, nudged = (each.find(path + at[len(target) :]) for each in runs)
+                other = nudged.find(path + at[len(target) :])
                 if isinstance(value, np.ndarray) and isinstance(other, np.ndarray) and other.shape == value.shape:
-                    self._number(key, path + at[len(target) :], value, other, nudged, edited)
+                    self._number(key, path + at[len(target) :], value, other, edited)
 
     def _omit(self, name: str, why: str) -> None:
         """Note what cannot be compared, or not closely."""
         if self._lives(name):
             self.omissions.setdefault(name, why)
 
-    def _text(self, key: Any, path: str, value: str, other: Any, nudged: Any, edited: State) -> None:
-        if not value == other == nudged:
+    def _text(self, key: Any, path: str, value: str, nudged: Any, edited: State) -> None:
+        if value != nudged:
             self._omit(path, _DIFFERS)
             return
         found = edited.find(path)
@@ -227,25 +223,19 @@ class _Comparison:
         else:
             self.compared += 1
 
-    def _number(self, key: Any, path: str, value: Any, other: Any, nudged: Any, edited: State) -> None:
-        plain = value
-        value, other = _wide(value), _wide(other)
+    def _number(self, key: Any, path: str, value: Any, nudged: Any, edited: State) -> None:
+        plain, value = value, _wide(value)
         change = self._change(path, value)
         self.most[path] = most = max(self.most.get(path, 0.0), change)
         scale = _largest(value)
-        between = _distance(value, other)
-        if isinstance(nudged, np.ndarray) and nudged.shape == value.shape:
-            base = other if self.has_clocks else value
-            self.spreads[path] = max(self.spreads.get(path, 0.0), _distance(base, _wide(nudged)))
-        spread = self.spreads.get(path, 0.0)
+        spread = self.spreads[path] = max(self.spreads.get(path, 0.0), _distance(value, _wide(nudged)))
         floor = (ONE_STEP if key[2] == 1 else LATER) * scale if value.dtype.kind != "i" else 0.0
         if key[2] != 1 and change:
             floor = max(min(floor, OF_CHANGE * change), COMPUTED * most if value.dtype.kind == "f" else 0.0)
-        most_between = max(AGREED * max(most, scale * 1e-3), floor)
-        if not (np.isfinite(spread) and (between <= most_between or self._is_of_clock(value, spread, most_between))):
+        is_noise = value.size == 1 and spread > max(AGREED * max(most, scale * 1e-3), floor)
+        if is_noise or not np.isfinite(spread):
             self._omit(path, _DIFFERS)
             return
-        spread = max(spread, between if between <= most_between else 0.0)
         found = edited.find(path)
         if found is None:
             self._absent(path, edited)
@@ -255,12 +245,6 @@ class _Comparison:
             self.faults.append(f"{_said(key)}: {path} is of {found.dtype} instead of {plain.dtype}")
         else:
             self._compare(key, path, value, _wide(found), floor + SPREADS * spread, change, bool(spread))
-
-    def _is_of_clock(self, value: Any, spread: float, most: float) -> bool:
-        """Whether a number is one that the clock makes and a rounding does not: then the edited run
-        by the same clock makes the same. What another clock makes of an array is training.
-        """
-        return self.has_clocks and value.size == 1 and spread <= most
 
     def _compare(self, key: Any, path: str, value: Any, found: Any, tolerance: float, change: float, has_spread: bool) -> None:
         """Compare the numbers of two arrays of one shape. change: how far training moved them."""
@@ -321,11 +305,11 @@ class _Comparison:
         self.missing.setdefault(path, f"is inside of a {opaque}" if opaque else "is not there")
 
     def _printed(self) -> None:
-        runs = (self.one, self.two, self.nudged, self.edited)
+        runs = (self.one, self.nudged, self.edited)
         self._lines("prints", [shown_lines(each.printed, each.own) for each in runs])
         self._lines("tells on stderr", [timeless(each.said) for each in runs])
         self._lines("leaves on stderr", [shown_lines(each.errors) for each in runs], is_own=False)
-        common = self.one.files.keys() & self.two.files.keys() & self.nudged.files.keys()
+        common = self.one.files.keys() & self.nudged.files.keys()
         for path in sorted(common):
             if path not in self.edited.files and self._ended_alike():
                 self.faults.append(f"it does not write {path}")
@@ -339,56 +323,53 @@ class _Comparison:
         return self.edited.ended == self.one.ended != CUT_SHORT
 
     def _lines(self, does: str, lines: list[list[str]], is_own: bool = True) -> None:
-        """Lines that two originals agree on, of the edited script. is_own: whether all of them are
-        the script's own; else the libraries of another text may write others.
+        """Lines that runs of the original agree on, of the edited script. is_own: whether all of
+        them are the script's own; else the libraries of another text may write others.
         """
-        one, two, nudged, edited = lines
+        one, nudged, edited = lines
         faults = self.faults if is_own else []
-        steady = len(one) == len(two) == len(nudged)
+        steady = len(one) == len(nudged)
         if not steady:
-            self.omissions.setdefault(f"how many lines it {does}", _CLOCK)
+            self.omissions.setdefault(f"how many lines it {does}", _DIFFERS)
         elif len(nudged) != len(edited) and self._ended_alike():
             faults.append(f"it {does} {format_count(len(edited), 'line')} instead of {len(one)}")
         count = min(map(len, lines))
-        # from both ends: lines that come by the clock shift the others
+        # from both ends: where there are more lines in between, the others are shifted
         for at in (*range(count), *(range(-count, 0) if self._ended_alike() else ())):
-            if not self._alike(one[at], two[at], nudged[at], edited[at], steady):
+            if not self._alike(one[at], nudged[at], edited[at], steady):
                 faults.append(f"it {does} {edited[at][:60]!r} for {one[at][:60]!r}")
         if faults and not is_own:
             self.omissions.setdefault(f"what it {does}", "another text may leave other lines there")
 
-    def _alike(self, one: str, two: str, nudged: str, edited: str, steady: bool) -> bool:
+    def _alike(self, one: str, nudged: str, edited: str, steady: bool) -> bool:
         """Whether a line of the edited script has the original's words, and the numbers that its
         runs agree on. steady: whether these have as many lines as each other; of others it may be
         another line.
         """
-        lines = (one, two, nudged, edited)
         words = words_of(one)
-        if len(set(map(words_of, lines[:3]))) > 1:
+        if words != words_of(nudged):
             if steady:
                 self.omissions.setdefault(f"the line {one[:60]!r}", _DIFFERS)
             return True
         if words != words_of(edited):
             return not steady
-        if one == two == nudged and numbers_in(one) == numbers_in(edited):  # with other blanks it is another picture
+        if one == nudged and numbers_in(one) == numbers_in(edited):  # with other blanks it is another picture
             return one == edited
-        numbers = enumerate(zip(*map(numbers_in, lines), strict=True))
-        agree = [
-            self._agrees((masked(one), at), *each) for at, each in numbers
-        ]  # all of them: each is told what runs make of it
+        numbers = enumerate(zip(*map(numbers_in, (one, nudged, edited)), strict=True))
+        agree = [self._agrees((masked(one), at), *each) for at, each in numbers]  # each is told what runs make of it
         return all(agree)
 
-    def _agrees(self, place: tuple[str, int], one: str, two: str, nudged: str, edited: str) -> bool:
+    def _agrees(self, place: tuple[str, int], one: str, nudged: str, edited: str) -> bool:
         """Whether a printed number of the edited script is what runs of the original make it; so is
         what these do not agree on. place: the words of the line, and which of its numbers it is;
         the runs may agree in one of several by chance.
         """
-        a, b, c, d = map(float, (one, two, nudged, edited))
+        a, c, d = map(float, (one, nudged, edited))
         whole = one.lstrip("+-").isdigit()
         self.differs = self.differs or a != d
-        spread, digit, scale = abs((b if self.has_clocks else a) - c), last_digit(one), abs(a)
+        spread, digit, scale = abs(a - c), last_digit(one), abs(a)
         most = 0.0 if whole else PRINTED * scale + digit
-        if not (spread <= most and (abs(a - b) <= most or self.has_clocks)):
+        if spread > most:
             self.omissions.setdefault(f"a number in {place[0][:60]!r}", _DIFFERS)
             return True
         if whole:

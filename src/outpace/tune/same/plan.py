@@ -14,6 +14,21 @@ from outpace.tune.same.shown import Items, Shown
 
 
 @dataclass(frozen=True)
+class Surroundings:
+    """What a run finds that its script does not say. clock: of its own. draw: which random numbers
+    it gets where it gives no seed.
+    """
+
+    clock: ClockSetting = ClockSetting()
+    draw: int = 0
+
+    @property
+    def other(self) -> Surroundings:
+        """Surroundings of which all is another."""
+        return Surroundings(self.clock.other, self.draw + 1)
+
+
+@dataclass(frozen=True)
 class Plan:
     """One run of a text."""
 
@@ -28,7 +43,7 @@ class Plan:
     training: float | None = None  # seconds after its begin; None for all of it
     surveyed: bool = False  # whether the numbers and items of `shown` are looked up
     nudge: int | None = None  # seed of what numbers are changed by
-    clock: ClockSetting = ClockSetting()  # of the script's own
+    surroundings: Surroundings = Surroundings()
 
     def to_json(self) -> str:
         """Return the plan as JSON text."""
@@ -39,6 +54,7 @@ class Plan:
         """Return the plan that `to_json` wrote."""
         plan: dict[str, Any] = json.loads(text)
         items = {loop: [Items(**each) for each in runs] for loop, runs in plan["shown"].pop("items").items()}
-        plan["clock"] = ClockSetting(**plan["clock"])
+        around = plan["surroundings"]
+        plan["surroundings"] = Surroundings(ClockSetting(**around["clock"]), around["draw"])
         plan["shown"] = Shown(**plan["shown"], items=items)
         return cls(**plan)

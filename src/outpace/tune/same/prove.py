@@ -15,6 +15,8 @@ from dataclasses import field, replace
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from outpace._dataclass import dataclass
 from outpace.capture.process_tree import register_folder
 from outpace.model.errors import TuneError
@@ -24,12 +26,12 @@ from outpace.tune.same.changes import Ran, TraceRead, iter_changes
 from outpace.tune.same.clock import ClockSetting
 from outpace.tune.same.fits import BATCH, EPOCH, cut_of
 from outpace.tune.same.judge import judge, judge_equal
-from outpace.tune.same.judgement import Judgement
+from outpace.tune.same.judgement import Judgement, Standing
 from outpace.tune.same.lasting import RUN_VARIABLE
 from outpace.tune.same.lines import error_lines
 from outpace.tune.same.names import dead_names
 from outpace.tune.same.passes import END
-from outpace.tune.same.plan import Plan
+from outpace.tune.same.plan import Plan, Surroundings
 from outpace.tune.same.record import CUT_SHORT, Record
 from outpace.tune.same.shown import FULL, Shown, Span, said
 from outpace.tune.same.unrun import unrun
@@ -50,6 +52,8 @@ SLOWER, START = 3.0, 60.0  # times, and seconds, that an edited text may take lo
 NUDGE = 7
 LOOKING = 0.05  # seconds between looks whether a run is over
 TOGETHER = 2  # processes
+_ROUNDS = 2.5  # times the longest run so far: two side by side, and a nudged one
+_ELSEWHERE = "other random numbers and another clock"
 _MOST_READS = 3  # names of what a function keeps
 Texts = Mapping[str, str]  # by absolute path
 
@@ -75,15 +79,14 @@ class Original:
     whole: float = WHOLE
     behind: float = BEHIND
     forks: Forks = field(default_factory=Forks)
-    _clock: ClockSetting = field(default_factory=lambda: ClockSetting(time.time()))
+    _surroundings: Surroundings = field(default_factory=lambda: Surroundings(ClockSetting(time.time())))
     _took: float = 0.0
     _seen: Record | None = None  # items and numbers
-    _is_long: bool = False  # whether a run takes long: the nudged one is the second, too
     _last: tuple[Any, Judgement] | None = None  # what was compared, with what came of it
     _private: tempfile.TemporaryDirectory[str] | None = None
     _left: threading.Event = field(default_factory=threading.Event)
     _pool: ThreadPoolExecutor = field(default_factory=lambda: ThreadPoolExecutor(TOGETHER))
-    _runs: list[Future[Record]] = field(default_factory=list)  # two plain ones, and a nudged one
+    _runs: dict[tuple[Surroundings, bool], Future[Record]] = field(default_factory=dict)  # of the original; whether nudged
 
     def __enter__(self) -> Original:
         self._private = tempfile.TemporaryDirectory(prefix="outpace-same-")
@@ -96,19 +99,15 @@ class Original:
         self._pool.shutdown(cancel_futures=True)
         self._private.cleanup()
 
-    @property
-    def records(self) -> list[Record]:
-        """Of two plain runs by two clocks, and of a nudged one. Raises TuneError where the script
-        does not come to its training.
-        """
+    def _original(self, around: Surroundings, nudged: bool = False, longest: float | None = None) -> Record:
+        """A run of the script as it is. Raises TuneError where it does not come to its training."""
         self._begin()
-        if len(self._runs) == 1:
-            nudged = self._pool.submit(self._run, {}, nudge=NUDGE, other_clock=self._is_long)
-            self._runs += [
-                nudged if self._is_long else self._pool.submit(self._run, {}, longest=self._longest, other_clock=True),
-                nudged,
-            ]
-        return [each.result() for each in self._runs]
+        if (around, nudged) not in self._runs:
+            nudge = NUDGE if nudged else None
+            self._runs[around, nudged] = self._pool.submit(
+                self._run, {}, nudge=nudge, longest=longest or self._longest, around=around
+            )
+        return self._runs[around, nudged].result()
 
     def _begin(self) -> None:
         """Let an original run, and know whether the training has to be cut."""
@@ -129,9 +128,9 @@ class Original:
                 first = self._pool.submit(self._run, {}, cut=0, training=UNKNOWN * self.whole)
                 ended = _trained(first.result())
             if ended or (not long and passes * first.result().pace <= most):
-                self.cut, self._seen, self._is_long = 0, None, True
+                self.cut, self._seen = 0, None
                 self._took += most
-        self._runs = [first if ended else self._pool.submit(self._run, {})]
+        self._runs[self._surroundings, False] = first if ended else self._pool.submit(self._run, {})
 
     def _surely_long(self, survey: Record) -> bool:
         """Whether the training takes longer than one that is compared as a whole may, were each
@@ -151,7 +150,9 @@ class Original:
 
     @property
     def _longest(self) -> float:
-        """Seconds that a run by the other clock gets, which may let a script train for longer."""
+        """Seconds that a run gets which may take longer than the first: it is compiled first, or
+        trains for longer by another clock.
+        """
         return SLOWER * self._took + START
 
     @property
@@ -164,51 +165,76 @@ class Original:
     def memory(self) -> int:
         """Bytes that a process of the script takes at most."""
         self._begin()
-        return max(each.result().memory for each in self._runs)
+        return max(each.result().memory for each in self._runs.values())
 
     def against(self, texts: Texts, grouped: bool = False) -> Judgement:
-        """Whether the script with edited texts is the same program, which is looked up once for the
-        same texts. grouped: see `Edition`.
+        """Whether the script with edited texts is the same program, as far as one draw and one
+        clock show, which is looked up once for the same texts. grouped: see `Edition`.
         """
         asked = sorted(texts.items()), grouped
         if self._last is None or self._last[0] != asked:
             try:
                 self._begin()
-                found = self._comparison(texts, grouped)
+                found = self._comparison(texts, grouped, self._surroundings)
             except TuneError as error:
                 return Judgement(None, str(error), runs=False)
             self._last = asked, found
         return self._last[1]
 
-    def _comparison(self, texts: Texts, grouped: bool) -> Judgement:
-        """Compare one run of each, side by side; where numbers differ, with a second and a nudged
-        run of the original, which tell a rounding from another program.
+    def confirmed(self, texts: Texts, grouped: bool = False, seconds: float = math.inf) -> Judgement:
+        """Like `against`, and what is proven there is looked at in other surroundings. seconds:
+        what that may take.
         """
-        run = self._pool.submit(self._run, texts, grouped, longest=self._longest, other_clock=True)
-        self._begin()
-        one, edited = self._runs[0].result(), run.result()
-        found = judge_equal(one, edited, self._dead(), self._missed(one))
-        if found is not None:
-            return self._describe(found, texts, [one], edited)
-        originals = self.records
-        if fails := self._fails_where_cut([*originals, edited]):
-            *originals, edited = (replace(each, ended=CUT_SHORT) for each in (*originals, edited))
-        found = judge(originals, edited, self._dead(), self._missed(one))
-        return self._describe(found, texts, originals[:2], edited, f"; behind them it ends with {fails}" if fails else "")
+        found = self.against(texts, grouped)
+        if found.standing is not Standing.PROVEN:
+            return found
+        if _ROUNDS * self._took > seconds:
+            return replace(found, omissions=(f"{_ELSEWHERE} (there was no time for it)",))
+        try:
+            again = self._comparison(texts, grouped, self._surroundings.other, seconds / 2)
+            here, there = (self._original(around) for around in (self._surroundings, self._surroundings.other))
+        except TuneError as error:
+            return replace(found, omissions=(f"{_ELSEWHERE} ({error})",))
+        if again.same is False:
+            return replace(again, why=f"With {_ELSEWHERE}, {again.why[:1].lower()}{again.why[1:]}")
+        omissions = again.omissions
+        if again.same is None or not again.whole:
+            omissions += (f"{_ELSEWHERE} ({again.why if again.same is None else 'not all of it could be compared'})",)
+        if here.passes != there.passes or here.made != there.made:
+            omissions += ("how many passes its loops make (chance or the clock decides)",)
+        if (missed := sorted({*found.missed} & {*again.missed})) and _differ(here, there):
+            omissions += (f"line {', '.join(map(str, missed))} (it did not run, and chance or the clock may decide about it)",)
+        return replace(found, omissions=omissions)
 
-    def _describe(
-        self, found: Judgement, texts: Texts, originals: Sequence[Record], edited: Record, end: str = ""
-    ) -> Judgement:
+    def _comparison(self, texts: Texts, grouped: bool, around: Surroundings, seconds: float = math.inf) -> Judgement:
+        """Compare one run of each, side by side; where numbers differ, with a nudged run of the
+        original, which tells a rounding from another program. seconds: of a run in surroundings in
+        which it has to come to its end.
+        """
+        longest = min(self._longest, seconds)
+        run = self._pool.submit(self._run, texts, grouped, longest=longest, around=around)
+        one, edited = self._original(around, longest=longest), run.result()
+        if around != self._surroundings and one.ended == CUT_SHORT:
+            raise TuneError("it is not over in its time")
+        found, end = judge_equal(one, edited, self._dead(), self._missed(one)), ""
+        if found is None:
+            records = [one, self._original(around, nudged=True), edited]
+            if fails := self._fails_where_cut(records):
+                records, end = [replace(each, ended=CUT_SHORT) for each in records], f"; behind them it ends with {fails}"
+            found = judge(records[:2], records[2], self._dead(), self._missed(one))
+        return self._describe(found, texts, one, edited, end)
+
+    def _describe(self, found: Judgement, texts: Texts, original: Record, edited: Record, end: str) -> Judgement:
         """A judgement with what was compared of the training, and what should be read of the rest.
         end: what is said of its end.
         """
         if self.cut:
             found = replace(found, whole=False, shown=self._shown() + end)
-        elif originals[0].ended == CUT_SHORT:
+        elif original.ended == CUT_SHORT:
             found = replace(found, whole=False)
-        found = self._measured(found, originals[0])
+        found = self._measured(found, original)
         if found.same and not found.whole:
-            found = replace(found, remarks=(*self._iter_remarks(originals, edited, texts), *_unrun(texts, edited)))
+            found = replace(found, remarks=(*self._iter_remarks(original, edited, texts), *_unrun(texts, edited)))
         return found
 
     def _measured(self, found: Judgement, original: Record) -> Judgement:
@@ -224,14 +250,12 @@ class Original:
         made = min(found.parts or original.made, original.made)
         return replace(found, made=made, length=length, whole=found.whole and length > 0)
 
-    def _iter_remarks(self, originals: Sequence[Record], edited: Record, texts: Texts) -> Iterator[str]:
+    def _iter_remarks(self, original: Record, edited: Record, texts: Texts) -> Iterator[str]:
         """Yield what the functions that an edited script compiles keep, and the lines that may
         change it, in sentences; without what the original keeps likewise.
         """
         kept: dict[TraceRead, list[str]] = {
-            each: []
-            for each, count in edited.traces.items()
-            if not all(0 < record.traces.get(each, 0) <= count for record in originals)
+            each: [] for each, count in edited.traces.items() if not 0 < original.traces.get(each, 0) <= count
         }
         real = {os.path.realpath(path): text for path, text in texts.items()}
         for file in edited.branches if kept else ():
@@ -284,7 +308,7 @@ class Original:
         something last, if that did not come to its end; of one that only shows how many passes
         there are, none is compared.
         """
-        first = self._runs[0] if self._runs else None
+        first = self._runs.get((self._surroundings, False))
         told = 0.0 if surveyed else self.behind
         if first is not None and first.done() and first.exception() is None:
             one = first.result()
@@ -320,7 +344,7 @@ class Original:
         surveyed: bool = False,
         longest: float = LIMIT,
         over: threading.Event | None = None,
-        other_clock: bool = False,
+        around: Surroundings | None = None,
     ) -> Record:
         assert self._private is not None, "it runs inside of its context"
         folder = Path(tempfile.mkdtemp(dir=self._private.name))
@@ -328,27 +352,29 @@ class Original:
         plan = Plan(
             self.script, self.argv, self.module, str(edition), str(folder / "record"), self.shown, min(longest, self.limit),
             self._behind(surveyed) * (SLOWER if texts else 1.0), training, surveyed, nudge,
-            self._clock.other if other_clock else self._clock,
+            around or self._surroundings,
         )  # fmt: skip
         if cut is not None:
             plan = replace(plan, shown=replace(plan.shown, first=cut))
         (folder / "plan").write_text(plan.to_json(), encoding="utf-8")
         began = time.monotonic()
-        found = self._finished(folder, over or self._left)
+        found = self._finished(folder, over or self._left, plan.surroundings.draw)
         self._took = max(self._took, time.monotonic() - began)
         return found
 
-    def _finished(self, folder: Path, over: threading.Event) -> Record:
+    def _finished(self, folder: Path, over: threading.Event, draw: int) -> Record:
         """over: set when nobody waits for it any more."""
         environment = {
             "TF_FORCE_GPU_ALLOW_GROWTH": "true",
             "XLA_PYTHON_CLIENT_PREALLOCATE": "false",
             **os.environ,
-            "PYTHONHASHSEED": "0",
-            RUN_VARIABLE: str(folder),
+            "PYTHONHASHSEED": str(draw),
         }
         with open(folder / "out", "wb") as out, open(folder / "err", "wb") as err:
-            process = self.forks.start("outpace.tune.same.child", [str(folder / "plan")], out, err, environment, self.folder)
+            process = self.forks.start(
+                "outpace.tune.same.child", [str(folder / "plan")], out, err, environment, self.folder,
+                own={RUN_VARIABLE: str(folder)},
+            )  # fmt: skip
             late = time.monotonic() + self.limit + 60
             try:
                 while process.poll() is None and not over.wait(LOOKING):
@@ -368,6 +394,17 @@ class Original:
 def _trained(found: Record) -> bool:
     """Whether a run came through its training."""
     return found.over or found.ended != CUT_SHORT
+
+
+def _differ(here: Record, there: Record) -> bool:
+    """Whether arrays of two runs hold other bits."""
+    pairs = (
+        (value, there.marks[key].values.get(path))
+        for key in here.marks.keys() & there.marks.keys()
+        for path, value in here.marks[key].values.items()
+        if isinstance(value, np.ndarray) and value.size > 1
+    )
+    return any(not isinstance(other, np.ndarray) or other.tobytes() != value.tobytes() for value, other in pairs)
 
 
 def _unrun(texts: Texts, edited: Record) -> Iterator[str]:

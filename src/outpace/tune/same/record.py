@@ -32,7 +32,7 @@ class Record:
     was over. coupled: pairs of lines that draw the same random numbers. told: seconds behind its
     training until it said something last. begin: the state where training began. lasting: what of
     the script's goes on behind its end, in words. own: lines that its own code printed.
-    tick: of its clock, in ns. errors: lines on stderr, without those of C++ libraries.
+    errors: lines on stderr, without those of C++ libraries.
     """
 
     marks: Mapping[tuple[str, int, int], State]
@@ -58,7 +58,6 @@ class Record:
     begin: State | None = None
     lasting: tuple[str, ...] = ()
     own: frozenset[str] = frozenset()
-    tick: int = 0
     errors: tuple[str, ...] = ()
 
     def write(self, path: str | os.PathLike[str]) -> None:
