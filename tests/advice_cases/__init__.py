@@ -18,6 +18,7 @@ from tests.advice_cases import (
     pod,
     program_memory,
     python_time,
+    startup_time,
     tf_data,
 )
 from tests.advice_cases.case import Case
@@ -36,6 +37,7 @@ TOOLS: dict[str, list[Case]] = {
         pod,
         program_memory,
         python_time,
+        startup_time,
         tf_data,
     )
 }

@@ -15,7 +15,7 @@ import pytest
 
 from outpace.model.protobuf_wire import encode_bytes
 from outpace.timeline.hlo.memory import BufferKind, read_memory_plan
-from outpace.timeline.hlo.memory_changes import MemoryChangeKind, find_memory_changes
+from outpace.timeline.hlo.memory_changes import MemoryChangeKind, find_batch, find_memory_changes
 from outpace.timeline.hlo.module import HloModule
 from outpace.timeline.hlo.reader import read_graph, read_module
 from tests.integration.programs import compile_programs, needs_jax
@@ -28,6 +28,7 @@ pytestmark = needs_jax
 
 NAMES = (
     "sum", "product", "gradient", "update", "donated", "scan", "gradient of a scan", "remat", "sort", "convolution", "constant", "half",
+    "large batch", "half of it",
 )  # fmt: skip
 SIZES = ("argument_size_in_bytes", "output_size_in_bytes", "alias_size_in_bytes", "temp_size_in_bytes")
 
@@ -67,6 +68,8 @@ def _programs() -> dict[str, tuple[Callable[..., Any], tuple[Any, ...], dict[str
             {},
         ),
         "constant": (lambda x: x + jnp.arange(5000.0), (jnp.ones(5000),), {}),
+        "large batch": (update, (layers, matrix(4096, 64)), {}),
+        "half of it": (update, (layers, matrix(2048, 64)), {}),
         "half": (lambda x: x.astype(jnp.bfloat16) @ x.T.astype(jnp.bfloat16), (matrix(100, 300),), {}),
     }
 
@@ -111,6 +114,18 @@ def test_donation_lowers_the_peak_to_that_of_the_program_that_donates(folder: Pa
     (change,) = (each for each in find_memory_changes(module.memory_plan, module) if each.kind is MemoryChangeKind.DONATION)
     assert change.arrays == 4
     assert change.peak_bytes == pytest.approx(donated.memory_plan.peak_bytes, rel=0.1)
+
+
+def test_half_of_the_batch_lowers_the_peak_to_that_of_the_program_with_it(folder: Path) -> None:
+    module, halved = (HloModule((folder / f"{name}.pb").read_bytes()) for name in ("large batch", "half of it"))
+    plan, half = module.memory_plan, halved.memory_plan
+    assert plan is not None and half is not None
+    (change,) = (each for each in find_memory_changes(plan, module) if each.kind is MemoryChangeKind.BATCH)
+    assert change.peak_bytes == pytest.approx(half.peak_bytes, rel=0.05)
+    batch = find_batch(plan)
+    assert batch is not None and batch.size == 4096
+    assert batch.largest(plan.peak_bytes, half.peak_bytes) == pytest.approx(2048, rel=0.05)
+    assert batch.largest(plan.peak_bytes, plan.peak_bytes) == 4096
 
 
 if __name__ == "__main__":

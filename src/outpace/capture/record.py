@@ -29,6 +29,7 @@ from outpace.store.record import (
     OpSources,
     PipelineStage,
     PythonSamples,
+    Startup,
     StepDurations,
     write_record,
 )
@@ -96,6 +97,7 @@ def build_record(
     traces: Sequence[FunctionTrace] = (),
     samples: PythonSamples | None = None,
     compilations: Sequence[Compilation] = (),
+    startup: Startup | None = None,
     sources: Sources | None = None,
     callbacks: Mapping[str, tuple[str, int, str]] | None = None,
     exit_code: int | None = None,
@@ -129,6 +131,7 @@ def build_record(
         traces=tuple(traces),
         python_samples=samples,
         compilations=tuple(compilations),
+        startup=startup,
         op_sources=sources.ops if sources else OpSources(),
         graph_shapes=sources.shapes if sources else GraphShapes(),
         layers=dict(sources.layers) if sources else {},

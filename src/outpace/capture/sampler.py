@@ -107,7 +107,7 @@ class FrameSampler:
         owners = [owner for *_, owner in frames]
         user_places = {next((place for place in reversed(stack) if not owners[place[0]]), None) for stack in stacks}
         text = tuple(
-            (*place, _read_line(keys[place[0]][0], place[1]))
+            (*place, read_line(keys[place[0]][0], place[1]))
             for place in sorted(place for place in user_places if place is not None)
         )
         rows = sorted((moment - monotonic_ns, weight, index_of[index]) for moment, weight, index in self._rows)
@@ -125,6 +125,6 @@ class FrameSampler:
         )
 
 
-def _read_line(file: str, line: int) -> str:
+def read_line(file: str, line: int) -> str:
     """Return a source line, cut at `MAX_TEXT` characters."""
     return linecache.getline(file, line).strip()[:MAX_TEXT]

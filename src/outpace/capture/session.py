@@ -44,6 +44,7 @@ class CaptureSession:
     user_logdir: log directory of the script's own profiler, where it started one.
     activity_text: what ran while the session waited for the training.
     samples: samples of Python in the window, once it is closed.
+    on_open: called when a profiler has started.
     pause_snapshots: context in which no snapshot is taken, entered while a profiler starts.
     """
 
@@ -81,6 +82,7 @@ class CaptureSession:
         self._printed_keys: set[str] = set()
         self._may_train: bool | None = None
         self._retry_at_s = 0.0  # time until which no window opens, monotonic clock, seconds
+        self.on_open: Callable[[], object] = lambda: None
         self.pause_snapshots: Callable[[], AbstractContextManager[object]] = contextlib.nullcontext
         # reentrant, because stopping the script also finishes the session
         self._end_lock = threading.RLock()
@@ -114,6 +116,8 @@ class CaptureSession:
         except Exception as error:
             return self._fail(f"the profiler could not be started: {error}")
         self._recording, self._profiler = recording, profiler
+        with suppress_faults():
+            self.on_open()
         if getattr(profiler, "ignores_levels", False):
             self._print_once("levels", "this TensorFlow ignores tracer levels and captures with its defaults")
         print_message(f"capturing {self._describe_capture(candidate)} …")

@@ -43,24 +43,22 @@ class StackTable:
         than `MAX_STACKS`.
         """
         key: list[int] = []
+        # walked once: of another thread's stack the frames may be over by a second time
+        codes: list[CodeType] = []
         append, current = key.append, frame
-        while current is not None and len(key) < 2 * MAX_WALKED_FRAMES:
+        while current is not None and len(codes) < MAX_WALKED_FRAMES:
+            code = current.f_code
+            codes.append(code)
             # the id, because hashing a code object would hash all its contents
-            append(id(current.f_code))
+            append(id(code))
             append(current.f_lasti)
             current = current.f_back
         stack = tuple(key)
         index = self._numbers.get(stack)
         if index is None and len(self._numbers) < MAX_STACKS:
-            self._store_codes(frame)
+            self._codes.update((id(code), code) for code in codes)  # so that their ids stay valid
             index = self._numbers[stack] = len(self._numbers)
         return index
-
-    def _store_codes(self, frame: FrameType | None) -> None:
-        """Store the code objects of all frames, so that their ids stay valid."""
-        while frame is not None:
-            self._codes[id(frame.f_code)] = frame.f_code
-            frame = frame.f_back
 
     def merge_into(self, frames: dict[Frame, int], stacks: dict[StackKey, int]) -> list[int]:
         """Add all stacks to `frames` and `stacks` of a record, outermost frame first, and return

@@ -97,6 +97,7 @@ class StepCandidate:
     sees_gradients: whether a gradient would be seen in these steps. Without one they may be set-up,
         or an evaluation.
     recent_ns: durations of the last steps, ns.
+    first_ns: start and end of the first steps, ns by the window's clock.
     """
 
     mode: str
@@ -112,6 +113,7 @@ class StepCandidate:
     predicts: bool = False
     sees_gradients: bool = False
     recent_ns: deque[int] = field(default_factory=lambda: deque(maxlen=MAX_BEFORE))
+    first_ns: list[tuple[int, int]] = field(default_factory=list)
 
     @property
     def is_not_training(self) -> bool:
@@ -242,6 +244,8 @@ class StepWindow:
             return
         now = self._clock()
         duration = None if step.begin_ns is None else now - step.begin_ns
+        if step.begin_ns is not None and len(step.first_ns) < MAX_BEFORE and self.state is WindowState.WAITING:
+            step.first_ns.append((step.begin_ns, now))
         step.begin_ns = None
         step.count += 1
         if self.top_candidate is None or step.count > self.top_candidate.count:

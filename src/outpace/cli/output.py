@@ -19,6 +19,7 @@ def show_report(
     report: Report,
     *,
     single: bool = False,
+    tool: str = "",
     details: bool = False,
     markdown: bool = False,
     html: Path | None = None,
@@ -30,8 +31,8 @@ def show_report(
     """Write the requested files, print the report (or JSON), and print the files' paths.
 
     The files come first, because a reader of the text may close the pipe, as `head` does. `single`
-    shows the pages instead of the first screen; `details` shows them after it. Raises ToolError at
-    the end when a tool failed.
+    shows the pages instead of the first screen, `tool` that of one tool; `details` shows them after
+    it. Raises ToolError at the end when a tool failed.
     """
     notes = []
     if csv is not None:
@@ -44,7 +45,7 @@ def show_report(
 
         with name_option("--html"):
             notes.append(f"The HTML report is {html_.write(report, html)}")
-    print_report(report, single=single, details=details, markdown=markdown, json=json, width=width, color=color)
+    print_report(report, single=single, tool=tool, details=details, markdown=markdown, json=json, width=width, color=color)
     for line in notes:
         print_note(line)
     if failed := report.failed_pages():
@@ -73,6 +74,7 @@ def print_report(
     report: Report,
     *,
     single: bool = False,
+    tool: str = "",
     details: bool = False,
     markdown: bool = False,
     json: bool = False,
@@ -92,7 +94,7 @@ def print_report(
     else:
         from outpace.report import terminal
 
-        tools = [page.id for page in report.pages] if single else None
+        tools = [tool] if tool else [page.id for page in report.pages] if single else None
         terminal.print_report(_to_type(report), width=width, color=color, tools=tools, details=details)
 
 

@@ -78,6 +78,7 @@ def profile(
     ] = None,
     delay: _Delay = 10.0,
     then: _Then = AfterCapture.STOP,
+    startup: Annotated[bool, typer.Option("--startup", help="Show what happens before the first steady step.")] = False,
     host_level: HostLevel = 2,
     python_level: PythonLevel = 0,
     device_level: DeviceLevel = 1,
@@ -99,7 +100,6 @@ def profile(
     own when the script fails, otherwise Outpace's (docs/exit-codes.md).
     """
     from outpace.capture import CaptureOptions
-    from outpace.cli.output import show_capture
 
     options = CaptureOptions.for_command(
         steps,
@@ -119,7 +119,8 @@ def profile(
     result = _run_captured(script, check_script_args(context, args), options)
     if result.run is not None:
         html, strict = html or _report_file(logdir, result.run), seconds is None and not result.exit_code
-        show_capture(result.run, require_steps=strict, html=html, csv=csv, json=json, redact=redact, width=width, color=color)
+        wanted = {"html": html, "csv": csv, "json": json, "width": width, "color": color}
+        _show(result.run, startup, require_steps=strict, redact=redact, **wanted)
     _end(script, result, json=json, width=width, color=color)
 
 
@@ -150,6 +151,16 @@ def _run_captured(script: str, argv: list[str], options: CaptureOptions) -> Capt
             f"outpace: The script's process was ended by {signal_name(result.exit_code)} after its profile was saved. {why}"
         )
     return result
+
+
+def _show(run: str, startup: bool, **wanted: Any) -> None:
+    """Show the report of a run; with `startup` the page about the start in place of the first
+    screen.
+    """
+    from outpace.cli.output import show_capture
+    from outpace.tools import require_tool
+
+    show_capture(run, tool=require_tool("startup").id if startup else "", **wanted)
 
 
 def _end(script: str, result: CaptureResult, *, json: bool, **wanted: Any) -> None:

@@ -15,6 +15,7 @@ _Name = partial(PrivateName, NAMES, PACKAGE)
 FOLDER = "/keras/src/"
 # Keys in a saved model's configuration that are no part of it: an address, and how it is run.
 RUNTIME_KEYS = ("shared_object_id", "steps_per_execution", "jit_compile", "run_eagerly")
+TRACEBACK_FILE = _Name("utils.traceback_utils").file  # wraps Keras' functions, and shortens what they raise
 LAYER_CALL_FILES = tuple(_Name(module).file for module in ("layers.layer", "ops.operation", "backend.tensorflow.trainer"))
 
 NAME_SCOPE = _Name("backend.tensorflow.core", "name_scope")

@@ -14,6 +14,7 @@ import dataclasses
 import json
 from collections.abc import Mapping
 from dataclasses import field
+from enum import Enum
 from typing import Any
 
 from outpace._dataclass import dataclass
@@ -291,6 +292,7 @@ class Compilation:
         `Literal[...]` for static values.
     library_call: function of a library that the line called, such as `pad` of `jnp.pad(x, 1)`; ""
         where it called a compiled function itself, and in records of earlier versions.
+    cache: what JAX's persistent cache said: `hit`, `miss`, or "" where it was not asked.
     """
 
     unix_ns: int
@@ -303,6 +305,72 @@ class Compilation:
     before: Mapping[str, str] | None = None
     arguments: Mapping[str, str] | None = None
     library_call: str = ""
+    cache: str = ""
+
+
+class StartupKind(str, Enum):
+    """What the main thread did before the training was steady."""
+
+    INTERPRETER = "interpreter"
+    OUTPACE = "Outpace"
+    IMPORT = "import"
+    CODE = "code"
+    GRAPH = "graph"
+    TRACE = "trace"
+    LOWER = "lower"
+    COMPILE = "compile"
+    BATCH = "first batch"
+    TRANSFER = "transfer"
+    STEP = "first steps"
+
+
+@dataclass(frozen=True)
+class StartupPart:
+    """Time of the main thread before the training was steady.
+
+    kind: value of a `StartupKind`.
+    name: package, function or program; of code, the function of a library that the line calls.
+    duration_ns: time, that of other parts inside of it left out, ns.
+    count: how often.
+    file, line, text: the user's line; "" and 0 where unknown.
+    library: package of the function in `name`, of code that calls one.
+    hits: for compilations, how many came from JAX's persistent cache.
+    before, arguments: what the last compilation of several differed in, as in `Compilation`.
+    """
+
+    kind: str
+    name: str
+    duration_ns: int
+    count: int = 1
+    file: str = ""
+    line: int = 0
+    text: str = ""
+    library: str = ""
+    hits: int = 0
+    before: Mapping[str, str] | None = None
+    arguments: Mapping[str, str] | None = None
+
+
+@dataclass(frozen=True)
+class Startup:
+    """What the script's main thread did from the start of its process until the training was
+    steady.
+
+    duration_ns: length of that time, ns.
+    end: what ended it: `steps`, where the first steady step began; `compilation`, where steps were
+        not seen, so that it is the end of the last compilation, graph or import before the window.
+    parts: its parts, in the order in which they began; they add up to `duration_ns`.
+    first_steps: number of steps before the first steady one.
+    cache_folder: folder of JAX's persistent compilation cache; "" where it is off.
+    cache_min_s: duration from which JAX stores a compilation there, s.
+    """
+
+    duration_ns: int
+    end: str
+    parts: tuple[StartupPart, ...] = ()
+    first_steps: int = 0
+    cache_folder: str = ""
+    cache_min_s: float = 0.0
 
 
 @dataclass(frozen=True)
@@ -326,6 +394,8 @@ class CaptureRecord:
     python_samples: stacks of the training thread and of other threads; None where Python was not
         sampled.
     compilations: parts of compilations that JAX reported.
+    startup: what happened before the training was steady; None where the capture did not begin with
+        the script.
     op_sources: the user's lines that created the ops.
     graph_shapes: the shapes of these ops.
     layers: what Keras calls, by name scope in the graph.
@@ -360,6 +430,7 @@ class CaptureRecord:
     traces: tuple[FunctionTrace, ...] = ()
     python_samples: PythonSamples | None = None
     compilations: tuple[Compilation, ...] = ()
+    startup: Startup | None = None
     op_sources: OpSources = field(default_factory=OpSources)
     graph_shapes: GraphShapes = field(default_factory=GraphShapes)
     layers: Mapping[str, LayerSource] = field(default_factory=dict)

@@ -43,5 +43,7 @@ class ToolMethods:
         """Which lines of Python take the time of the training thread, and what do they wait for?"""
     def scopes(self, *, model: Any = ..., max_depth: int = ..., show_trainable: bool = ...) -> Page:
         """Which layer, which part of the model, or which line of code takes the time and the memory?"""
+    def startup_time(self) -> Page:
+        """What happens between the command and the first steady step, and what makes a start shorter?"""
     def tf_data(self) -> Page:
         """Which stage of the input pipeline limits it, and which stages only wait?"""

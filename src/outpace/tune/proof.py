@@ -16,7 +16,6 @@ from dataclasses import field, replace
 from outpace._dataclass import dataclass
 from outpace.stats.ratios import Estimate
 from outpace.tune.deadline import Deadline
-from outpace.tune.risk import Risk
 from outpace.tune.same import Judgement, Original, Standing
 from outpace.tune.same.prove import BEHIND, LIMIT, MORE, WHOLE
 from outpace.tune.searched import Searched, Stack
@@ -127,7 +126,7 @@ class Originals:
         """Those of a loop, or of the n-th `fit`, for the texts of a stack. Of changes that are
         equal to the bit one run of each is enough, and it may take more of what is left.
         """
-        every, exact = stack.every, all(each.risk is Risk.EXACT for each in stack.changes)
+        every, exact = stack.every, stack.is_exact
         if self._now is None or self._now.every % every:
             self._close()
             script, *argv = self.command.parts
@@ -142,6 +141,7 @@ class Originals:
                 passes_for(step_seconds, every, min(COMPARED, seconds / 4)),
                 every,
                 limit=min(LIMIT, seconds),
+                deadline=self.deadline,
                 whole=min(WHOLE, seconds / (MORE * (RUN if exact else RUNS))),
                 behind=min(BEHIND, seconds / 4),
                 forks=self.forks,
@@ -189,7 +189,10 @@ def _strictly(original: Original, searched: Searched, stack: Stack) -> bool:
     """Whether the changes that need no consent are, together, the same program."""
     if all(each.consent for each in stack.changes):
         return True
-    return searched.strict is not None and original.against(searched.strict.texts, searched.strict.grouped).same is True
+    return (
+        searched.strict is not None
+        and original.against(searched.strict.texts, searched.strict.grouped, searched.strict.is_exact).same is True
+    )
 
 
 def _left(searched: Searched, originals: Originals) -> float:
@@ -201,7 +204,7 @@ def _judged(original: Original, stack: Stack, strict: bool, seconds: float) -> J
     """strict: whether the changes that need no consent, together, were shown to be the same
     program: only then others may change it. seconds: what it may take to look a second time.
     """
-    found = original.confirmed(stack.texts, stack.grouped, seconds)
+    found = original.confirmed(stack.texts, stack.grouped, stack.is_exact, seconds)
     if not (stack.consents and strict and found.same is False and found.runs):
         return found
     return replace(found, same=True, allowed=True)

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from outpace._dataclass import dataclass
 from outpace.tune.optimisations.facts import Facts
+from outpace.tune.risk import Risk
 from outpace.tune.starts import Imports
 from outpace.tune.texts.merge import Texts
 from outpace.tune.texts.place import Place
@@ -88,6 +89,11 @@ class Stack:
     def grouped(self) -> bool:
         """Whether one of its changes groups steps."""
         return any(each.grouped for each in self.changes)
+
+    @property
+    def is_exact(self) -> bool:
+        """Whether it should be equal to the bit."""
+        return all(each.risk is Risk.EXACT for each in self.changes)
 
     @property
     def consents(self) -> bool:

@@ -25,10 +25,10 @@ class Answers:
     def __init__(self, **known: Judgement) -> None:
         self.known, self.asked = known, list[str]()
 
-    def confirmed(self, texts: Mapping[str, str], grouped: bool = False, seconds: float = 0.0) -> Judgement:
-        return self.against(texts, grouped)
+    def confirmed(self, texts: Mapping[str, str], grouped: bool, is_exact: bool, seconds: float) -> Judgement:
+        return self.against(texts, grouped, is_exact)
 
-    def against(self, texts: Mapping[str, str], grouped: bool = False) -> Judgement:
+    def against(self, texts: Mapping[str, str], grouped: bool, is_exact: bool) -> Judgement:
         self.asked.append(texts["train.py"])
         return self.known[texts["train.py"]]
 

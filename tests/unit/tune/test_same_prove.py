@@ -5,12 +5,14 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from concurrent.futures import Future
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 import pytest
 
 from outpace.model.errors import TuneError
+from outpace.tune.same.clock import ClockSetting
 from outpace.tune.same.judgement import Judgement, Standing
 from outpace.tune.same.passes import END
 from outpace.tune.same.prove import BEHIND, QUIET, Original
@@ -57,12 +59,13 @@ class Runs(Original):
 
     def __init__(self, of: Callable[[int, bool, bool], Record]) -> None:
         super().__init__("train.py", place=Place(FIT))
-        self.of, self.asked = of, list[tuple[int, bool, bool]]()
+        self.of, self.asked, self.clocks = of, list[tuple[int, bool, bool]](), set[ClockSetting]()
 
     def _missed(self, one: Record) -> list[int]:
         return [*self.missed]
 
     def _run(self, texts: Any, *args: Any, nudge: int | None = None, around: Any = None, **more: Any) -> Record:
+        self.clocks.add((around or self._surroundings).clock)
         run = (around or self._surroundings).draw, bool(texts), nudge is not None
         self.asked += [] if "surveyed" in more else [run]
         return self.of(*run)
@@ -85,7 +88,7 @@ def confirmed(
     runs = Runs(of)
     runs._took, runs.missed = 4.0, missed
     with runs:
-        return runs.confirmed({__file__: ""}, seconds=seconds), runs
+        return runs.confirmed({__file__: ""}, is_exact=True, seconds=seconds), runs
 
 
 def test_what_is_proven_is_looked_at_with_another_draw_and_clock() -> None:
@@ -106,6 +109,12 @@ def test_rounding_is_told_from_it_by_a_nudged_run_of_that_draw() -> None:
     assert found.standing is Standing.PROVEN and (1, False, True) in runs.asked and (0, False, True) not in runs.asked
 
 
+def test_a_nudged_run_begins_beside_an_edited_one_that_rounds() -> None:
+    with Runs(lambda draw, edited, nudged: record(draw)) as runs:
+        assert runs.against({__file__: ""}).same is True
+        assert sorted(runs.asked) == [(0, False, False), (0, False, True), (0, True, False)]
+
+
 def test_what_is_another_program_at_once_is_not_looked_at_again() -> None:
     found, runs = confirmed(lambda draw, edited, nudged: record(draw, off=0.1 * edited))
     assert found.same is False and not any(draw for draw, *_ in runs.asked)
@@ -115,6 +124,21 @@ def test_where_chance_or_the_clock_decides_how_long_it_is_nothing_is_proven() ->
     found, _ = confirmed(lambda draw, edited, nudged: record(draw, passes=8 + draw))
     assert found.standing is Standing.COMPARED
     assert found.omissions == ("how many passes its loops make (chance or the clock decides)",)
+
+
+@pytest.mark.parametrize("off", [0.0, 0.1])
+def test_what_hangs_on_the_clock_is_not_proven(off: float) -> None:
+    """A script that takes a smaller batch when a step was slow."""
+    runs: list[int] = []
+
+    def of(draw: int, edited: bool, nudged: bool) -> Record:
+        runs.append(draw)
+        by_other_clock = not draw and 1 in runs
+        return replace(record(draw, off * by_other_clock), readings=9)
+
+    found, asked = confirmed(of)
+    assert found.omissions == (("what training makes of the time (an edited script is faster)",) if off else ())
+    assert asked.asked[-1] == (0, False, False) and len(asked.clocks) == 2
 
 
 @pytest.mark.parametrize("draws", [0, 1])

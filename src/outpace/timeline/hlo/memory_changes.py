@@ -21,6 +21,9 @@ if TYPE_CHECKING:
 _SMALLEST = 0.02  # minimum share of the peak that a change takes away
 _MOST_LINES = 5  # of recomputation
 _FLOAT32 = 11  # PrimitiveType
+_LEAST_BATCH = 4  # a smaller first dimension is that of pairs (keys and values, real and imaginary parts) as well
+_COMMON = 0.7  # minimum share of arrays' bytes that begin with one size, for that to be the batch
+HEADROOM = 0.95  # of a device's memory; the rest is the framework's own
 _AROUND = 2  # events about its making and its last use in which an array stands though it is recomputed
 _Piece = tuple[int, int, int]  # first event, event behind the last, bytes
 
@@ -31,6 +34,7 @@ class MemoryChangeKind(str, Enum):
     DONATION = "donate arguments"
     PRECISION = "16 bits for temporaries"
     RECOMPUTATION = "recompute"
+    BATCH = "half of the batch"
 
 
 @dataclass(frozen=True)
@@ -57,8 +61,60 @@ def find_memory_changes(plan: MemoryPlan, module: HloModule) -> list[MemoryChang
     """
     most = (1 - _SMALLEST) * plan.peak_bytes
     lines = sorted(_iter_recomputed(plan, module), key=lambda change: change.peak_bytes)[:_MOST_LINES]
-    found = [*_iter_donated(plan), *_iter_halved(plan), *lines]
+    found = [*_iter_donated(plan), *_iter_halved(plan), *_iter_smaller(plan), *lines]
     return sorted((each for each in found if each.peak_bytes <= most), key=lambda change: change.peak_bytes)
+
+
+@dataclass(frozen=True)
+class Batch:
+    """The batch of a program, by the arrays that are live at its peak.
+
+    size: first dimension of most of them.
+    size_bytes: bytes at the peak of the arrays that grow with it.
+    """
+
+    size: int
+    size_bytes: int
+
+    def largest(self, peak_bytes: int, capacity_bytes: float) -> int:
+        """Return the largest batch with which a peak of `peak_bytes` fits into a memory, where all
+        else stays as it is.
+        """
+        room = capacity_bytes - (peak_bytes - self.size_bytes)
+        return max(0, int(self.size * room / self.size_bytes))
+
+
+def find_batch(plan: MemoryPlan) -> Batch | None:
+    """Return the batch of a program; None where its arrays do not tell. Of one dimension alone are
+    work spaces of libraries, too.
+    """
+    computed = [
+        (each.shape.dimensions[0], each.size)
+        for each in plan.peak_buffers
+        if each.kind in (BufferKind.TEMPORARY, BufferKind.RESULT) and each.shape is not None and len(each.shape.dimensions) > 1
+    ]
+    size = find_batch_size(computed)
+    if not size:
+        return None
+    return Batch(size, sum(each.size for each in plan.peak_buffers if _grows(each, size)))
+
+
+def _grows(buffer: Buffer, batch: int) -> bool:
+    """Whether an array grows with the batch."""
+    shape = buffer.shape
+    return buffer.kind is not BufferKind.CONSTANT and shape is not None and list(shape.dimensions[:1]) == [batch]
+
+
+def find_batch_size(arrays: Sequence[tuple[int, int]]) -> int:
+    """Return the first dimension that most bytes of arrays begin with; 0 where there is no such.
+
+    arrays: first dimension and bytes of each.
+    """
+    sizes = Counter[int]()
+    for first, size in arrays:
+        sizes[first] += size
+    batch, size = next(((first, size) for first, size in sizes.most_common() if first >= _LEAST_BATCH), (0, 0))
+    return batch if size >= _COMMON * sum(size for _, size in arrays) else 0
 
 
 def _lowered_peak(plan: MemoryPlan, pieces: Sequence[_Piece]) -> int:
@@ -96,6 +152,15 @@ def _iter_halved(plan: MemoryPlan) -> Iterator[MemoryChange]:
     ]
     if halved:
         yield MemoryChange(MemoryChangeKind.PRECISION, "", len(halved), _lowered_peak(plan, halved))
+
+
+def _iter_smaller(plan: MemoryPlan) -> Iterator[MemoryChange]:
+    """Yield half of the batch, where the arrays at the peak tell what it is."""
+    batch = find_batch(plan)
+    if batch is None:
+        return
+    halved = [(each.begin, each.end, each.size // 2) for each in plan.buffers if _grows(each, batch.size)]
+    yield MemoryChange(MemoryChangeKind.BATCH, "", len(halved), _lowered_peak(plan, halved))
 
 
 def _iter_recomputed(plan: MemoryPlan, module: HloModule) -> Iterator[MemoryChange]:

@@ -3,14 +3,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import math
+from collections.abc import Iterator, Mapping
 from functools import partial
 
 from outpace._dataclass import dataclass
 from outpace.model import Category, Row, Table
 from outpace.timeline import Run
 from outpace.timeline.hlo.memory import Buffer, BufferKind, MemoryPlan
-from outpace.timeline.hlo.memory_changes import find_memory_changes
+from outpace.timeline.hlo.memory_changes import HEADROOM, find_batch, find_memory_changes
 from outpace.timeline.hlo.module import HloModule
 from outpace.timeline.hlo.ops import NO_OP
 from outpace.tools.program_memory.exhaustion import LiveArray
@@ -60,12 +61,13 @@ def device_capacities(run: Run) -> dict[str, int]:
     return found
 
 
-def build_programs(programs: list[ProgramMemory]) -> Table:
-    """Return `PROGRAMS`."""
-    return PROGRAMS.build(map(_program_row, programs))
+def build_programs(programs: list[ProgramMemory], capacities: Mapping[str, int]) -> Table:
+    """Return `PROGRAMS`. capacities: memory of a device of each host, bytes."""
+    return PROGRAMS.build(_program_row(program, capacities.get(program.host, 0)) for program in programs)
 
 
-def _program_row(program: ProgramMemory) -> Row:
+def _program_row(program: ProgramMemory, capacity: int) -> Row:
+    batch = find_batch(program.plan)
     sizes, plan = program.plan.sizes, program.plan
     peak = plan.curve[plan.peak][0] if plan.curve else ""
     return PROGRAMS.row(
@@ -77,6 +79,8 @@ def _program_row(program: ProgramMemory) -> Row:
         result_bytes=sizes[BufferKind.RESULT],
         constant_bytes=sizes[BufferKind.CONSTANT],
         temporary_bytes=sizes[BufferKind.TEMPORARY],
+        batch=batch.size if batch else math.nan,
+        largest_batch=batch.largest(plan.peak_bytes, HEADROOM * capacity) if batch and capacity else math.nan,
         peak_op=peak,
         peak_source=program.module[peak].source if peak else "",
     )

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from outpace.model import Evidence, Finding, Severity, Table, Threshold, Unit, humanize
 from outpace.model.text import format_largest_part
 from outpace.timeline.hlo.memory import BufferKind
-from outpace.timeline.hlo.memory_changes import MemoryChangeKind
+from outpace.timeline.hlo.memory_changes import HEADROOM, MemoryChangeKind, find_batch_size
 from outpace.tools.program_memory.exhaustion import Exhaustion, LiveArray
 
 if TYPE_CHECKING:
@@ -30,8 +30,6 @@ _MOST = Threshold("the larger half", 0.5, Unit.FRACTION, f"{_OURS}: of what is n
 _SAME_SIZE = 1.5  # maximum size of results beside arguments of which they are the changed ones
 _WORTH = 0.1  # minimum share of what is needed that donation makes room for
 _FULL = Threshold("nearly full", 0.8, Unit.FRACTION, f"{_OURS}: of the device; the framework and other programs take some, too")
-_COMMON = 0.7  # minimum share of the temporaries' bytes that begin with one size, for that to be the batch
-_HEADROOM = 0.95  # of the memory that there is; the rest is the framework's own
 
 
 def iter_findings(found: Exhaustion) -> Iterator[Finding]:
@@ -82,6 +80,8 @@ def _capacity_action(change: Mapping[str, Any] | None) -> str:
     then = f"the peak falls to {_size(change['peak_bytes'])} at best"
     if change["change"] == MemoryChangeKind.DONATION.value:
         return f"Donate what the program gives back changed (donate_argnums): {then}."
+    if change["change"] == MemoryChangeKind.BATCH.value:
+        return f"Make the batch smaller: with half of it {then}."
     if change["change"] == MemoryChangeKind.PRECISION.value:
         return f"Keep temporaries in 16 bits (bfloat16): {then}."
     return f"Recompute what {change['source']} makes (jax.checkpoint around it): {then}, for {change['flops']:.3g} more operations a run."
@@ -229,16 +229,11 @@ def _batch(found: Exhaustion, temporaries: int) -> tuple[int, int]:
     """Return (batch, the largest that fits); (0, 0) where the limit or the batch is unknown, or
     where even one does not fit.
     """
-    computed = [each for each in found.arrays if each.kind is not BufferKind.ARGUMENT and _first_dimension(each) > 1]
-    sizes = Counter[int]()
-    for each in computed:
-        sizes[_first_dimension(each)] += each.size
-    if not (sizes and found.limit):
+    computed = [(_first_dimension(each), each.size) for each in found.arrays if each.kind is not BufferKind.ARGUMENT]
+    batch = find_batch_size(computed)
+    if not (batch and found.limit):
         return 0, 0
-    batch, size = sizes.most_common(1)[0]
-    if size < _COMMON * sum(each.size for each in found.arrays if each.kind is not BufferKind.ARGUMENT):
-        return 0, 0
-    room = _HEADROOM * found.limit - (found.used - temporaries)
+    room = HEADROOM * found.limit - (found.used - temporaries)
     return batch, max(0, min(int(batch * room / temporaries), batch - 1))
 
 

@@ -40,6 +40,7 @@ def analyse(run: Run) -> Page:
     if not programs:
         return TOOL.page(unavailable=_NONE)
     large = find_large(programs)
+    capacities = device_capacities(run)
     curve, buffers, changes = build_curve(large), build_buffers(large), build_changes(large)
     sections: tuple[Section, ...] = (
         *_pictures(curve),
@@ -60,7 +61,7 @@ def analyse(run: Run) -> Page:
             )
         ),
         TableView(
-            build_programs(programs),
+            build_programs(programs, capacities),
             (
                 "program",
                 "peak_bytes",
@@ -69,13 +70,15 @@ def analyse(run: Run) -> Page:
                 "donated_bytes",
                 "result_bytes",
                 "temporary_bytes",
+                "batch",
+                "largest_batch",
                 "peak_op",
             ),
             limit=8,
             remark=_REMARK,
         ),
     )
-    return TOOL.page(_headline(programs[0]), sections, iter_capacity_findings(programs, device_capacities(run), changes))
+    return TOOL.page(_headline(programs[0]), sections, iter_capacity_findings(programs, capacities, changes))
 
 
 def _pictures(curve: Table) -> tuple[Section, ...]:

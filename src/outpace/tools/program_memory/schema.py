@@ -19,6 +19,9 @@ PROGRAMS = TableType("programs", "Programs by memory", shared=_SHARED).columns("
       result_bytes    | bytes | results that have memory of their own | Results
       constant_bytes  | bytes | constants | Constants
       temporary_bytes | bytes | memory for temporaries | Temporaries
+      batch           | count | first dimension of most arrays that are live at the peak; missing where no size is that common
+      largest_batch   | count | batch with which the peak is 95% of the device's memory, all else the same; missing where either is unknown \
+                                | Batch that fits
       peak_op         | text  | instruction at the peak; empty where the schedule is unknown | At the peak
       peak_source     | text  | its source line | Source
 """)

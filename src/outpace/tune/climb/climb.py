@@ -253,7 +253,7 @@ class Climb:
             return True
         self.watch.note(f"Is it the same program with {change.title}? Running both, and comparing what they hold.")
         original = self.originals.of(self.seen.place, self.plan["fit"], self.step_seconds, stack)
-        found = original.against(stack.texts, stack.grouped)
+        found = original.against(stack.texts, stack.grouped, stack.is_exact)
         if found.same is not True:
             self.watch.note(f"Not shown of {change.title}. {found.why}")
             self.choice.close(change)

@@ -78,6 +78,7 @@ class TextRun:
         self._lasting: list[str] = []  # what goes on behind the script's end
         self.said, self.sending = Said(is_user_file), Sending()
         self.chance = Chance(is_user_file, loaded.lines, plan.surroundings.draw)
+        self.clock = Clock(is_user_file, plan.surroundings.clock)
 
     def _began(self, frame: FrameType, model: Any = None) -> None:
         """The loop begins for the first time, or the `fit` of a model."""
@@ -171,6 +172,7 @@ class TextRun:
             ((self._end if self._over else time.monotonic()) - self._start) / max(made, 1), self._fastest, self._over,
             self.chance.coupled, self._told - self._end, self.begin,
             (*self._lasting, *sorted(self.sending.places)), self.said.printed,
+            readings=self.clock.readings,
         )  # fmt: skip
         found.write(self.plan.result)
 
@@ -256,7 +258,7 @@ def main(arguments: Sequence[str]) -> None:
     run.marks.install()
     run.said.begin()
     run.sending.begin()
-    Clock(is_user_file, plan.surroundings.clock).install()
+    run.clock.install()
 
     def on_tensorflow(tf: Any) -> None:
         chance.on_tensorflow(tf)

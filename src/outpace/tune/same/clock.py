@@ -47,12 +47,12 @@ class ClockSetting:
 
 class Clock:
     """The clocks of `time` and `datetime`, for code of the user's files. users: whether a file is
-    one of the user's.
+    one of the user's. readings: how often it read one.
     """
 
     def __init__(self, users: Callable[[str], bool], setting: ClockSetting) -> None:
         self._users, self._begin, self._setting = users, int(setting.begin) * _SECOND, setting
-        self._passed = self._readings = self._long = 0
+        self._passed = self.readings = self._long = 0
         self._next, self._after = 1, 2  # readings with a long tick
 
     def install(self) -> None:
@@ -79,13 +79,13 @@ class Clock:
 
     def _now(self) -> float:
         """Return the next reading, s since 1970."""
-        self._readings += 1
+        self.readings += 1
         self._passed += self._setting.tick or self._uneven_tick()
         return (self._begin + self._passed) / _SECOND
 
     def _uneven_tick(self) -> int:
-        if self._readings < self._next:
-            return _UNEVEN << (self._readings * _MIXED >> 16) % 11
+        if self.readings < self._next:
+            return _UNEVEN << (self.readings * _MIXED >> 16) % 11
         self._next, self._after = self._after, self._next + self._after
         self._long += 1
         return int(_LONG * _SECOND / self._long)

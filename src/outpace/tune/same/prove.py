@@ -22,6 +22,7 @@ from outpace.capture.process_tree import register_folder
 from outpace.model.errors import TuneError
 from outpace.model.text import join_names
 from outpace.model.units import format_count
+from outpace.tune.deadline import Deadline
 from outpace.tune.same.changes import Ran, TraceRead, iter_changes
 from outpace.tune.same.clock import ClockSetting
 from outpace.tune.same.fits import BATCH, EPOCH, cut_of
@@ -53,6 +54,7 @@ NUDGE = 7
 LOOKING = 0.05  # seconds between looks whether a run is over
 TOGETHER = 2  # processes
 _ROUNDS = 2.5  # times the longest run so far: two side by side, and a nudged one
+_LOOK = 3.0  # times a run, that have to be left for one that only counts passes
 _ELSEWHERE = "other random numbers and another clock"
 _MOST_READS = 3  # names of what a function keeps
 Texts = Mapping[str, str]  # by absolute path
@@ -76,11 +78,13 @@ class Original:
     cut: int = CUT
     every: int = 1
     limit: float = LIMIT
+    deadline: Deadline = Deadline(math.inf)
     whole: float = WHOLE
     behind: float = BEHIND
     forks: Forks = field(default_factory=Forks)
     _surroundings: Surroundings = field(default_factory=lambda: Surroundings(ClockSetting(time.time())))
     _took: float = 0.0
+    _was_equal: bool = False  # whether what was compared last is equal to the bit
     _seen: Record | None = None  # items and numbers
     _last: tuple[Any, Judgement] | None = None  # what was compared, with what came of it
     _private: tempfile.TemporaryDirectory[str] | None = None
@@ -99,15 +103,15 @@ class Original:
         self._pool.shutdown(cancel_futures=True)
         self._private.cleanup()
 
-    def _original(self, around: Surroundings, nudged: bool = False, longest: float | None = None) -> Record:
-        """A run of the script as it is. Raises TuneError where it does not come to its training."""
+    def _original(self, around: Surroundings, longest: float, nudged: bool = False) -> Future[Record]:
+        """A run of the script as it is, which is begun once; its result raises TuneError where it
+        does not come to its training.
+        """
         self._begin()
         if (around, nudged) not in self._runs:
             nudge = NUDGE if nudged else None
-            self._runs[around, nudged] = self._pool.submit(
-                self._run, {}, nudge=nudge, longest=longest or self._longest, around=around
-            )
-        return self._runs[around, nudged].result()
+            self._runs[around, nudged] = self._pool.submit(self._run, {}, nudge=nudge, longest=longest, around=around)
+        return self._runs[around, nudged]
 
     def _begin(self) -> None:
         """Let an original run, and know whether the training has to be cut."""
@@ -124,7 +128,7 @@ class Original:
         else:
             self._seen = survey.result()
             passes, most = self._passes(), MORE * self.whole
-            if math.isinf(passes):  # nobody knows how many there are before they are made
+            if math.isinf(passes) and self.deadline.left > _LOOK * self._took:  # they have to be made to be counted
                 first = self._pool.submit(self._run, {}, cut=0, training=UNKNOWN * self.whole)
                 ended = _trained(first.result())
             if ended or (not long and passes * first.result().pace <= most):
@@ -165,34 +169,39 @@ class Original:
     def memory(self) -> int:
         """Bytes that a process of the script takes at most."""
         self._begin()
-        return max(each.result().memory for each in self._runs.values())
+        return max(each.result().memory for each in self._runs.values() if each.done() and each.exception() is None)
 
-    def against(self, texts: Texts, grouped: bool = False) -> Judgement:
+    def against(self, texts: Texts, grouped: bool = False, is_exact: bool = False) -> Judgement:
         """Whether the script with edited texts is the same program, as far as one draw and one
-        clock show, which is looked up once for the same texts. grouped: see `Edition`.
+        clock show, which is looked up once for the same texts. grouped: see `Edition`. is_exact:
+        whether it should be equal to the bit, so that no nudged run is begun beside it.
         """
         asked = sorted(texts.items()), grouped
         if self._last is None or self._last[0] != asked:
             try:
                 self._begin()
-                found = self._comparison(texts, grouped, self._surroundings)
+                found = self._comparison(texts, grouped, self._surroundings, is_exact)
             except TuneError as error:
                 return Judgement(None, str(error), runs=False)
             self._last = asked, found
         return self._last[1]
 
-    def confirmed(self, texts: Texts, grouped: bool = False, seconds: float = math.inf) -> Judgement:
+    def confirmed(self, texts: Texts, grouped: bool = False, is_exact: bool = False, seconds: float = math.inf) -> Judgement:
         """Like `against`, and what is proven there is looked at in other surroundings. seconds:
-        what that may take.
+        from now until something else has to begin.
         """
-        found = self.against(texts, grouped)
+        until = time.monotonic() + seconds
+        found = self.against(texts, grouped, is_exact)
         if found.standing is not Standing.PROVEN:
             return found
+        seconds = until - time.monotonic()
         if _ROUNDS * self._took > seconds:
             return replace(found, omissions=(f"{_ELSEWHERE} (there was no time for it)",))
         try:
-            again = self._comparison(texts, grouped, self._surroundings.other, seconds / 2)
-            here, there = (self._original(around) for around in (self._surroundings, self._surroundings.other))
+            again = self._comparison(texts, grouped, self._surroundings.other, self._was_equal, seconds / 2)
+            here, there = (
+                self._original(around, self._longest).result() for around in (self._surroundings, self._surroundings.other)
+            )
         except TuneError as error:
             return replace(found, omissions=(f"{_ELSEWHERE} ({error})",))
         if again.same is False:
@@ -202,23 +211,45 @@ class Original:
             omissions += (f"{_ELSEWHERE} ({again.why if again.same is None else 'not all of it could be compared'})",)
         if here.passes != there.passes or here.made != there.made:
             omissions += ("how many passes its loops make (chance or the clock decides)",)
-        if (missed := sorted({*found.missed} & {*again.missed})) and _differ(here, there):
-            omissions += (f"line {', '.join(map(str, missed))} (it did not run, and chance or the clock may decide about it)",)
+        if _differ(here, there):
+            if missed := sorted({*found.missed} & {*again.missed}):
+                omissions += (
+                    f"line {', '.join(map(str, missed))} (it did not run, and chance or the clock may decide about it)",
+                )
+            if here.readings and self._hangs_on_clock(here, seconds / 2):
+                omissions += ("what training makes of the time (an edited script is faster)",)
         return replace(found, omissions=omissions)
 
-    def _comparison(self, texts: Texts, grouped: bool, around: Surroundings, seconds: float = math.inf) -> Judgement:
+    def _hangs_on_clock(self, here: Record, seconds: float) -> bool:
+        """Whether training makes other numbers by another clock alone, or does not come to its end
+        in its time.
+        """
+        around = replace(self._surroundings, clock=self._surroundings.other.clock)
+        try:
+            other = self._original(around, min(self._longest, seconds)).result()
+        except TuneError:
+            return True
+        return other.ended == CUT_SHORT or _differ(here, other)
+
+    def _comparison(
+        self, texts: Texts, grouped: bool, around: Surroundings, is_exact: bool, seconds: float = math.inf
+    ) -> Judgement:
         """Compare one run of each, side by side; where numbers differ, with a nudged run of the
         original, which tells a rounding from another program. seconds: of a run in surroundings in
         which it has to come to its end.
         """
         longest = min(self._longest, seconds)
         run = self._pool.submit(self._run, texts, grouped, longest=longest, around=around)
-        one, edited = self._original(around, longest=longest), run.result()
+        original = self._original(around, longest)
+        if not is_exact:
+            self._original(around, longest, nudged=True)
+        one, edited = original.result(), run.result()
         if around != self._surroundings and one.ended == CUT_SHORT:
             raise TuneError("it is not over in its time")
         found, end = judge_equal(one, edited, self._dead(), self._missed(one)), ""
+        self._was_equal = found is not None
         if found is None:
-            records = [one, self._original(around, nudged=True), edited]
+            records = [one, self._original(around, longest, nudged=True).result(), edited]
             if fails := self._fails_where_cut(records):
                 records, end = [replace(each, ended=CUT_SHORT) for each in records], f"; behind them it ends with {fails}"
             found = judge(records[:2], records[2], self._dead(), self._missed(one))
@@ -350,7 +381,8 @@ class Original:
         folder = Path(tempfile.mkdtemp(dir=self._private.name))
         edition = Edition(texts, self.place, self.fit, grouped).write(folder)
         plan = Plan(
-            self.script, self.argv, self.module, str(edition), str(folder / "record"), self.shown, min(longest, self.limit),
+            self.script, self.argv, self.module, str(edition), str(folder / "record"), self.shown,
+            min(longest, self.limit, max(self.deadline.left, 1.0)),
             self._behind(surveyed) * (SLOWER if texts else 1.0), training, surveyed, nudge,
             around or self._surroundings,
         )  # fmt: skip

@@ -32,7 +32,8 @@ class Record:
     was over. coupled: pairs of lines that draw the same random numbers. told: seconds behind its
     training until it said something last. begin: the state where training began. lasting: what of
     the script's goes on behind its end, in words. own: lines that its own code printed.
-    errors: lines on stderr, without those of C++ libraries.
+    errors: lines on stderr, without those of C++ libraries. readings: how often its own code read
+    the clock.
     """
 
     marks: Mapping[tuple[str, int, int], State]
@@ -59,6 +60,7 @@ class Record:
     lasting: tuple[str, ...] = ()
     own: frozenset[str] = frozenset()
     errors: tuple[str, ...] = ()
+    readings: int = 0
 
     def write(self, path: str | os.PathLike[str]) -> None:
         """Write it for the process that compares, whole or not at all."""
