@@ -131,6 +131,7 @@ class Originals:
             self._close()
             script, *argv = self.command.parts
             seconds = max(LEAST_COMPARED, COMPARED_SHARE * self.deadline.left)
+            levels = max(1, len(place.path))  # a loop inside of another is cut each time
             self._now = Original(
                 script,
                 argv,
@@ -138,7 +139,7 @@ class Originals:
                 place,
                 fit,
                 self.folder,
-                passes_for(step_seconds, every, min(COMPARED, seconds / 4)),
+                passes_for(step_seconds, every, min(COMPARED, seconds / 4) / levels),
                 every,
                 limit=min(LIMIT, seconds),
                 deadline=self.deadline,

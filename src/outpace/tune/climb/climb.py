@@ -16,6 +16,7 @@ import time
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
+from statistics import median
 from typing import Any
 
 from outpace.capture.interpreter import python_command
@@ -221,6 +222,8 @@ class Climb:
 
         seconds = self.budget.for_race(len(candidates), sum(each.name not in self.running for each in arms))
         race = self._raced(arms, name, seconds, SCREEN, outran)
+        if name == TODAY and (rates := race.reference(Phase.SEARCH)):  # of whole passes, where the look may have seen parts
+            self.step_seconds = 1 / max(median(rates.values()), 1e-9)
         verdicts = {each.id: race.verdict(names[each.id]) for each in candidates}
         for each in candidates:
             if outran(race) and verdicts[each.id].decision is Decision.REFUSED:

@@ -54,6 +54,7 @@ NUDGE = 7
 LOOKING = 0.05  # seconds between looks whether a run is over
 TOGETHER = 2  # processes
 _ROUNDS = 2.5  # times the longest run so far: two side by side, and a nudged one
+_SURVEYED = 8  # passes of a loop of which one only wants to know how many there are
 _LOOK = 3.0  # times a run, that have to be left for one that only counts passes
 _ELSEWHERE = "other random numbers and another clock"
 _MOST_READS = 3  # names of what a function keeps
@@ -119,7 +120,8 @@ class Original:
             return
         known = threading.Event()
         first = self._pool.submit(self._run, {}, cut=0, training=self.whole, over=known)
-        survey = self._pool.submit(self._run, {}, surveyed=True)  # beside it, as if it had to be cut
+        few = max(self.every, min(self.cut, _SURVEYED))
+        survey = self._pool.submit(self._run, {}, cut=few, surveyed=True)  # beside it, as if it had to be cut
         wait((first, survey), return_when=FIRST_COMPLETED)
         long = not first.done() and survey.exception() is None and self._surely_long(survey.result())
         known.set() if long else wait((first,))
