@@ -8,6 +8,9 @@ from dataclasses import field
 
 from outpace._dataclass import dataclass
 
+LEAST_RACE = 4.0  # seconds; a race that is given less proves nothing
+FIRST_EPOCH = 15.0  # seconds that caches get to fill
+
 
 @dataclass(frozen=True)
 class Deadline:

@@ -18,7 +18,7 @@ import signal
 import sys
 import time
 import traceback
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from types import ModuleType
 from typing import TYPE_CHECKING, Any, NoReturn
 
@@ -229,14 +229,18 @@ class Hosted:
 
     def _see(self, program: Program, parts: Any, waits: float | None, samples: Any) -> None:
         from outpace.tune.climb.candidates import candidates_of
-        from outpace.tune.climb.lines import header_share, lines_of
+        from outpace.tune.climb.lines import header_share, lines_of, share_of
         from outpace.tune.data.tree import describe
         from outpace.tune.optimisations.compiled import callbacks_of_batches
         from outpace.tune.optimisations.facts import facts_of
         from outpace.tune.searched import Seen
 
-        candidates, others = candidates_of(program, self.recorder, self._called())
         loop = program.loop
+
+        def share(places: Sequence[str]) -> float | None:
+            return share_of(samples, loop, places) if samples is not None and loop is not None and places else None
+
+        candidates, others = candidates_of(program, self.recorder, self._called(), share)
         lines = lines_of(samples, loop) if samples is not None and loop is not None else None
         if lines is not None and loop is not None:
             waits = header_share(lines, loop)

@@ -15,7 +15,8 @@ from dataclasses import field, replace
 
 from outpace._dataclass import dataclass
 from outpace.stats.ratios import Estimate
-from outpace.tune.deadline import Deadline
+from outpace.tune.climb.limits import TODAY
+from outpace.tune.deadline import FIRST_EPOCH, LEAST_RACE, Deadline
 from outpace.tune.same import Judgement, Original, Standing
 from outpace.tune.same.prove import BEHIND, LIMIT, MORE, WHOLE
 from outpace.tune.searched import Searched, Stack
@@ -27,14 +28,11 @@ from outpace.tune.trial.engine import Watch, run_experiment
 from outpace.tune.trial.record import Decision, Experiment, Protocol
 from outpace.tune.trial.script import Command, ScriptArm, room
 
-TODAY = "as it is"
 COMPARED = 15.0  # seconds of steps that are compared
 FEWEST, MOST = 16, 1024  # passes
 GROUPS = 4  # at least, where several passes are made in one call
 COMPARED_SHARE, LEAST_COMPARED = 0.6, 10.0  # of what is left of the budget, and seconds at least, for a comparison
 RUN, RUNS = 1.3, 2.2  # times the training's length that comparing takes: two runs side by side, and two more
-LEAST_RACE = 4.0  # seconds; a race that is given less proves nothing
-FIRST_EPOCH = 15.0  # seconds that caches get to fill
 MOST_FEWER = 3  # changes that are taken out, one at a time
 
 
@@ -159,25 +157,97 @@ def prove(searched: Searched, originals: Originals, running: Mapping[str, Script
     """Prove the stack of a search. running: processes of the search, by the names of what they run;
     they go on racing.
     """
-    stack = searched.stack
-    assert stack is not None
-    watch.note("Is the edited script the same program? Running both, and comparing what they hold.")
-    original = originals.of(searched.place, searched.fit, searched.step_seconds, stack)
-    strict = stack.consents and _strictly(original, searched, stack)
-    judgement = whole = _judged(original, stack, strict, _left(searched, originals))
-    for less in searched.fewer if judgement.same is not True else ():
-        watch.note(f"Not shown of all of it: {judgement.why} Without {_left_out(stack, less)}?")
-        judgement, stack = _judged(original, less, strict, _left(searched, originals)), less
-        if judgement.same is True:
-            break
-    if judgement.same is not True:
-        return Proof(None, whole, why=whole.why)
-    watch.note(_describe(judgement))
-    found = _raced(searched, stack, original, judgement, strict, originals, running, watch)
-    if whole is judgement or found.stack is None or searched.stack is None:
-        return found
-    left = [title for title in searched.stack.titles if title not in found.stack.titles]
-    return replace(found, dropped=tuple(left), because=f"With it, {whole.why[:1].lower()}{whole.why[1:]}")
+    return _Prover(searched, originals, running, watch).prove()
+
+
+@dataclass(frozen=True)
+class _Prover:
+    """Of what a search found; see `prove`."""
+
+    searched: Searched
+    originals: Originals
+    running: Mapping[str, ScriptArm]
+    watch: Watch
+
+    def prove(self) -> Proof:
+        """Compare, then race."""
+        searched, stack = self.searched, self.searched.stack
+        assert stack is not None
+        self.watch.note("Is the edited script the same program? Running both, and comparing what they hold.")
+        original = self.originals.of(searched.place, searched.fit, searched.step_seconds, stack)
+        strict = stack.consents and _strictly(original, searched, stack)
+        judgement = whole = _judged(original, stack, strict, self._left)
+        for less in searched.fewer if judgement.same is not True else ():
+            self.watch.note(f"Not shown of all of it: {judgement.why} Without {_left_out(stack, less)}?")
+            judgement, stack = _judged(original, less, strict, self._left), less
+            if judgement.same is True:
+                break
+        if judgement.same is not True:
+            return Proof(None, whole, why=whole.why)
+        self.watch.note(_describe(judgement))
+        found = self._race(stack, original, judgement, strict)
+        if whole is judgement or found.stack is None or searched.stack is None:
+            return found
+        left = [title for title in searched.stack.titles if title not in found.stack.titles]
+        return replace(found, dropped=tuple(left), because=f"With it, {whole.why[:1].lower()}{whole.why[1:]}")
+
+    @property
+    def _left(self) -> float:
+        """Seconds that comparing may take, so that a race can follow."""
+        return self.originals.deadline.left - self.searched.start_seconds - LEAST_RACE
+
+    def _race(self, stack: Stack, original: Original, judgement: Judgement, strict: bool) -> Proof:
+        """Race a stack that was compared against the original. strict: see `_judged`."""
+        fewer = self.searched.fewer[:MOST_FEWER] if stack is self.searched.stack else ()
+        arms, seconds = self._arms(stack, fewer)
+        if seconds < LEAST_RACE:
+            return _by_search(self.searched, stack, judgement)
+        self.watch.note(f"Racing the edited script against the original: {stack.name}.")
+        alive = max(1, room(original.memory)) if all(arm.another is not None for arm in arms) else 0
+        protocol = Protocol(search=False, alive=alive)
+        race = run_experiment(arms, baseline=TODAY, budget=seconds, protocol=protocol, watch=self.watch)
+        if race.interrupted:
+            raise KeyboardInterrupt
+        kept, dropped = _useful(race, stack, [each for each in fewer if any(arm.name == each.name for arm in arms)])
+        if kept is not stack:
+            rest = _judged(original, kept, strict, self._left)
+            kept, dropped, judgement = (kept, dropped, rest) if rest.same is True else (stack, (), judgement)
+        verdict = race.verdict(kept.name)
+        if verdict.decision is not Decision.FASTER:
+            why = f"The edited script, raced against the original, is not shown to be faster: {verdict.reason}"
+            return Proof(None, judgement, race, why=why)
+        return Proof(kept, judgement, race, verdict.estimate, dropped, "The rest is as fast without." if dropped else "")
+
+    def _arms(self, stack: Stack, fewer: Sequence[Stack]) -> tuple[list[Arm], float]:
+        """Return the arms of the race, and the seconds that it may take after their starts.
+        Processes of the search go on; where time is left, another one of each joins, and then the
+        stack without each of its changes.
+        """
+        start, left = self.searched.start_seconds, self.originals.deadline.left
+        arms = [self._arm(TODAY, None), self._arm(stack.name, stack)]
+        seconds = left - start * sum(not arm.warm for arm in arms)
+        if seconds - start * len(arms) < LEAST_RACE:
+            return [replace(arm, another=None) for arm in arms], seconds
+        seconds -= start * len(arms)
+        for each in fewer:
+            if seconds - 2 * start >= LEAST_RACE * (len(arms) + 1):
+                arms.append(self._arm(each.name, each))
+                seconds -= 2 * start
+        return arms, seconds
+
+    def _arm(self, name: str, edited: Stack | None) -> Arm:
+        """Return the process of some texts as an arm: that of the search, which ends with it, or
+        one of its own.
+        """
+        edition = _edition(edited, self.searched)
+        known = self.running.get(name)
+        if known is not None and known.session is not None and known.edition == edition:
+            return replace(known.arm(name), undo=None, warm=True)
+        fills = self.searched.caches or (edited is not None and any(each.fills for each in edited.changes))
+        originals = self.originals
+        first = min(FIRST_EPOCH, originals.deadline.left / 4) if fills else 0.0
+        own = ScriptArm(originals.command, first_epoch=first, edition=edition, folder=originals.folder, forks=originals.forks)
+        return own.arm(name)
 
 
 def _describe(judgement: Judgement) -> str:
@@ -196,11 +266,6 @@ def _strictly(original: Original, searched: Searched, stack: Stack) -> bool:
     )
 
 
-def _left(searched: Searched, originals: Originals) -> float:
-    """Seconds that comparing may take, so that a race can follow."""
-    return originals.deadline.left - searched.start_seconds - LEAST_RACE
-
-
 def _judged(original: Original, stack: Stack, strict: bool, seconds: float) -> Judgement:
     """strict: whether the changes that need no consent, together, were shown to be the same
     program: only then others may change it. seconds: what it may take to look a second time.
@@ -209,76 +274,6 @@ def _judged(original: Original, stack: Stack, strict: bool, seconds: float) -> J
     if not (stack.consents and strict and found.same is False and found.runs):
         return found
     return replace(found, same=True, allowed=True)
-
-
-def _raced(
-    searched: Searched,
-    stack: Stack,
-    original: Original,
-    judgement: Judgement,
-    strict: bool,
-    originals: Originals,
-    running: Mapping[str, ScriptArm],
-    watch: Watch,
-) -> Proof:
-    fewer = searched.fewer[:MOST_FEWER] if stack is searched.stack else ()
-    arms, seconds = _arms(searched, stack, fewer, originals, running)
-    if seconds < LEAST_RACE:
-        return _by_search(searched, stack, judgement)
-    watch.note(f"Racing the edited script against the original: {stack.name}.")
-    alive = max(1, room(original.memory)) if all(arm.another is not None for arm in arms) else 0
-    race = run_experiment(arms, baseline=TODAY, budget=seconds, protocol=Protocol(search=False, alive=alive), watch=watch)
-    if race.interrupted:
-        raise KeyboardInterrupt
-    kept, dropped = _useful(race, stack, [each for each in fewer if any(arm.name == each.name for arm in arms)])
-    if kept is not stack:
-        judgement = _judged(original, kept, strict, _left(searched, originals))
-        if judgement.same is not True:
-            kept, dropped = stack, ()
-    verdict = race.verdict(kept.name)
-    if verdict.decision is not Decision.FASTER:
-        return Proof(
-            None,
-            judgement,
-            race,
-            why=f"The edited script, raced against the original, is not shown to be faster: {verdict.reason}",
-        )
-    because = "The rest is as fast without." if dropped else ""
-    return Proof(kept, judgement, race, verdict.estimate, dropped, because)
-
-
-def _arms(
-    searched: Searched, stack: Stack, fewer: Sequence[Stack], originals: Originals, running: Mapping[str, ScriptArm]
-) -> tuple[list[Arm], float]:
-    """Return the arms of the race, and the seconds that it may take after their starts. Processes
-    of the search go on; where time is left, another one of each joins, and then the stack without
-    each of its changes.
-    """
-    start, left = searched.start_seconds, originals.deadline.left
-    arms = [_arm(TODAY, None, searched, originals, running), _arm(stack.name, stack, searched, originals, running)]
-    seconds = left - start * sum(not arm.warm for arm in arms)
-    if seconds - start * len(arms) < LEAST_RACE:
-        return [replace(arm, another=None) for arm in arms], seconds
-    seconds -= start * len(arms)
-    for each in fewer:
-        if seconds - 2 * start >= LEAST_RACE * (len(arms) + 1):
-            arms.append(_arm(each.name, each, searched, originals, running))
-            seconds -= 2 * start
-    return arms, seconds
-
-
-def _arm(name: str, edited: Stack | None, searched: Searched, originals: Originals, running: Mapping[str, ScriptArm]) -> Arm:
-    """Return the process of some texts as an arm: that of the search, which ends with it, or one of
-    its own.
-    """
-    edition = _edition(edited, searched)
-    known = running.get(name)
-    if known is not None and known.session is not None and known.edition == edition:
-        return replace(known.arm(name), undo=None, warm=True)
-    fills = searched.caches or (edited is not None and any(each.fills for each in edited.changes))
-    first = min(FIRST_EPOCH, originals.deadline.left / 4) if fills else 0.0
-    own = ScriptArm(originals.command, first_epoch=first, edition=edition, folder=originals.folder, forks=originals.forks)
-    return own.arm(name)
 
 
 def _by_search(searched: Searched, stack: Stack, judgement: Judgement) -> Proof:

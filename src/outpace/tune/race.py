@@ -13,6 +13,7 @@ from outpace._dataclass import dataclass
 from outpace.capture.process_tree import ProcessTree
 from outpace.model.errors import CaptureError, UsageError
 from outpace.model.secret_masking import find_masked_names, mask_command_line
+from outpace.tune.deadline import FIRST_EPOCH
 from outpace.tune.pages.progress import watching
 from outpace.tune.trial.arm import Arm, steps_of
 from outpace.tune.trial.engine import run_experiment
@@ -24,7 +25,6 @@ if TYPE_CHECKING:
     from outpace.model.report import Report
 
 BUDGET = 60.0
-FIRST_EPOCH = 15.0  # seconds that each script gets to end its first epoch, outside of the budget; a quarter of a smaller budget
 
 
 @dataclass(frozen=True)

@@ -158,3 +158,11 @@ def test_what_could_take_most_of_a_step_is_raced_first(
         )
     )
     assert Choice().next([xla, several, cache], step_seconds, input_share)[0].id == first
+
+
+def test_what_takes_more_of_a_step_is_raced_first() -> None:
+    graph = replace(candidate("graph"), reach=Reach(of_step=0.95))
+    models = replace(candidate("models"), reach=Reach(of_step=0.7))
+    assert Choice().next([models, graph], 0.3, 0.0)[0].id == "graph"
+    graph, models = replace(graph, share=0.3), replace(models, share=0.7)
+    assert Choice().next([graph, models], 0.3, 0.0)[0].id == "models"

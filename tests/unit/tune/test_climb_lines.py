@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from outpace.store.record import PythonSamples
-from outpace.tune.climb.lines import lines_of
+from outpace.tune.climb.lines import lines_of, share_of
 
 TEXT = """def loaded(batch):
     return decode(batch)
@@ -88,3 +88,23 @@ def test_what_watches_takes_no_time_of_a_step(script: str) -> None:
 def test_lines_that_take_next_to_nothing_are_left_out(script: str) -> None:
     table = lines_of(samples(script, (STEP, 995), (PRINT, 5)), loop(script))
     assert [line for line, *_ in rows(table)] == ["train.py:6"]
+
+
+@pytest.mark.parametrize(
+    ("place", "share"),
+    [
+        ("train.py:1 loaded", 0.5),  # a function, by where it begins
+        ("other/train.py:6 step", 0.9),  # a line, with what is below it
+        ("train.py:7", 0.1),
+        ("train.py:99", 0.0),
+    ],
+)
+def test_what_some_places_take_of_a_step(script: str, place: str, share: float) -> None:
+    found = samples(script, (STEP, 40), (LOAD, 50), (PRINT, 10), (EVALUATE, 900))
+    assert share_of(found, loop(script), [place]) == pytest.approx(share)
+
+
+def test_several_places_are_counted_once(script: str) -> None:
+    found = samples(script, (STEP, 40), (LOAD, 50), (PRINT, 10))
+    assert share_of(found, loop(script), ["train.py:6", "train.py:1 loaded"]) == pytest.approx(0.9)
+    assert share_of(samples(script, (EVALUATE, 5)), loop(script), ["train.py:6"]) == 0.0

@@ -110,7 +110,8 @@ def test_rounding_is_told_from_it_by_a_nudged_run_of_that_draw() -> None:
 
 
 def test_a_nudged_run_begins_beside_an_edited_one_that_rounds() -> None:
-    with Runs(lambda draw, edited, nudged: record(draw)) as runs:
+    runs = Runs(lambda draw, edited, nudged: record(draw))
+    with runs:
         assert runs.against({__file__: ""}).same is True
         assert sorted(runs.asked) == [(0, False, False), (0, False, True), (0, True, False)]
 

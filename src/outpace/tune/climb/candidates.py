@@ -5,7 +5,8 @@ not for it, with the reason.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
 from typing import Any, cast
 
 from outpace._dataclass import dataclass
@@ -14,7 +15,7 @@ from outpace.capture.pipeline import PipelineRecorder
 from outpace.tune.climb.outcome import ADVICE, Tried
 from outpace.tune.data.tree import describe
 from outpace.tune.optimisations import all_rewrites, knobs
-from outpace.tune.optimisations.knob import is_knob, serves
+from outpace.tune.optimisations.knob import LoopKnob, is_knob, serves
 from outpace.tune.optimisations.loops_tensorflow import LoopSeveral
 from outpace.tune.optimisations.optimisation import Applies, Explained, NotApplicable, Optimisation, Reach, Rewrite
 from outpace.tune.patch.calls import Unpatchable
@@ -32,7 +33,8 @@ class Candidate:
     by hand. grouped: an item of the edited loop begins with a list of the original's items. every:
     steps whose effects come together. consent: what the user has to allow before it is kept, since
     it changes what comes out by more than rounding; empty for nothing. reach: what it can take
-    away of a step.
+    away of a step. share: of a step's time, that the lines take which it is about; None where
+    nobody measured that.
     """
 
     id: str
@@ -48,6 +50,7 @@ class Candidate:
     every: int = 1
     consent: str = ""
     reach: Reach = Reach()
+    share: float | None = None
 
     @property
     def texts(self) -> dict[str, str]:
@@ -56,9 +59,14 @@ class Candidate:
 
 
 def candidates_of(
-    program: Program, recorder: PipelineRecorder | None, called: CallSite | None
+    program: Program,
+    recorder: PipelineRecorder | None,
+    called: CallSite | None,
+    share_of: Callable[[Sequence[str]], float | None] = lambda places: None,
 ) -> tuple[tuple[Candidate, ...], tuple[Tried, ...]]:
-    """What may be raced, and what not, with the reason. called: the line that calls fit."""
+    """What may be raced, and what not, with the reason. called: the line that calls fit. share_of:
+    what of a step's time some places of the source take.
+    """
     found, others = list[Candidate](), list[Tried]()
     for each, subject in sorted(_asked(program, recorder), key=lambda pair: bool(pair[0].instead_of)):
         if less := next((other for other in found if other.id == each.instead_of), None):
@@ -79,7 +87,8 @@ def candidates_of(
             )
             continue
         if files:
-            found.append(_candidate(program, each, subject, answer, files, said))
+            share = share_of(cast("LoopKnob", each).timed(program)) if is_knob(each) and each.loops else None
+            found.append(replace(_candidate(program, each, subject, answer, files, said), share=share))
     return tuple(found), tuple(others)
 
 

@@ -51,7 +51,7 @@ class Choice:
         found = large if any(self._unknown(variant.id) for variant in large) else variants
 
         def place(each: Candidate) -> tuple[bool, bool, bool, float]:
-            expected = each.reach.expected_ratio(step_seconds, input_share)
+            expected = each.reach.expected_ratio(step_seconds, input_share, each.share)
             return not self.allows(each), each.minor, each.id in self.raced, -expected
 
         return sorted(found, key=place)[:MOST_AT_ONCE]

@@ -27,6 +27,7 @@ from outpace.tune.climb.candidates import Candidate
 from outpace.tune.climb.choice import Budget, Choice
 from outpace.tune.climb.limits import FRESH, INPUT, MODEL, SCREEN, TODAY, Limits, limits_of
 from outpace.tune.climb.outcome import NOT_PROVEN, NOT_RACED, OPT_IN, USED_UP, Climbed, Tried
+from outpace.tune.deadline import FIRST_EPOCH, LEAST_RACE
 from outpace.tune.optimisations.advice import advice_on
 from outpace.tune.proof import Originals
 from outpace.tune.searched import Searched, Seen, Stack
@@ -42,10 +43,8 @@ from outpace.tune.trial.script import ScriptArm, room
 from outpace.tune.trial.verdict import outrun
 
 ENOUGH = 1.5  # lower end of a ratio that ends a race: what the others add to that is another question
-FIRST_EPOCH = 15.0  # seconds that caches get to fill
 SEARCH_SHARE = 0.55  # of the budget; the rest is for comparing the edited script, and its race
 FIRST_RATIO = 30.0  # seconds until a first ratio is wanted: as many are raced at first as can be prepared until then
-LEAST = 4.0  # seconds; a race that is given less proves nothing
 LATER_LOOK, LATER_SECONDS = 3, 30.0  # times what the first look took, and seconds more, for a later one
 NO_LIMITS = "only the limits were asked for, and the training's input cannot be run alone"
 SHARE_USED = "its share of the budget is used up"
@@ -279,7 +278,7 @@ class Climb:
         race = run_experiment(
             arms,
             baseline=baseline,
-            budget=max(LEAST, seconds),
+            budget=max(LEAST_RACE, seconds),
             protocol=protocol,
             seed=len(self.races),
             watch=self.watch,

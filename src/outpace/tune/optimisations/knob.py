@@ -65,6 +65,12 @@ class LoopKnob(Knob, Protocol):
         """Where it is written."""
         return program.loop.places() if program.loop is not None else ()
 
+    def timed(self, program: Program) -> Sequence[str]:
+        """Functions and lines that take the time that it is about; empty where that is a whole
+        step.
+        """
+        return ()
+
     def edit(self, program: Program, edits_of: Callable[[str], Edits]) -> None:
         """Write it; `edits_of`: the edits of a file by its path. Raises Unpatchable where the place
         is not found.

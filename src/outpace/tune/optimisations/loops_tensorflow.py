@@ -64,6 +64,11 @@ class LoopGraph(LoopKnob):
         step = program.loop.eager_step if program.loop is not None else None
         return [step.place] if step is not None else []
 
+    def timed(self, program: Program) -> Sequence[str]:
+        """The step's function, where it is one."""
+        step = program.loop.eager_step if program.loop is not None else None
+        return [step.place] if step is not None and step.outline is None else []
+
     def edit(self, program: Program, edits_of: Callable[[str], Edits]) -> None:
         """Write the decorator. Raises Unpatchable where the function is not found."""
         from outpace.tune.patch.step_edit import decorate, write_outline, write_peeled
@@ -153,6 +158,10 @@ class LoopModels(LoopKnob):
     def places(self, program: Program) -> Sequence[str]:
         """The lines that call the models."""
         return [f"{each.place} {each.name}" for each in self._fitting(program)[1]]
+
+    def timed(self, program: Program) -> Sequence[str]:
+        """These lines."""
+        return self.places(program)
 
     def edit(self, program: Program, edits_of: Callable[[str], Edits]) -> None:
         """Write an assignment for each, before the loop. Raises Unpatchable where that is not

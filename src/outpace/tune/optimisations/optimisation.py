@@ -47,14 +47,18 @@ class Reach:
     of_step: float = 0.0
     of_call: float = 0.0
 
-    def expected_ratio(self, step_seconds: float | None, input_share: float | None) -> float:
+    def expected_ratio(self, step_seconds: float | None, input_share: float | None, share: float | None = None) -> float:
         """Return how many times as fast a step would be. step_seconds: of a step; None where not
         known. input_share: the share of it that waits for input, likewise; input that takes cores
-        from a model is not waited for, so that it is taken for no less than an unknown one.
+        from a model is not waited for, so that it is taken for no less than an unknown one. share:
+        of a step, that the change is about, as it was measured; None for all but the wait.
         """
         waits = max(input_share or 0.0, UNKNOWN_INPUT)
         calls = min(1.0, CALL_SECONDS / step_seconds) if step_seconds else 0.5
-        return 1 / (1 - min(self.of_input * waits + self.of_step * (1 - waits) + self.of_call * calls, _MOST))
+        return 1 / (
+            1
+            - min(self.of_input * waits + self.of_step * (1 - waits if share is None else share) + self.of_call * calls, _MOST)
+        )
 
 
 @dataclass(frozen=True)
