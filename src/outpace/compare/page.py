@@ -17,8 +17,12 @@ from outpace.compare.line_changes import compute_line_changes
 from outpace.compare.line_work import build_line_work
 from outpace.compare.side import Side
 from outpace.compare.verdict import Comparison, Verdict, VerdictBasis
+from outpace.metrics.facts.step_breakdown import CATEGORY_COLORS
+from outpace.metrics.facts.step_breakdown import CATEGORY_COLUMNS as CATEGORY_SERIES
 from outpace.model import (
     Category,
+    Chart,
+    ChartKind,
     Figure,
     Figures,
     Page,
@@ -45,7 +49,7 @@ CHANGE_COLUMNS = TableType("changes", "All parts").columns("""
     + before_ps | ps       | its self time per step in the first run | Before
     + after_ps  | ps       | its self time per step in the second run | After
       ratio     | ratio    | of the second to the first
-      expected  | ratio    | the same of its class of work, which the machine explains | Class ratio
+      expected  | ratio    | the same of its class of work, which the machine explains | As the machine
     + delta_ps  | ps       | what the second run takes more than its class explains | More
       low_ps    | ps       | lower end of the 95% CI of that | From
       high_ps   | ps       | upper end | To
@@ -77,6 +81,10 @@ CATEGORY_COLUMNS = TableType("categories", "Categories").columns("""
     + more_ps   | ps       | the second less the first | More
     + share     | fraction | of the change of the step time | Of change
 """)
+SIDE_COLUMNS = TableType("sides", "A step of each run").columns(
+    "* side | text | the first run, or the second\n"
+    + "\n".join(f"+ {each.column} | ps | mean per step in this category | {each.label}" for each in Category)
+)
 CLASS_COLUMNS = TableType("classes", "By class of work").columns("""
     * work   | text     | class of work
     + parts  | count    | ops of it that say how it changed
@@ -131,6 +139,7 @@ def build_page(comparison: Comparison, gate: Gate | None = None) -> Page:
     sections: list[Section] = [Figures("Step time, trimmed mean", tuple(items))]
     if comparison.basis is VerdictBasis.IDENTICAL:
         return Page(ID, TITLE, QUESTION, _headline(comparison, gate), tuple(sections))
+    sections.append(Chart(_PICTURE, ChartKind.STACK_SERIES, _sides(comparison), "side", CATEGORY_SERIES, CATEGORY_COLORS))
     sections.append(TableView(_categories(comparison)))
     own_changes = comparison.own_changes
     if own_changes:
@@ -179,6 +188,7 @@ def _side_label(side: Side, trimmed: float) -> str:
     return label if same else f"{label}; untrimmed, as in its report, {humanize(side.untrimmed_step_ps, Unit.PS)}"
 
 
+_PICTURE = "A step before and after"
 _OLDER = "They may tell parts apart in different ways: save the baseline anew where its profiles are at hand."
 _CLASSES = (
     "A class changes where another machine runs it, or a busy one, or where the program changes all of it (threads, precision)."
@@ -227,6 +237,14 @@ def _changes(comparison: Comparison, changes: tuple[Change, ...], kind: TableTyp
         )
         rows.append(row)
     return kind.build(rows)
+
+
+def _sides(comparison: Comparison) -> Table:
+    """Return `SIDE_COLUMNS`: the mean step of both runs, by category."""
+    return SIDE_COLUMNS.build(
+        {"side": side, **{each.column: comparison.categories[each][at].value for each in Category}}
+        for at, side in enumerate(("Before", "After"))
+    )
 
 
 def _categories(comparison: Comparison) -> Table:

@@ -13,7 +13,7 @@ import pytest
 from outpace.tune.same.judge import COMPUTED, LATER, ONE_STEP, SPREADS, judge, judge_equal
 from outpace.tune.same.judgement import Judgement, Standing
 from outpace.tune.same.passes import END
-from outpace.tune.same.record import Record
+from outpace.tune.same.record import CUT_SHORT, Record
 from outpace.tune.same.state import BEYOND, State
 
 PASSES = (1, 2, 4, 8)
@@ -560,3 +560,10 @@ def with_values(found: Record, **values: Any) -> Record:
     """With further values at the end."""
     marks = {key: State({**each.values, **values}, {}, {}) if key[2] == END else each for key, each in found.marks.items()}
     return replace(found, marks=marks)
+
+
+def test_an_end_for_which_there_was_no_time_twice_is_not_compared() -> None:
+    nudged = replace(record(NUDGED, ends=False), ended=CUT_SHORT)
+    assert omissions(record(), record(), nudged) == {"its end"}
+    assert judge([record(), nudged], record(ends=False)).same is not True
+    assert judge([record(), nudged], record(0.1)).same is False

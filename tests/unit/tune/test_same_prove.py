@@ -113,6 +113,7 @@ def test_a_nudged_run_begins_beside_an_edited_one_that_rounds() -> None:
     runs = Runs(lambda draw, edited, nudged: record(draw))
     with runs:
         assert runs.against({__file__: ""}).same is True
+        assert len([each.result() for each in runs._runs.values()]) == 2
         assert sorted(runs.asked) == [(0, False, False), (0, False, True), (0, True, False)]
 
 

@@ -248,14 +248,17 @@ class Original:
         one, edited = original.result(), run.result()
         if around != self._surroundings and one.ended == CUT_SHORT:
             raise TuneError("it is not over in its time")
-        found, end = judge_equal(one, edited, self._dead(), self._missed(one)), ""
+        found, end, made = judge_equal(one, edited, self._dead(), self._missed(one)), "", one.made
         self._was_equal = found is not None
         if found is None:
             records = [one, self._original(around, longest, nudged=True).result(), edited]
             if fails := self._fails_where_cut(records):
                 records, end = [replace(each, ended=CUT_SHORT) for each in records], f"; behind them it ends with {fails}"
-            found = judge(records[:2], records[2], self._dead(), self._missed(one))
-        return self._describe(found, texts, one, edited, end)
+            found, made = (
+                judge(records[:2], records[2], self._dead(), self._missed(one)),
+                min(each.made for each in records[:2]),
+            )
+        return self._describe(found, texts, replace(one, made=made), edited, end)
 
     def _describe(self, found: Judgement, texts: Texts, original: Record, edited: Record, end: str) -> Judgement:
         """A judgement with what was compared of the training, and what should be read of the rest.
