@@ -141,11 +141,10 @@ def build_page(comparison: Comparison, gate: Gate | None = None) -> Page:
         return Page(ID, TITLE, QUESTION, _headline(comparison, gate), tuple(sections))
     sections.append(Chart(_PICTURE, ChartKind.STACK_SERIES, _sides(comparison), "side", CATEGORY_SERIES, CATEGORY_COLORS))
     sections.append(TableView(_categories(comparison)))
-    own_changes = comparison.own_changes
+    sampled, own_changes = compute_line_changes(comparison), comparison.own_changes
+    sections.append(build_flame_graph(comparison, sampled))
     if own_changes:
         sections.append(TableView(_changes(comparison, own_changes, OWN_CHANGE_COLUMNS), _SHOWN, limit=15))
-    sampled = compute_line_changes(comparison)
-    sections.append(build_flame_graph(comparison, sampled))
     sections.append(
         TableView(
             _changes(comparison, comparison.changes),

@@ -20,6 +20,7 @@ from outpace.tune.loop.effects import effect_of
 from outpace.tune.loop.outline import outlined
 from outpace.tune.loop.statement import Statement
 from outpace.tune.loop.step import Outline
+from outpace.tune.patch.calls import Unpatchable
 from outpace.tune.patch.source import SourceFile
 from outpace.tune.patch.step_edit import write_outline
 from outpace.tune.patch.written import Edits
@@ -169,3 +170,55 @@ OTHERS = {
 @pytest.mark.parametrize("loop", OTHERS.values(), ids=OTHERS)
 def test_what_is_left_alone(tmp_path: Path, loop: str) -> None:
     assert run(tmp_path / "train.py", HEAD + loop + TAIL)[0] is None
+
+
+LISTS = """from jax import value_and_grad
+import jax.numpy as jnp
+import numpy as np
+data = np.random.default_rng(0).standard_normal((12, 8, 4)).astype("float32")
+theta = [(np.ones((4, 4), "float32"), np.zeros(4, "float32")), (np.ones((4, 1), "float32"), np.zeros(1, "float32"))]
+
+def loss_of(theta, x):
+    for w, b in theta:
+        x = jnp.tanh(x @ w + b)
+    return jnp.mean((x - 0.5) ** 2)
+
+losses = []
+for x in data:
+    hook()
+    loss, gradient = value_and_grad(loss_of)(theta, x)
+    new_theta = []
+    for layer, slopes in zip(theta, gradient):
+        w, b = layer
+        dw, db = slopes
+        w, b = w - 0.1 * dw, b - 0.1 * db
+        new_theta.append((w, b))
+    theta = new_theta
+    losses.append(float(loss))
+outcome = [np.asarray(w) for w, _ in theta], losses
+"""
+
+
+def test_parameters_that_a_loop_puts_into_a_new_list_are_a_part_of_the_step(tmp_path: Path) -> None:
+    """The file has no name for `jax.jit`: it is imported."""
+    outline, before = run(tmp_path / "train.py", LISTS)
+    assert outline is not None and set(outline.given) == {"theta", "x"} and {"loss", "theta"} <= set(outline.returned)
+    assert "new_theta.append((w, b))" in outline.text and "losses" not in outline.text
+    changed = written(tmp_path, outline)
+    assert "\nimport jax\n" in changed and "@jax.jit\n" in changed
+    leaves = zip(jax.tree.leaves(before), jax.tree.leaves(run(tmp_path / "patched.py", changed)[1]), strict=True)
+    assert all(np.allclose(a, b, atol=1e-5) for a, b in leaves)
+
+
+@pytest.mark.parametrize("more", ["kept.append(w)", "print(w)", "if step == 3: break", "params['w'] = w"])
+def test_a_loop_of_a_step_that_does_more_than_fill_its_own_lists_is_none(tmp_path: Path, more: str) -> None:
+    text = LISTS.replace("        new_theta.append((w, b))\n", f"        new_theta.append((w, b))\n        {more}\n")
+    outline, _ = run(tmp_path / "train.py", text.replace("losses = []", "losses, kept, params, step = [], [], {}, 0"))
+    assert outline is None or "new_theta.append" not in outline.text
+
+
+def test_another_jax_of_the_scripts_is_no_name_for_it(tmp_path: Path) -> None:
+    outline, _ = run(tmp_path / "train.py", LISTS.replace("losses = []", "losses, jax = [], 3"))
+    assert outline is not None
+    with pytest.raises(Unpatchable, match=r"no name for jax\.jit"):
+        written(tmp_path, outline)

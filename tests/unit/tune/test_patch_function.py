@@ -62,10 +62,15 @@ def test_an_eager_function_becomes_a_graph(tmp_path: Path) -> None:
     assert edited(tmp_path, text, graph=True) == text.replace("def step", "@tf.function\ndef step")
 
 
+def test_a_file_without_a_name_for_it_gets_an_import(tmp_path: Path) -> None:
+    text = edited(tmp_path, f"import keras\n\n{PLAIN}", graph=True)
+    assert "import tensorflow\n" in text and "@tensorflow.function\ndef step" in text
+
+
 def test_what_cannot_be_written_says_why(tmp_path: Path) -> None:
     with pytest.raises(Unpatchable, match="decorated already"):
         edited(tmp_path, f"{IMPORT}@note\n{PLAIN}", graph=True)
-    with pytest.raises(Unpatchable, match="no name for"):
+    with pytest.raises(Unpatchable, match=r"by no call of tensorflow\.function"):
         edited(tmp_path, f"import keras\n\n{PLAIN}")
     with pytest.raises(Unpatchable, match="no call of"):
         edited(tmp_path, IMPORT + PLAIN)

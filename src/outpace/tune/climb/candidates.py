@@ -81,7 +81,7 @@ def candidates_of(
         try:
             files = edited(program, each, subject, recorder, called)
         except Unpatchable as reason:
-            by_hand = f" By hand: {'; '.join(said)}." if said else ""
+            by_hand = f" By hand: {'; '.join(said).rstrip('.')}." if said else ""
             others.append(
                 Tried(each.id, each.title, ADVICE, f"{answer.sentence.rstrip('.')}. No edit makes it: {reason}.{by_hand}")
             )

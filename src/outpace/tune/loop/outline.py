@@ -10,7 +10,7 @@ import copy
 import linecache
 import textwrap
 import types
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from outpace._dataclass import dataclass
@@ -35,6 +35,7 @@ if TYPE_CHECKING:
     from types import FrameType
 
 TAPE = "GradientTape"
+_FILLING = ("append", "extend")
 _APPLIES = frozenset({"apply_gradients", "apply", "assign_sub", "minimize"})  # methods that change weights
 
 
@@ -226,13 +227,13 @@ def _jax_span(body: Sequence[ast.stmt], names: Mapping[str, Any], changing: set[
     last = max((at for at in range(first, len(body)) if carries(body[at], body[first : at + 1], names)), default=first - 1)
     parted = Parted.of(body[first : last + 1], _never)
     inside = parted.step if parted is not None else ()
-    if not inside or not all(map(_assigns, inside)):
+    if not inside or not _only_assign(inside):
         return None
     by_functions = carries(inside[0], inside[:1], names) or not any(_eager(each, names) for each in inside)
     if by_functions and not _inline(inside[0], names):
         return None
     parted = Parted.of(body[_begin(body, first, last, names) : last + 1], _never)
-    return parted if parted is not None and all(map(_assigns, parted.step)) else None
+    return parted if parted is not None and _only_assign(parted.step) else None
 
 
 def _never(statement: ast.stmt) -> bool:
@@ -249,7 +250,7 @@ def _begin(body: Sequence[ast.stmt], first: int, last: int, names: Mapping[str, 
         if (
             earliest == first
             and first
-            and _assigns(body[first - 1])
+            and _only_assign([body[first - 1]])
             and carries(body[first - 1], body[first - 1 : last + 1], names)
         ):
             earliest = first - 1
@@ -261,6 +262,30 @@ def _begin(body: Sequence[ast.stmt], first: int, last: int, names: Mapping[str, 
 def _functions(statements: Sequence[ast.stmt], names: Mapping[str, Any]) -> set[str]:
     """Names that statements give to functions."""
     return {name for name in assigned_names(statements) if isinstance(names.get(name), types.FunctionType)}
+
+
+def _only_assign(statements: Sequence[ast.stmt], made: Collection[str] = ()) -> bool:
+    """Whether statements assign names, and fill lists that they have made, in loops, too, and do
+    nothing else. made: names that were assigned before them.
+    """
+    names = set(made)
+    for each in statements:
+        if isinstance(each, ast.For):
+            inside = names | set(assigned_names([each]))
+            if each.orelse or any(isinstance(node, FIXED) for node in ast.walk(each)) or not _only_assign(each.body, inside):
+                return False
+        elif not (_assigns(each) or _fills(each, names)):
+            return False
+        names |= set(assigned_names([each]))
+    return True
+
+
+def _fills(statement: ast.stmt, made: Collection[str]) -> bool:
+    """Whether a statement adds to a list under one of these names."""
+    func = statement.value.func if isinstance(statement, ast.Expr) and isinstance(statement.value, ast.Call) else None
+    return (
+        isinstance(func, ast.Attribute) and func.attr in _FILLING and isinstance(func.value, ast.Name) and func.value.id in made
+    )
 
 
 def _assigns(statement: ast.stmt) -> bool:

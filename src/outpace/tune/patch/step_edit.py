@@ -125,9 +125,7 @@ def _place(code: CodeType, edits_of: Callable[[str], Edits], full: str = MAKER) 
     if not is_user_file(code.co_filename):
         raise Unpatchable(f"{code.co_name} is a function of a library ({os.path.basename(code.co_filename)})")
     edits = edits_of(code.co_filename)
-    maker = edits.file.spelled(full)
-    if maker is None:
-        raise Unpatchable(f"{edits.file.name} has no name for {full}")
+    maker = edits.spelled(full)
     for function in edits.file.functions():
         if _is(edits.file, function, code):
             return edits, maker, function
@@ -155,10 +153,11 @@ def write_models(path: str, line: int, methods: Sequence[tuple[str, str]], edits
     before the loop at a line. Raises Unpatchable where that is not found.
     """
     edits = edits_of(path)
-    loop, maker = edits.file.starting(line, (cst.For, cst.While)), edits.file.spelled(MAKER)
-    if loop is None or maker is None:
-        why = f"{edits.file.name} has no name for {MAKER}" if loop is not None else "the file was edited since"
-        raise Unpatchable(f"the models that the loop at {edits.file.name}:{line} calls were not written: {why}")
+    loop, maker = edits.file.starting(line, (cst.For, cst.While)), edits.spelled(MAKER)
+    if loop is None:
+        raise Unpatchable(
+            f"the models that the loop at {edits.file.name}:{line} calls were not written: the file was edited since"
+        )
     graphs = {CALL: maker, PREDICT: edits.file.unused("predicted")}
     shared = [PREDICTED.format(name=graphs[PREDICT], maker=maker)] if any(method == PREDICT for _, method in methods) else []
     made = [
@@ -174,10 +173,8 @@ def write_outline(
     not found.
     """
     edits = edits_of(outline.file)
-    file, maker = edits.file, edits.file.spelled(full)
+    file, maker = edits.file, edits.spelled(full)
     where = f"{file.name}:{outline.first}"
-    if maker is None:
-        raise Unpatchable(f"{file.name} has no name for {full}")
     loop = file.starting(outline.loop_line, (cst.For, cst.While))
     first, *looks = (file.starting(line, STATEMENTS) for line in (outline.first, *outline.looks))
     if loop is None or first is None or None in looks:

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import ast
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -12,9 +13,11 @@ import libcst as cst
 from libcst.codemod import CodemodContext
 from libcst.codemod.visitors import AddImportsVisitor, ImportItem
 
+from outpace.pyscope.names import used_names
 from outpace.tune.patch.calls import Unpatchable
 from outpace.tune.patch.chain import Chain, Link, joined, with_keywords
 from outpace.tune.patch.source import SourceFile
+from outpace.tune.texts.parsed import parsed
 
 Statements = list[cst.BaseStatement]
 
@@ -83,6 +86,22 @@ class Edits:
     loops: dict[cst.CSTNode, Sequence[Any]] = field(default_factory=dict)  # what replaces a loop
     above: dict[cst.CSTNode, Sequence[Any]] = field(default_factory=dict)  # functions before a statement of the file
     imports: set[str] = field(default_factory=set)
+
+    def spelled(self, full: str) -> str:
+        """How the file writes a name of a framework, with an import where it has none for it.
+        Raises Unpatchable where the framework's own name stands for something else.
+        """
+        found = self.file.spelled(full)
+        if found is not None:
+            return found
+        name = full.replace("tf.", "tensorflow.", 1) if full.startswith("tf.") else full
+        package = name.partition(".")[0]
+        nodes = [*ast.walk(parsed(self.file.text))]
+        own = {*used_names(nodes), *(each.name for each in nodes if isinstance(each, (ast.FunctionDef, ast.ClassDef)))}
+        if package in own | {each.arg for each in nodes if isinstance(each, ast.arg)}:
+            raise Unpatchable(f"{self.file.name} has no name for {full}, and another {package}")
+        self.imports.add(package)
+        return name
 
     def text(self) -> str:
         """The file with the edits."""

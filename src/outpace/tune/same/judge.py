@@ -228,6 +228,12 @@ class _Comparison:
             self.compared += 1
 
     def _number(self, key: Any, path: str, value: Any, nudged: Any, edited: State) -> None:
+        found = edited.find(path)
+        if not self.spreads.get(path) and _is_equal(value, nudged) and _is_equal(value, found):  # as most are
+            self.most[path] = max(self.most.get(path, 0.0), self._change(path, value))
+            self._tell(path)
+            self.compared += 1
+            return
         plain, value = value, _wide(value)
         change = self._change(path, value)
         self.most[path] = most = max(self.most.get(path, 0.0), change)
@@ -240,7 +246,6 @@ class _Comparison:
         if is_noise or not np.isfinite(spread):
             self._omit(path, _DIFFERS)
             return
-        found = edited.find(path)
         if found is None:
             self._absent(path, edited)
         elif not isinstance(found, np.ndarray) or found.shape != value.shape:
@@ -253,8 +258,7 @@ class _Comparison:
     def _compare(self, key: Any, path: str, value: Any, found: Any, tolerance: float, change: float, has_spread: bool) -> None:
         """Compare the numbers of two arrays of one shape. change: how far training moved them."""
         if tolerance <= TELLS * change or not has_spread:
-            self.told.add(path)
-            self.told_here.add(path)
+            self._tell(path)
         elif tolerance > TELLS * max(self.most[path], _largest(value) if value.size == 1 or not change else 0.0):
             self._omit(path, _DIFFERS)
         self.compared += 1
@@ -271,6 +275,11 @@ class _Comparison:
             self._omit(path, _TURNED)
         elif self._rough(path, value, found) > (0.0 if path.endswith(NUMBERS) else FEW):
             self._omit(path, _ROUGH)
+
+    def _tell(self, path: str) -> None:
+        """Note that a value tells, where it is compared."""
+        self.told.add(path)
+        self.told_here.add(path)
 
     def _rough(self, path: str, value: Any, found: Any) -> float:
         """The share of numbers that differ by much, beside what training has made of each, or
@@ -291,9 +300,9 @@ class _Comparison:
                 (found for each in before if each is not None and (found := each.find(path)) is not None), value
             )
         start = self.first[path]
-        if not isinstance(start, np.ndarray) or start.shape != value.shape:
+        if not isinstance(start, np.ndarray) or start.shape != value.shape or _is_equal(start, value):
             return 0.0
-        away = _distance(value, _wide(start))
+        away = _distance(_wide(value), _wide(start))
         if away and value.size > 1 and value.dtype.kind == "f" and self._lives(path):
             self.changed.add(path)
             self.changed_here.add(path)
@@ -415,6 +424,14 @@ def _narrower(found: Any, value: Any) -> bool:
     integers = found.dtype.kind in "iu" and value.dtype.kind in "iu"
     floats = found.dtype.kind == value.dtype.kind == "f" and value.size > 1
     return bool((integers or floats) and found.dtype.itemsize < value.dtype.itemsize)
+
+
+def _is_equal(one: Any, two: Any) -> bool:
+    """Whether two arrays are of one type and hold the same numbers; False where one is no
+    number.
+    """
+    alike = isinstance(two, np.ndarray) and one.dtype == two.dtype and one.shape == two.shape
+    return alike and bool(np.array_equal(one, two))
 
 
 def _wide(value: Any) -> Any:
