@@ -18,7 +18,7 @@ from outpace.stats.ratios import Estimate
 from outpace.tune.climb.limits import TODAY
 from outpace.tune.deadline import FIRST_EPOCH, LEAST_RACE, Deadline
 from outpace.tune.same import Judgement, Original, Standing
-from outpace.tune.same.prove import BEHIND, LIMIT, MORE, WHOLE
+from outpace.tune.same.prove import BEHIND, MORE, WHOLE
 from outpace.tune.searched import Searched, Stack
 from outpace.tune.starts import Forks
 from outpace.tune.texts.edition import Edition
@@ -139,7 +139,6 @@ class Originals:
                 self.folder,
                 passes_for(step_seconds, every, min(COMPARED, seconds / 4) / levels),
                 every,
-                limit=min(LIMIT, seconds),
                 deadline=self.deadline,
                 whole=min(WHOLE, seconds / (MORE * (RUN if exact else RUNS))),
                 behind=min(BEHIND, seconds / 4),

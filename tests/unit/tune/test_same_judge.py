@@ -567,3 +567,17 @@ def test_an_end_for_which_there_was_no_time_twice_is_not_compared() -> None:
     assert omissions(record(), record(), nudged) == {"its end"}
     assert judge([record(), nudged], record(ends=False)).same is not True
     assert judge([record(), nudged], record(0.1)).same is False
+
+
+def test_passes_of_runs_that_had_no_more_time_are_not_compared() -> None:
+    cut = replace(record(passes=5, ends=False), ended=CUT_SHORT)
+    found = judge([cut, cut], replace(record(passes=8), ended=CUT_SHORT))
+    assert found.same is True and not found.faults
+    assert judge([record(), record(NUDGED)], record(passes=7)).same is False
+
+
+def test_lines_of_a_run_that_had_no_more_time_are_not_compared_from_the_end() -> None:
+    """They are those of other passes."""
+    lines, edited = ("0.5", "0.4", "0.3", "0.200000"), ("0.5", "0.4", "0.3", "0.210000")
+    nudged = replace(record(NUDGED, printed=("0.5", "0.4", "0.200001"), ends=False), ended=CUT_SHORT)
+    assert omissions(record(printed=edited), record(printed=lines), nudged) >= {"its end", "how many lines it prints"}

@@ -148,9 +148,9 @@ class _Comparison:
 
     def _passes(self) -> None:
         for loop, passes in self.one.passes.items():
-            if passes != self.nudged.passes.get(loop):
+            if CUT_SHORT not in (self.one.ended, self.nudged.ended) and passes != self.nudged.passes.get(loop):
                 self.omissions["how many passes a loop makes"] = _DIFFERS
-            elif passes != self.edited.passes.get(loop):
+            elif self._ended_alike() and passes != self.edited.passes.get(loop):
                 self.faults.append(f"{passes} passes of a loop became {self.edited.passes.get(loop, 0)}")
 
     def _tells(self, key: tuple[str, int, int], last: int) -> int:
@@ -348,7 +348,8 @@ class _Comparison:
             faults.append(f"it {does} {format_count(len(edited), 'line')} instead of {len(one)}")
         count = min(map(len, lines))
         # from both ends: where there are more lines in between, the others are shifted
-        for at in (*range(count), *(range(-count, 0) if self._ended_alike() else ())):
+        from_end = range(-count, 0) if self._ended_alike() and self.nudged.ended != CUT_SHORT else ()
+        for at in (*range(count), *from_end):
             if not self._alike(one[at], nudged[at], edited[at], steady):
                 faults.append(f"it {does} {edited[at][:60]!r} for {one[at][:60]!r}")
         if faults and not is_own:
