@@ -581,3 +581,12 @@ def test_lines_of_a_run_that_had_no_more_time_are_not_compared_from_the_end() ->
     lines, edited = ("0.5", "0.4", "0.3", "0.200000"), ("0.5", "0.4", "0.3", "0.210000")
     nudged = replace(record(NUDGED, printed=("0.5", "0.4", "0.200001"), ends=False), ended=CUT_SHORT)
     assert omissions(record(printed=edited), record(printed=lines), nudged) >= {"its end", "how many lines it prints"}
+
+
+def test_a_number_that_runs_did_not_agree_on_tells_nothing_in_later_lines() -> None:
+    """They agree in the third line by chance."""
+    originals = [
+        record(*of, printed=lines) for of, lines in (((), ("0.50", "0.40", "0.30")), ((NUDGED,), ("0.50", "0.43", "0.30")))
+    ]
+    assert omissions(record(printed=("0.50", "0.41", "0.33")), *originals) == {"a number in '#'"}
+    assert judge(originals, record(printed=("0.58", "0.41", "0.33"))).same is False

@@ -97,6 +97,7 @@ class _Comparison:
         self.told_here: set[str] = set()
         self.parts = 0  # the last pass where most of what training changes tells, if that is no longer so at the last mark
         self.spreads: dict[str | tuple[str, int], float] = {}
+        self.noisy: set[tuple[str, int]] = set()  # numbers of lines that the runs do not agree on
 
     def judgement(self, missed: tuple[int, ...]) -> Judgement:
         keys = [key for key in self.one.marks if key in self.nudged.marks]
@@ -383,7 +384,8 @@ class _Comparison:
         self.differs = self.differs or a != d
         spread, digit, scale = abs(a - c), last_digit(one), abs(a)
         most = 0.0 if whole else PRINTED * scale + digit
-        if spread > most:
+        if spread > most or place in self.noisy:
+            self.noisy.add(place)  # in lines behind it, it may agree by chance
             self.omissions.setdefault(f"a number in {place[0][:60]!r}", _DIFFERS)
             return True
         if whole:
@@ -446,6 +448,8 @@ def _wide(value: Any) -> Any:
 def _largest(value: Any) -> float:
     if value.dtype.kind not in "ifc" or not value.size:
         return 0.0
+    if np.isfinite(most := np.abs(value).max()):  # as nearly all are
+        return float(most)
     finite = np.abs(value[np.isfinite(value)])
     return float(finite.max()) if finite.size else 0.0
 
@@ -460,6 +464,8 @@ def _distance(one: Any, two: Any) -> float:
         return 0.0
     with np.errstate(invalid="ignore"):
         away = np.abs(one - two)
+    if np.isfinite(most := away.max()):  # as nearly all are
+        return float(most)
     alike = (one == two) | (np.isnan(one) & np.isnan(two))
     away = np.where(alike, 0.0, away)
     return float("inf") if np.isnan(away).any() else float(away.max())
