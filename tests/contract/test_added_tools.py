@@ -86,7 +86,7 @@ def test_a_tool_that_fails_takes_nothing_with_it(tmp_path: Path, entry: str, fil
     without = run(dict(os.environ), "report", PROFILE, "--json")
     done = run(environment, "report", PROFILE, "--json", "--html", str(tmp_path / "r.html"))
     assert done.returncode == 9
-    assert done.stderr.splitlines()[-1].startswith("outpace: 1 of 16 tools failed (counting: ")
+    assert done.stderr.splitlines()[-1].startswith("outpace: 1 of 17 tools failed (counting: ")
     assert "Traceback" not in done.stderr
     document = json.loads(done.stdout)
     failure = document["tools"].pop("counting")["failure"]

@@ -59,6 +59,6 @@ def test_what_is_live_at_the_peak_adds_up(name: str) -> None:
         listed = {row["program"]: 0 for row in table.records()}
         for row in table.records():
             listed[row["program"]] += row["size_bytes"]
-        peaks = {row["program"]: row["peak_bytes"] for row in build_programs(programs).records()}
+        peaks = {row["program"]: row["peak_bytes"] for row in build_programs(programs, {}).records()}
         assert listed == {program: peaks[program] for program in listed}
         assert len(build_curve(find_large(programs))) == 0 or max(build_curve(find_large(programs))["live_bytes"]) > 0
