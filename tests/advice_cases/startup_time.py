@@ -12,14 +12,14 @@ from tests.advice_cases.build import HOST
 from tests.advice_cases.case import Case, Find, fires, silent
 
 _MODERATE, _POTENTIAL = Severity.MODERATE, Severity.POTENTIAL
-_PLACE = {"file": "/a/train.py", "line": 7}
+_FILE = "/a/train.py"
 _LINE = "train.py:7"
 _FOLDER = "/cache"
 
 
 def _part(kind: StartupKind, seconds: float, name: str = "", count: int = 1, library: str = "", cause: str = "") -> StartupPart:
     """A part at a line; cause: what the last compilation differed in."""
-    found = StartupPart(kind.value, name, round(seconds * 1e9), count, **_PLACE, text="x = load()", library=library)
+    found = StartupPart(kind.value, name, round(seconds * 1e9), count, _FILE, 7, "x = load()", library)
     changed = {"x": cause} if cause != "nothing" else {}
     return dataclasses.replace(found, before={}, arguments=changed) if cause else found
 
