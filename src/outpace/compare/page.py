@@ -138,7 +138,7 @@ def build_page(comparison: Comparison, gate: Gate | None = None) -> Page:
         items.append(Figure("Gate", gate.outcome.value, Unit.TEXT, f"{100 * gate.tolerance:g}% of a step"))
     sections: list[Section] = [Figures("Step time, trimmed mean", tuple(items))]
     if comparison.basis is VerdictBasis.IDENTICAL:
-        return Page(ID, TITLE, QUESTION, _headline(comparison, gate), tuple(sections))
+        return Page(ID, TITLE, QUESTION, _headline(comparison, gate), tuple(sections), key_figures=tuple(items))
     sections.append(Chart(_PICTURE, ChartKind.STACK_SERIES, _sides(comparison), "side", CATEGORY_SERIES, CATEGORY_COLORS))
     sections.append(TableView(_categories(comparison)))
     sampled, own_changes = compute_line_changes(comparison), comparison.own_changes
@@ -171,7 +171,7 @@ def build_page(comparison: Comparison, gate: Gate | None = None) -> Page:
     undecided = comparison.verdict is Verdict.OPEN if gate is None else gate.outcome is GateOutcome.OPEN
     if comparison.is_comparable and undecided:
         sections.append(Paragraph("What would decide", render_remedy(comparison)))
-    return Page(ID, TITLE, QUESTION, _headline(comparison, gate), tuple(sections))
+    return Page(ID, TITLE, QUESTION, _headline(comparison, gate), tuple(sections), key_figures=tuple(items))
 
 
 def _headline(comparison: Comparison, gate: Gate | None) -> str:

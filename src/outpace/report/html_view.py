@@ -60,7 +60,9 @@ def _document(report: Report, places: Anchors, later: Callable[[str], str] | Non
     screen = build_first_screen(report)
     shown_first = screen.changes[:_MOST_CHANGES]
     absent = [page for page in report.pages if page.unavailable and not (page.sections or page.glance or page.findings)]
+    is_single = len(report.pages) == 1 and not absent and not report.advises and later is None
     return {
+        "is_single": is_single,  # whether the page stands in the first view
         "id": places.summary,
         "absent_id": places.absent,
         "source": clean(report.source),
@@ -68,7 +70,7 @@ def _document(report: Report, places: Anchors, later: Callable[[str], str] | Non
         "warnings": screen.warnings,
         "headline": screen.headline,
         "glance": _glance(report, screen.glance, places),
-        "figures": [_figure(f) for f in screen.figures],
+        "figures": [] if is_single else [_figure(f) for f in screen.figures],
         "changes": [{**_finding(f, places), "host": screen.host(f)} for f in shown_first],
         "again": "" if shown_first or not report.advises else _again(report),
         "evidence": screen.evidence,

@@ -16,6 +16,7 @@ from outpace.model import (
     Chart,
     ChartKind,
     Field,
+    Figure,
     Link,
     Links,
     OutputError,
@@ -462,3 +463,13 @@ def test_the_text_that_the_tool_puts_first_names_the_rows_if_it_tells_them_apart
     table = Table.from_rows("parts", "Parts", fields, [(f"part {i % parts}", i, f"op {i % 12}") for i in range(30)])
     page = Page("p", "P", "Q", sections=(TableView(table),))
     assert f'data-order="{named} ' in html.render(Report("s", "h", (), (), (page,)))
+
+
+@pytest.mark.parametrize("advises", [True, False])
+def test_a_report_of_one_page_without_advice_opens_on_it(advises: bool) -> None:
+    page = Page(
+        "compare", "Comparison", "Q", "slower", (TableView(op_table(3)),), key_figures=(Figure("Ratio", 2.0, Unit.RATIO),)
+    )
+    text = html.render(Report("s", "slower", (), (), (page,), advises=advises))
+    assert text.count('class="view') == (2 if advises else 1)
+    assert (">Summary</a>" in text) is advises and 'id="compare"' in text
