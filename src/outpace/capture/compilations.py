@@ -17,6 +17,7 @@ from outpace.capture.faults import suppress_faults
 from outpace.capture.jit_arguments import ArgumentChange, JitArguments
 from outpace.capture.stacks import owner_of
 from outpace.frameworks.jax import CACHE_MISS, TRACEBACK_FILE
+from outpace.frameworks.keras import TRACEBACK_FILE as KERAS_TRACEBACK_FILE
 from outpace.store.record import Compilation
 
 # prefix of the events of tracing, of lowering to MLIR and of compiling
@@ -24,6 +25,7 @@ EVENT_PREFIX = "/jax/core/compile/"
 CACHE_EVENTS = {"/jax/compilation_cache/cache_hits": "hit", "/jax/compilation_cache/cache_misses": "miss"}
 # endings of the events of lowering and of compiling
 LOWERING_EVENT, COMPILE_EVENT = "jaxpr_to_mlir_module_duration", "backend_compile_duration"
+_WRAPPERS = (TRACEBACK_FILE, KERAS_TRACEBACK_FILE)  # files of functions that only pass calls on
 MAX_COMPILATIONS = 500  # of the window, and of the start-up
 MIN_BUILDS = 2  # compilations of a function, after which one more is part of what comes round
 MIN_DURATION_S = 1e-3  # tracing a small function takes less, and is not recorded
@@ -129,7 +131,7 @@ class CompilationRecorder:
         frame: FrameType | None = sys._getframe(2)
         called: FrameType | None = None  # what the user's line called
         while frame is not None and self._find_owner(frame.f_code.co_filename):
-            if not frame.f_code.co_filename.endswith(TRACEBACK_FILE):
+            if not frame.f_code.co_filename.endswith(_WRAPPERS):
                 called = frame
             frame = frame.f_back
         file, line, function = "", 0, ""
@@ -137,12 +139,12 @@ class CompilationRecorder:
             file, line = frame.f_code.co_filename, frame.f_lineno
             function = getattr(frame.f_code, "co_qualname", frame.f_code.co_name)
         before, arguments = (change.before, change.now) if change else (None, None)
-        library_call = ""
+        library_call = library = ""
         if called is not None and not called.f_code.co_filename.endswith(CACHE_MISS.file):
-            library_call = called.f_code.co_name
+            library_call, library = called.f_code.co_name, self._find_owner(called.f_code.co_filename)
         cache = self._cache if event.endswith(COMPILE_EVENT) else ""
         return Compilation(
-            now, round(duration * 1e9), event, file, line, function, program, before, arguments, library_call, cache
+            now, round(duration * 1e9), event, file, line, function, program, before, arguments, library_call, cache, library
         )
 
     def _find_owner(self, file: str) -> str:

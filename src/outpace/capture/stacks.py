@@ -85,10 +85,14 @@ class _FrameLines:
         self._first_line = code.co_firstlineno
 
     def line(self, offset: int) -> int:
-        """Return the line of an instruction offset."""
+        """Return the line of an instruction offset; of one that has none, as the jump at the end of
+        a loop, that of the instruction before it.
+        """
+        before = self._first_line
         for start, end, line in self._lines:
-            if start <= offset < end and line is not None:
-                return line
+            before = before if line is None else line
+            if start <= offset < end:
+                return before
         return self._first_line
 
 

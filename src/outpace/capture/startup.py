@@ -14,7 +14,7 @@ import sys
 import threading
 import time
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
 from statistics import median
 from types import FrameType
@@ -91,9 +91,10 @@ class StartupRecorder:
 
     def _add_sample(self, frame: FrameType | None, points: list[ticks.SamplePoint]) -> None:
         """Store the stack whose innermost frame is `frame`, for each of `points`."""
-        index = self._stacks.index(frame)
-        if index is not None and len(self._rows) < MAX_SAMPLES:
-            self._rows += [(moment, weight, index) for moment, weight in points]
+        with suppress_faults():  # one stack that cannot be read is no reason to read no other
+            index = self._stacks.index(frame)
+            if index is not None and len(self._rows) < MAX_SAMPLES:
+                self._rows += [(moment, weight, index) for moment, weight in points]
 
     def build(
         self,
@@ -135,9 +136,10 @@ class StartupRecorder:
             start_ns, owner = graph.start_ns - began_ns, owner_of(graph.file) if graph.file else ""
             place = ("", 0) if owner else (graph.file, graph.line)
             yield Span(start_ns, start_ns + graph.duration_ns, PartKey(StartupKind.GRAPH, graph.function, *place, owner))
+        own = _own_programs(compilations)
         for compilation in compilations:
             end_ns = compilation.unix_ns - began_ns
-            yield Span(end_ns - compilation.duration_ns, end_ns, _key_of(compilation))
+            yield Span(end_ns - compilation.duration_ns, end_ns, _key_of(compilation, own))
 
     def _build_parts(
         self,
@@ -228,35 +230,46 @@ def find_first_steady(durations: Sequence[int]) -> int:
     return next((at for at, duration in enumerate(durations) if duration <= STEADY * usual), len(durations))
 
 
-def _key_of(compilation: Compilation) -> PartKey:
+def _key_of(compilation: Compilation, own: Collection[str]) -> PartKey:
     """Return the part that an event of a compilation belongs to: a function is traced, its program
-    lowered and compiled.
+    lowered and compiled. own: programs of functions that the script's lines call themselves.
     """
-    kind = (
-        StartupKind.COMPILE
-        if compilation.event.endswith(COMPILE_EVENT)
-        else StartupKind.LOWER
-        if compilation.event.endswith(LOWERING_EVENT)
-        else StartupKind.TRACE
-    )
-    name = (
-        compilation.program.removeprefix("jit(").removesuffix(")")
-        if compilation.program.startswith("jit(")
-        else compilation.program
-    )
-    if compilation.library_call:  # of each of JAX's own operations a program is made
-        return PartKey(kind, compilation.library_call, compilation.file, compilation.line, "jax")
-    return PartKey(kind, name, compilation.file, compilation.line)
+    kind = StartupKind.TRACE
+    if compilation.event.endswith(COMPILE_EVENT):
+        kind = StartupKind.COMPILE
+    elif compilation.event.endswith(LOWERING_EVENT):
+        kind = StartupKind.LOWER
+    name, place = _program_name(compilation), (compilation.file, compilation.line)
+    if not compilation.library_call or name in own:
+        return PartKey(kind, name, *place)
+    # of each of JAX's own operations a program is made
+    is_op = compilation.library in ("", "jax")
+    return PartKey(kind, compilation.library_call if is_op else name, *place, "jax" if is_op else compilation.library)
+
+
+def _program_name(compilation: Compilation) -> str:
+    """Return the name of the function that a program was made of."""
+    name = compilation.program
+    return name[len("jit(") : -1] if name.startswith("jit(") and name.endswith(")") else name
+
+
+def _own_programs(compilations: Sequence[Compilation]) -> frozenset[str]:
+    """Return the names of the functions that lines of the script call themselves, and that are
+    traced or compiled then.
+    """
+    return frozenset(_program_name(each) for each in compilations if not each.library_call)
 
 
 def _last_changes(compilations: Sequence[Compilation]) -> dict[PartKey, Compilation]:
     """Return the last compilation of each part that was compiled before with other arguments."""
-    return {_key_of(each): each for each in compilations if each.before is not None}
+    own = _own_programs(compilations)
+    return {_key_of(each, own): each for each in compilations if each.before is not None}
 
 
 def _count_hits(compilations: Sequence[Compilation]) -> Counter[PartKey]:
     """Return the number of programs from the persistent cache, by part."""
-    return Counter(_key_of(each) for each in compilations if each.cache == "hit")
+    own = _own_programs(compilations)
+    return Counter(_key_of(each, own) for each in compilations if each.cache == "hit")
 
 
 def _find_code(stack: StackKey, frames: Sequence[Frame]) -> PartKey:

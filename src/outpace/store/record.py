@@ -293,6 +293,7 @@ class Compilation:
     library_call: function of a library that the line called, such as `pad` of `jnp.pad(x, 1)`; ""
         where it called a compiled function itself, and in records of earlier versions.
     cache: what JAX's persistent cache said: `hit`, `miss`, or "" where it was not asked.
+    library: package of the function in `library_call`.
     """
 
     unix_ns: int
@@ -306,6 +307,7 @@ class Compilation:
     arguments: Mapping[str, str] | None = None
     library_call: str = ""
     cache: str = ""
+    library: str = ""
 
 
 class StartupKind(str, Enum):

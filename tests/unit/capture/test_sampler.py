@@ -5,6 +5,7 @@ program never notices.
 from __future__ import annotations
 
 import bisect
+import itertools
 import os
 import signal
 import sys
@@ -12,13 +13,14 @@ import threading
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator
+from typing import Any
 
 import numpy as np
 import pytest
 
 from outpace.capture import sampler, ticks
 from outpace.capture.sampler import FrameSampler
-from outpace.capture.stacks import owner_of
+from outpace.capture.stacks import _FrameLines, owner_of
 from outpace.store.record import PythonSamples
 
 pytestmark = pytest.mark.slow
@@ -285,3 +287,15 @@ def test_the_switch_interval_is_given_back() -> None:
         child._restore_after_fork()
         assert sys.getswitchinterval() == before
         child._user_count = 1
+
+
+def test_a_jump_without_a_line_has_the_one_before_it() -> None:
+    """Another thread sees a loop there, where Python lets it run."""
+    text = "def find(all):\n    for each in all:\n        if each in all:\n            all.pop()\n    return all\n"
+    names: dict[str, Any] = {}
+    exec(compile(text, "<stdin>", "exec"), names)
+    lines = _FrameLines(names["find"].__code__, {})
+    entries = list(names["find"].__code__.co_lines())
+    for before, (start, _, line) in itertools.pairwise(entries):
+        assert lines.line(start) == (line or lines.line(before[0]))
+    assert {lines.line(start) for start, _, line in entries if line is None} <= {1, 2, 3, 4}

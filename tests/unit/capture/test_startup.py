@@ -122,6 +122,33 @@ def test_a_start_with_steps_ends_at_the_first_steady_one() -> None:
     assert parts["graph"] == 200 * MS and parts["first steps"] == pytest.approx(100 * MS, abs=5 * MS)
 
 
+def test_whose_function_a_program_is_made_of() -> None:
+    """Of the script's, which `lower().compile()` compiles, of Keras', and of an op of JAX."""
+    found = recorder()
+    began_ns = found._began_ns
+    trace = "/jax/core/compile/jaxpr_trace_duration"
+    events = [
+        compilation(200, 10, "update", began_ns=began_ns, event=trace),
+        compilation(300, 50, "jit(update)", began_ns=began_ns, library_call="compile", library="jax"),
+        compilation(400, 60, "jit(train_step)", began_ns=began_ns, library_call="fit", library="keras"),
+        compilation(500, 70, "jit(_mean)", began_ns=began_ns, library_call="mean", library="jax"),
+    ]
+    parts = {
+        (part.library, part.name): part.duration_ns
+        for part in build(found, compilations=events).parts
+        if part.kind == "compile"
+    }
+    assert parts == {("", "update"): 50 * MS, ("keras", "train_step"): 60 * MS, ("jax", "mean"): 70 * MS}
+
+
+def test_a_stack_that_cannot_be_read_is_passed_over() -> None:
+    found = recorder()
+    frame: Any = object()
+    found._add_sample(frame, [(0, MS)])
+    found._add_sample(sys._getframe(), [(0, MS)])
+    assert len(found._rows) == 1
+
+
 def test_short_parts_are_added_up_by_kind() -> None:
     found = recorder()
     events = [compilation(200 + 0.2 * at, 0.1, f"jit(f{at})", began_ns=found._began_ns) for at in range(2 * MAX_PARTS)]

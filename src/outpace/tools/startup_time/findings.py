@@ -26,9 +26,9 @@ def iter_findings(startups: Mapping[str, Mapping[str, Any]], parts: Table) -> It
     for host, startup in startups.items():
         rows = list(parts.filter_by("host", host).records())
         whole_ps = own_duration_ns(startup) * PS_PER_NS
-        yield from _cache(host, startup, rows, whole_ps)
         yield from _compiled_anew(host, rows, whole_ps)
         yield from _ops(host, rows, whole_ps)
+        yield from _cache(host, startup, rows, whole_ps)
         yield from _imports(host, rows, whole_ps)
         yield from _lines(host, rows, whole_ps)
 
