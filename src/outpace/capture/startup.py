@@ -26,7 +26,7 @@ from outpace.capture.faults import suppress_faults
 from outpace.capture.imports import ImportTimes
 from outpace.capture.sampler import read_line
 from outpace.capture.stacks import OWN, PYTHON, Frame, StackKey, StackTable, owner_of
-from outpace.frameworks.jax import TRACEBACK_FILE
+from outpace.frameworks.jax import CACHE_MISS, TRACEBACK_FILE
 from outpace.frameworks.keras import TRACEBACK_FILE as KERAS_TRACEBACK_FILE
 from outpace.frameworks.tensorflow import READ_NEXT
 from outpace.store.record import Compilation, FunctionTrace, Startup, StartupKind, StartupPart
@@ -287,7 +287,8 @@ def _find_code(stack: StackKey, frames: Sequence[Frame]) -> PartKey:
         if not owner:
             inside = (frames[index] for index, _ in stack[at + 1 :])
             called = next((frame for frame in inside if not frame[0].endswith(_WRAPPERS)), ("", "", 0, ""))
-            is_library = called[3] not in ("", OWN, PYTHON)
+            # a call of a compiled function is the script's own
+            is_library = called[3] not in ("", OWN, PYTHON) and not called[0].endswith(CACHE_MISS.file)
             name = called[1].rpartition(".")[2] if is_library else ""
             return PartKey(kind, name, file, stack[at][1], called[3] if is_library else "")
     return PartKey(kind, "")
