@@ -17,7 +17,7 @@ from importlib.machinery import ModuleSpec
 from types import FrameType, ModuleType
 from typing import Any, NamedTuple
 
-from outpace.capture.stacks import OWN, PYTHON, owner_of
+from outpace.capture.stacks import owner_of
 
 Hook = Callable[[ModuleType], None]
 
@@ -152,7 +152,7 @@ def _find_user_line(frame: FrameType | None) -> tuple[str, int]:
     """Return the file and line of the innermost frame of the user's; "" and 0 without one."""
     while frame is not None:
         name = frame.f_code.co_filename
-        if owner_of(name) not in (OWN, PYTHON) and not owner_of(name):
+        if not owner_of(name):
             return name, frame.f_lineno
         frame = frame.f_back
     return "", 0

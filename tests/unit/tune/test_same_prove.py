@@ -156,6 +156,21 @@ def test_without_time_for_it_nothing_is_proven() -> None:
     assert found.omissions == ("other random numbers and another clock (there was no time for it)",)
 
 
+def test_passes_that_only_one_original_made_were_not_compared() -> None:
+    """Its length stays that of the training, and what the other passes may show is to be read."""
+
+    def of(draw: int, edited: bool, nudged: bool) -> Record:
+        found = record(draw, 1e-7 * (edited + nudged), ended=CUT_SHORT if nudged else "")
+        return (
+            replace(found, made=3, marks={key: each for key, each in found.marks.items() if key[2] != END}) if nudged else found
+        )
+
+    with Runs(of) as runs:
+        found = runs.against({__file__: ""})
+    assert (found.same, found.whole, found.made, found.length) == (True, False, 3, 8)
+    assert found.extent == "3 of 8 passes" and found.standing is Standing.COMPARED
+
+
 @pytest.mark.parametrize("fails", [True, False])
 def test_without_an_end_there_nothing_is_proven(fails: bool) -> None:
     def of(draw: int, edited: bool, nudged: bool) -> Record:

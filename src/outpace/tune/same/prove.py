@@ -254,26 +254,23 @@ class Original:
             records = [one, self._original(around, longest, nudged=True).result(), edited]
             if fails := self._fails_where_cut(records):
                 records, end = [replace(each, ended=CUT_SHORT) for each in records], f"; behind them it ends with {fails}"
-            found, made = (
-                judge(records[:2], records[2], self._dead(), self._missed(one)),
-                min(each.made for each in records[:2]),
-            )
-        return self._describe(found, texts, replace(one, made=made), edited, end)
+            found, made = judge(records[:2], records[2], self._dead(), self._missed(one)), min(one.made, records[1].made)
+        return self._describe(found, texts, one, edited, end, made)
 
-    def _describe(self, found: Judgement, texts: Texts, original: Record, edited: Record, end: str) -> Judgement:
+    def _describe(self, found: Judgement, texts: Texts, original: Record, edited: Record, end: str, made: int) -> Judgement:
         """A judgement with what was compared of the training, and what should be read of the rest.
-        end: what is said of its end.
+        end: what is said of its end. made: passes that all runs of the original made.
         """
         if self.cut:
             found = replace(found, whole=False, shown=self._shown() + end)
-        elif original.ended == CUT_SHORT:
+        elif original.ended == CUT_SHORT or made < original.made:
             found = replace(found, whole=False)
-        found = self._measured(found, original)
+        found = self._measured(found, original, made)
         if found.same and not found.whole:
             found = replace(found, remarks=(*self._iter_remarks(original, edited, texts), *_unrun(texts, edited)))
         return found
 
-    def _measured(self, found: Judgement, original: Record) -> Judgement:
+    def _measured(self, found: Judgement, original: Record, made: int) -> Judgement:
         """With how many passes were compared, of how many: of a training that is not over in its
         time nobody knows, nor of one that is cut each time that its loop is entered.
         """
@@ -283,7 +280,7 @@ class Original:
         elif not any(key == str(self.place.path[0]) and entry > 1 for key, entry, _ in original.marks if self.place.path):
             passes = self._passes()
         length = 0 if math.isinf(passes) else max(original.made, int(passes))
-        made = min(found.parts or original.made, original.made)
+        made = min(found.parts or made, made)
         return replace(found, made=made, length=length, whole=found.whole and length > 0)
 
     def _iter_remarks(self, original: Record, edited: Record, texts: Texts) -> Iterator[str]:
