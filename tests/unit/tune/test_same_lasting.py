@@ -2,19 +2,16 @@
 
 from __future__ import annotations
 
-import os
-import signal
 import subprocess
 import sys
 import threading
-from pathlib import Path
 from types import ModuleType
 from typing import Any
 
 import pytest
 
 from outpace.tune.same import lasting
-from outpace.tune.same.lasting import RUN_VARIABLE, Sending, find_lasting, find_processes
+from outpace.tune.same.lasting import Sending, find_lasting, find_processes
 
 
 class Last:
@@ -49,20 +46,32 @@ def test_a_process_goes_on_that_the_script_started(users: list[ModuleType]) -> N
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="it is told by /proc")
-def test_a_process_that_was_detached_is_one_of_the_run(
-    users: list[ModuleType], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
-    monkeypatch.setenv(RUN_VARIABLE, str(tmp_path))
-    before = find_processes()
+@pytest.mark.parametrize(
+    "detached", ["s.Popen([sys.executable, '-c', 'import time; time.sleep(60)'], start_new_session=True)", "fork()"]
+)
+def test_a_process_that_was_detached_is_one_of_the_run(detached: str) -> None:
+    """In a process of its own, since what is adopted stays so."""
     script = (
-        "import subprocess as s, sys;"
-        "print(s.Popen([sys.executable, '-c', 'import time; time.sleep(60)'], stdout=s.DEVNULL, stderr=s.DEVNULL).pid)"
+        "import os, subprocess as s, sys, time\n"
+        "from outpace.tune.guard.kernel import adopt_orphans\n"
+        "from outpace.tune.same.lasting import find_lasting, find_processes\n"
+        "def fork():\n"
+        "    if os.fork() == 0:\n"
+        "        time.sleep(60)\n"
+        "        os._exit(0)\n"
+        "adopt_orphans()\n"
+        "before = find_processes()\n"
+        "if os.fork() == 0:\n"
+        "    os.setsid()\n"
+        f"    {detached}\n"
+        "    os._exit(0)\n"
+        "os.wait()\n"
+        "print(find_lasting(lambda file: False, before), flush=True)\n"
+        "for each in find_processes() - before:\n"
+        "    os.kill(each, 9)\n"
     )
-    detached = int(subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True).stdout)
-    try:
-        assert find_lasting(bool, before) == ["a process"]
-    finally:
-        os.kill(detached, signal.SIGKILL)
+    done = subprocess.run([sys.executable, "-c", script], stdout=subprocess.PIPE, text=True, check=True, timeout=60)
+    assert done.stdout.strip() == "['a process']"
 
 
 def test_what_is_sent_over_a_network_is_noted(monkeypatch: pytest.MonkeyPatch) -> None:

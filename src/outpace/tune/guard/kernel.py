@@ -20,7 +20,7 @@ _DETACH = 2
 _CLONE, _TREE, _CLOEXEC, _EMPTY_PATH, _HERE = 1, 0x8000, os.O_CLOEXEC, 4, -100
 _OPEN_TREE, _MOVE_MOUNT = 428, 429
 _RULESET, _ADD_RULE, _RESTRICT = 444, 445, 446
-_DUMPABLE, _NO_NEW_PRIVILEGES, _CAPABILITIES_3 = 4, 38, 0x20080522
+_DUMPABLE, _CHILD_SUBREAPER, _NO_NEW_PRIVILEGES, _CAPABILITIES_3 = 4, 36, 38, 0x20080522
 
 
 def _libc() -> Any:
@@ -111,6 +111,13 @@ def drop_capabilities() -> None:
 def dumpable() -> None:
     """Let other processes of the user's look at this one again: a change of rights forbids it."""
     _checked("prctl", _libc().prctl(_DUMPABLE, ctypes.c_ulong(1), 0, 0, 0))
+
+
+def adopt_orphans() -> None:
+    """Let processes that this one's children start be its children once their parents have ended,
+    however they were detached.
+    """
+    _checked("prctl", _libc().prctl(_CHILD_SUBREAPER, ctypes.c_ulong(1), 0, 0, 0))
 
 
 def landlock_version() -> int:

@@ -24,6 +24,7 @@ from outpace.capture.imports import ImportHooks
 from outpace.capture.process_exit import end_process, flush_files
 from outpace.capture.script import run_as_main
 from outpace.tune import guard
+from outpace.tune.guard.kernel import adopt_orphans
 from outpace.tune.same.chance import Chance
 from outpace.tune.same.clock import Clock
 from outpace.tune.same.files import held_in, lines_of
@@ -179,6 +180,8 @@ class TextRun:
     def run(self) -> int:
         """The whole script, or as much as there is time for."""
         self._watch(self.plan.limit, self._late)
+        if sys.platform == "linux":
+            adopt_orphans()
         self._processes = find_processes()
         ended = ""
         try:

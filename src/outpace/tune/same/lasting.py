@@ -6,7 +6,6 @@ do something when the interpreter takes them away, and what is sent over a netwo
 from __future__ import annotations
 
 import contextlib
-import os
 import sys
 import threading
 import time
@@ -15,8 +14,6 @@ from pathlib import Path
 
 from outpace.tune.same.state import modules_of
 
-RUN_VARIABLE = "OUTPACE_SAME_RUN"
-"""Variable of the environment by which processes of a run are known: its folder."""
 _LOOKS, _PAUSE_S = 2, 0.05
 _TRACKER = b"resource_tracker"  # Python's own, which ends with the process
 
@@ -39,14 +36,10 @@ def find_lasting(users: Callable[[str], bool], processes: Collection[int]) -> li
 
 
 def find_processes() -> frozenset[int]:
-    """Return the ids of this process's children, and of processes that were started in this run,
-    whoever is their parent by now; none where the system does not tell.
+    """Return the ids of this process's children, among them those that it adopts
+    (`kernel.adopt_orphans`); none where the system does not tell.
     """
-    found = {int(each) for path in Path("/proc/self/task").glob("*/children") for each in _read(path).split()}
-    if run := os.environ.get(RUN_VARIABLE):
-        mark = f"\0{RUN_VARIABLE}={run}\0".encode()
-        found |= {int(path.name) for path in Path("/proc").glob("[0-9]*") if mark in b"\0" + _read(path / "environ")}
-    return frozenset(found - {os.getpid()})
+    return frozenset(int(each) for path in Path("/proc/self/task").glob("*/children") for each in _read(path).split())
 
 
 def _is_of_script(process: int) -> bool:

@@ -28,7 +28,6 @@ from outpace.tune.same.clock import ClockSetting
 from outpace.tune.same.fits import BATCH, EPOCH, cut_of
 from outpace.tune.same.judge import judge, judge_equal
 from outpace.tune.same.judgement import Judgement, Standing
-from outpace.tune.same.lasting import RUN_VARIABLE
 from outpace.tune.same.lines import error_lines
 from outpace.tune.same.names import dead_names
 from outpace.tune.same.passes import END
@@ -405,10 +404,7 @@ class Original:
             "PYTHONHASHSEED": str(draw),
         }
         with open(folder / "out", "wb") as out, open(folder / "err", "wb") as err:
-            process = self.forks.start(
-                "outpace.tune.same.child", [str(folder / "plan")], out, err, environment, self.folder,
-                own={RUN_VARIABLE: str(folder)},
-            )  # fmt: skip
+            process = self.forks.start("outpace.tune.same.child", [str(folder / "plan")], out, err, environment, self.folder)
             late = time.monotonic() + self.limit + 60
             try:
                 while process.poll() is None and not over.wait(LOOKING):

@@ -117,15 +117,13 @@ class Forks:
         folder: str | None = None,
         passed: Sequence[int] = (),
         session: bool = False,
-        own: Mapping[str, str] | None = None,
     ) -> Process:
         """`python -m MODULE ARGUMENTS`. passed: descriptors that it inherits. session: whether it
-        begins one. own: variables of this process alone, which no import reads. Raises OSError.
+        begins one. Raises OSError.
         """
         server = self._server(environment) if self.imports.names and sys.platform == "linux" else None
-        environment = {**environment, **(own or {})}
         request = {
-            "module": module, "arguments": list(arguments), "environment": environment, "folder": folder or os.getcwd(),
+            "module": module, "arguments": list(arguments), "environment": dict(environment), "folder": folder or os.getcwd(),
             "passed": [1, 2, *passed], "session": session,
         }  # fmt: skip
         made = server.fork(request, [output.fileno(), errors.fileno(), *passed]) if server is not None else None
