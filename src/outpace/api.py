@@ -170,9 +170,8 @@ class Profile(ToolMethods):
             by_key = {f.key: f for page in pages for f in page.findings}
             # Findings that the ranking left out as symptoms of others follow the ranked ones
             findings = tuple(({f.key: f for f in findings if f.key in by_key} | by_key).values())
-        return Report(
-            self.run.source, build_headline(self.run, pages, findings), self.warnings, findings, pages, struck, commands
-        )
+        headline, verdict = build_headline(self.run, pages, findings)
+        return Report(self.run.source, headline, self.warnings, findings, pages, struck, commands, verdict=verdict)
 
     def first_look(self) -> Report:
         """Return a quick report: the page of the first tool, which has the picture of the step.

@@ -118,7 +118,7 @@ def test_the_bottleneck_comes_first(name: str, tmp_path: Path) -> None:
 )
 def test_a_busy_device_is_not_late(step: Step, tmp_path: Path) -> None:
     report = report_of(tmp_path, step)
-    assert report.headline.startswith("Bound by computation on the device")
+    assert report.headline.startswith("Device-bound")
     assert not {f.id for f in report.findings} & LATE
 
 
@@ -137,9 +137,7 @@ def test_one_slow_chip_is_named_and_is_no_mean(tmp_path: Path) -> None:
     """Three chips work for 400 µs of a step, one for 900: on average 525."""
     quick, slow = Step(1000, 20), Step(1000, 45)
     report = report_of(tmp_path, quick, quick, quick, slow)
-    assert report.headline.startswith("Bound by computation on the device: 52%") or report.headline.startswith(
-        "Bound by computation on the device: 53%"
-    )
+    assert report.headline.startswith("Device-bound: 52%") or report.headline.startswith("Device-bound: 53%")
     worst = max(report.page("pod").table("summary").records(), key=lambda row: row["excess_ps"])
     assert worst["worker"].endswith("GPU:3")
     assert worst["excess_ps"] == pytest.approx(500 * US)
@@ -198,7 +196,7 @@ def test_a_program_that_runs_ahead_takes_as_long_as_its_device(tmp_path: Path) -
     late nor in the way.
     """
     report = ahead_of(tmp_path, mark=100, work=45)
-    assert report.headline.startswith("Bound by computation on the device: 100% of the 900 µs step")
+    assert report.headline.startswith("Device-bound: 100% of the 900 µs step")
     assert not {f.id for f in report.findings} & {*LATE, "input_bound"}
     assert all(f.saving is None or f.saving.high <= 1 for f in report.findings)
 
@@ -230,4 +228,4 @@ def test_a_host_that_launches_as_fast_as_its_device_works_keeps_its_steps(
     steps = api.open(tmp_path).run.hosts[0].steps
     assert not steps.async_dispatch
     assert steps.duration.tolist() == [mark * US] * STEPS
-    assert report.headline.startswith(f"Bound by computation on the device: {share:.0%}")
+    assert report.headline.startswith(f"Device-bound: {share:.0%}")

@@ -67,7 +67,7 @@ def test_verdicts_fill_in(site: Site) -> None:
         assert time.monotonic() < deadline
         time.sleep(0.2)
     found = lines(site)
-    assert found["keras_fit"]["headline"].startswith("Bound by") and found["keras_fit"]["step"]
+    assert found["keras_fit"]["headline"].startswith("CPU-bound") and found["keras_fit"]["step"]
     assert "is no profile" in found["broken"]["error"] or "not" in found["broken"]["error"]
 
 

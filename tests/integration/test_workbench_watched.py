@@ -62,7 +62,7 @@ def test_many_intervals_are_taken_together_and_captures_lead_to_their_run(site: 
     assert len(curves["step"]) <= 600 and curves["step"][-1] == 49990
     assert set(curves["p50"]) == {5e9} and set(curves["memory"]) == {None}
     slowdown, capture = curves["events"]
-    assert "12.0 ms instead of 5.0 ms since step 20" in slowdown["text"] and len(capture["run"]) == 12
+    assert "12.0 ms instead of 5.00 ms since step 20" in slowdown["text"] and len(capture["run"]) == 12
 
 
 @pytest.mark.parametrize(

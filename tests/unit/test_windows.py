@@ -63,7 +63,7 @@ def ran(*arguments: str) -> subprocess.CompletedProcess[str]:
 @pytest.mark.parametrize(
     ("arguments", "says"),
     [
-        (("report", RETRACING), "Bound by compilation"),
+        (("report", RETRACING), "Compile-bound"),
         (("report", "--html", "{}/report.html", RETRACING), "report.html"),
         (("report", "--json", RETRACING), '"schema":2'),
         (("explain", RETRACING), "Compilation"),

@@ -84,7 +84,7 @@ def test_a_notebook_shows_reports_in_line(tmp_path: Path) -> None:
         page.wait("jupyterapp.shell.currentWidget?.sessionContext?.session?.kernel?.status === 'idle'", 60)
         page.run("void jupyterapp.commands.execute('notebook:run-all-cells')")
         page.wait(f"document.querySelectorAll('.jp-OutputArea-output .outpace.fragment').length === {len(CELLS) - 1}", 120)
-        assert "Bound by" in page.run(f"{REPORT}.innerText")
+        assert "CPU-bound" in page.run(f"{REPORT}.innerText")
         page.run(f"{REPORT}.querySelectorAll('details').forEach(each => {{ each.open = true; }})")
         table = f"[...{REPORT}.querySelectorAll('table.rows')].find(t => t.tBodies[0].rows.length > 5)"
         column = f"[...({table}).tBodies[0].rows].map(row => row.cells[0].textContent)"
@@ -165,7 +165,7 @@ def test_an_output_in_a_frame_without_an_origin(whole: bool, tmp_path: Path) -> 
         page.ask("Page.navigate", url=path.as_uri())
         page.wait("!!window.told", 30)
         told = page.run("window.told")
-        assert (told["origin"] == "null" and "Bound by" in told["text"]) or not whole
+        assert (told["origin"] == "null" and "CPU-bound" in told["text"]) or not whole
         assert told["before"] != told["after"] and sorted(told["before"]) == sorted(told["after"])
         assert page.console == []
         assert not [url for url in page.requests if not url.startswith(("file:", "about:", "data:"))]

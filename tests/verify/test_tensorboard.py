@@ -62,7 +62,7 @@ def test_the_tab_shows_runs_and_a_run_its_report(python: str, kind: str, tmp_pat
         page.wait(f"{FRAME}?.querySelectorAll('#runs tr').length === 2", 60)
         page.wait(f"!{FRAME}.body.innerText.includes('not looked at')", 60)
         page.run(f"[...{FRAME}.querySelectorAll('#runs a')].find(a => a.textContent === 'keras_fit').click()")
-        page.wait(f"{FRAME}?.querySelector('.view.on h1')?.textContent.startsWith('Bound by')", 30)
+        page.wait(f"{FRAME}?.querySelector('.view.on h1')?.textContent.startsWith('CPU-bound')", 30)
         page.wait(f"{FRAME}.body.dataset.whole === undefined", 30)
         page.run(f"void ({FRAME.replace('?', '')}.defaultView.location.hash = 'op_stats/ops/5')")
         page.wait(f"!!{FRAME}.querySelector('#op_stats tr.target')", 30)

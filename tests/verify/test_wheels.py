@@ -87,7 +87,7 @@ def test_from_wheel_to_report_without_compiler_and_network(empty: Path) -> None:
     said = ran(
         [*alone, empty / "outpace", "report", "tests/data/profiles/retracing"], env={"PATH": str(empty), "LANG": "C.UTF-8"}
     )
-    assert "Bound by compilation: 56% of the 62.2 ms step" in said
+    assert "Compile-bound: 56% of the 62.2 ms step" in said
 
 
 @needs_wheels

@@ -88,7 +88,11 @@ def test_runs_show_their_verdicts_and_new_ones_appear(bench: Workbench) -> None:
     bench.lines()
     assert "token" not in bench.page.run("location.href")
     text = bench.page.run("document.getElementById('runs').innerText")
-    assert "Input-bound: 90% of the 26.1 ms step" in text and "Saves at most" in text and "3 hosts" in text
+    assert "Input-bound 90%" in text and "80%" in text and "26.1 ms" in text and "3 hosts" in text
+    heights = bench.page.run("[...document.querySelectorAll('#runs tr')].map(row => row.offsetHeight)")
+    assert max(heights) <= 36, "a run is one line, so that twenty stand on a screen"
+    parts = bench.page.run("[...document.querySelectorAll('#runs .whole-step')].map(bar => bar.getAttribute('aria-label'))")
+    assert len(parts) == len(RUNS) and any("Input" in part for part in parts)
     added = bench.logs / "plugins" / "profile" / "added"
     shutil.copytree(profile_path("custom_loop"), added)
     try:
@@ -145,15 +149,39 @@ def test_the_list_is_filtered(bench: Workbench) -> None:
     bench.page.run("(f => { f.value = 'jax'; f.dispatchEvent(new Event('input')); })(document.getElementById('filter'))")
     bench.wait("document.querySelectorAll('#runs tr').length === 1")
     assert "jax_loop" in bench.page.run("document.getElementById('runs').innerText")
+    assert bench.page.run("location.search") == "?q=jax", "the filter stands in the address"
+    bench.page.run("location.reload()")
+    bench.wait("document.querySelectorAll('#runs tr').length === 1 && document.getElementById('filter').value === 'jax'")
+
+
+def test_the_list_is_sorted_and_its_order_stands_in_the_address(bench: Workbench) -> None:
+    bench.visit()
+    bench.lines()
+    bench.page.run("document.querySelector('thead [data-sort=step]').click()")
+    assert bench.page.run("location.search") == "?sort=step"
+    times = bench.page.run("[...document.querySelectorAll('#runs tr')].map(row => row.cells[7]?.textContent)")
+    assert times == ["70.8 ms", "26.1 ms", "12.7 ms", "1.04 ms"]
+
+
+def test_another_run_is_chosen_inside_of_a_run_and_the_tool_stays(bench: Workbench) -> None:
+    bench.open("keras_fit", "op_stats")
+    bench.wait("document.querySelectorAll('#run-choice option').length === 4")
+    chosen = "[...s.options].find(option => option.text.startsWith('tfdata_heavy')).value"
+    bench.page.run(
+        f"(s => {{ s.value = {chosen}; s.dispatchEvent(new Event('change')); }})(document.querySelector('#run-choice select'))"
+    )
+    bench.wait("document.querySelector('.view.on')?.id === 'op_stats' && document.title.includes('Input-bound')")
 
 
 def test_two_ticked_runs_are_compared_and_stand_side_by_side(bench: Workbench) -> None:
     """A view that is chosen in one is shown in the other; the way back leads out of the frames."""
     bench.visit()
     bench.lines()
-    assert bench.page.run("document.getElementById('ticks').textContent") == "Tick two runs to compare them."
+    assert bench.page.run("document.getElementById('both').hidden")
     bench.page.run("[...document.querySelectorAll('#runs input')].slice(0, 3).forEach(box => box.click())")
-    bench.wait("document.getElementById('ticks').textContent.startsWith('3 runs are ticked')")
+    bench.wait("document.getElementById('ticks').textContent.startsWith('3 ticked')")
+    bar = bench.page.run("(r => [r.top, r.bottom])(document.getElementById('both').getBoundingClientRect())")
+    assert 0 <= bar[0] < bar[1] <= 900, "what is ticked is in sight"
     bench.page.run("document.querySelectorAll('#runs input')[2].click()")
     bench.wait("document.getElementById('both').classList.contains('two')")
     bench.page.run("document.querySelectorAll('#both a')[1].click()")
@@ -330,4 +358,4 @@ def test_nothing_stands_out_of_the_window(width: int, bench: Workbench) -> None:
         bench.wait(f"innerWidth === {width}")
         assert bench.page.run("document.documentElement.scrollWidth <= innerWidth"), name
         if not name and width == 390:
-            assert bench.page.run("document.querySelector('#runs td.said').getBoundingClientRect().width > 300")
+            assert bench.page.run("document.querySelector('#runs td.first').getBoundingClientRect().width > 300")

@@ -6,6 +6,7 @@ finding.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import NamedTuple
 
 from outpace.metrics.cluster.program_groups import main_program_hosts
 from outpace.metrics.facts.workload import find_workload
@@ -18,7 +19,18 @@ from outpace.timeline import Run
 _HOST, _UNTRACED = (c.value for c in (Category.HOST_COMPUTE, Category.ALL_OTHERS))
 
 
-def build_headline(run: Run, pages: Sequence[Page], findings: Sequence[Finding]) -> str:
+class Headline(NamedTuple):
+    """What a report says first.
+
+    sentence: what bounds the program.
+    verdict: the same in two words and a share ("Input-bound 82%"); "" where no step tells.
+    """
+
+    sentence: str
+    verdict: str
+
+
+def build_headline(run: Run, pages: Sequence[Page], findings: Sequence[Finding]) -> Headline:
     """Return the headline of a report.
 
     It is the headline of the first page that has one, else the reason why the first page is
@@ -32,18 +44,20 @@ def build_headline(run: Run, pages: Sequence[Page], findings: Sequence[Finding])
       not fill most of the step: the headline says that the program is host-bound, with the first
       finding.
     """
-    headline = next((page.headline for page in pages if page.headline), "")
-    if not headline:
+    headline = next((Headline(page.headline, page.verdict) for page in pages if page.headline), None)
+    if headline is None:
         why = next((page.unavailable for page in pages if page.unavailable), None)
-        return f"{why.reason[:1].upper()}{why.reason[1:]}." if why else "No tool could say anything of this profile."
+        text = f"{why.reason[:1].upper()}{why.reason[1:]}." if why else "No tool could say anything of this profile."
+        return Headline(text, "")
     first = next((f for f in findings if f.severity is not Severity.INFO), None)
     budget = budgets(run).get(ALL_HOSTS)
     if first is not None and first.delays:
-        return f"{first_sentence(first.sentence)} {headline}"
+        return headline._replace(sentence=f"{first_sentence(first.sentence)} {headline.sentence}")
     if first is None or first.saving is None or budget is None:
         return headline
     if first.host and first.host in budgets(run) and first.host not in main_program_hosts(run):
-        return f"{_host_sentence(first.host, budgets(run)[first.host])} {headline}"
+        other = _host_sentence(first.host, budgets(run)[first.host])
+        return headline._replace(sentence=f"{other} {headline.sentence}")
     shares = {c.value: budget.category_shares[c.value] for c in Category}
     takes = first.saving.takes_from
     around = _UNTRACED in takes and first.saving.high >= shares[Category.INPUT.value]
@@ -57,7 +71,9 @@ def build_headline(run: Run, pages: Sequence[Page], findings: Sequence[Finding])
     )
     # The finding's shares refer to the step without the profiler, so the headline names that step
     # time.
-    return f"Host-bound, {step}{without}: {first_sentence(first.sentence)}"
+    sentence = f"Host-bound, {step}{without}: {first_sentence(first.sentence)}"
+    ops = 0.0 if run.has_device else mean_host_time(run, *main_program_hosts(run)).op_share
+    return Headline(sentence, f"Host-bound {max(0.0, shares[_HOST] + shares[_UNTRACED] - ops):.0%}")
 
 
 def is_op_bound(run: Run) -> bool:

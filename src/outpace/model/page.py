@@ -325,6 +325,8 @@ class Page:
     id, title: of the tool.
     question: what the page answers.
     headline: the answer in one sentence.
+    verdict: what bounds the program, in two words and its share ("Input-bound 82%"); only of the
+        page whose headline says it.
     sections: content in reading order.
     findings: the tool's advice.
     hidden_tables: tables that are exported and not shown.
@@ -352,6 +354,7 @@ class Page:
     evidence: tuple[str, ...] = ()
     failure: ToolFailure | None = None
     key_figures: tuple[Figure, ...] = ()
+    verdict: str = ""
 
     def __post_init__(self) -> None:
         by_name: dict[str, Table] = {}

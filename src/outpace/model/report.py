@@ -22,6 +22,8 @@ class Report:
 
     source: path or URL that was opened.
     headline: the one sentence a reader takes away.
+    verdict: what bounds the program, in two words and its share ("Input-bound 82%"); "" where no
+        step tells.
     warnings: sentences on what is missing or doubtful (a truncated file, dropped events).
     findings: findings of all pages, ranked, without duplicates.
     pages: one page per tool.
@@ -38,6 +40,7 @@ class Report:
     struck: tuple[Finding, ...] = ()
     next: tuple[Command, ...] = ()
     advises: bool = True
+    verdict: str = ""
 
     def page(self, tool: str) -> Page:
         """Return the page of the tool with the id `tool`. Raises KeyError where there is none."""

@@ -39,6 +39,11 @@ _COMMENT = compile_lazily(r"^[ \t]*/\*.*?\*/[ \t]*$", re.MULTILINE | re.DOTALL)
 _REMARK = compile_lazily(r"[ \t]+// [^\"'`\n]*$", re.MULTILINE)  # behind which no text ends: it stands in none
 _FIRST = "document.documentElement.classList.add('routed')"
 """Script that runs before anything is drawn: without scripts, views appear one below the other."""
+ICON = (
+    "data:image/svg+xml,<svg xmlns='http://www.w3.org/2000/svg' viewBox='0 0 16 16'><rect width='16' height='16' rx='3' "
+    "fill='%230072B2'/><path d='M3 4h10M3 8h7M3 12h4' stroke='white' stroke-width='2'/></svg>"
+)
+"""Address of the pages' icon: bars that get shorter."""
 
 
 def render(report: Report) -> str:
@@ -225,4 +230,6 @@ def _asset(name: str) -> str:
 def _environment() -> Environment:
     from jinja2 import Environment, FileSystemLoader
 
-    return Environment(loader=FileSystemLoader(_ASSETS), autoescape=True, trim_blocks=True, lstrip_blocks=True)
+    environment = Environment(loader=FileSystemLoader(_ASSETS), autoescape=True, trim_blocks=True, lstrip_blocks=True)
+    environment.globals["icon"] = ICON
+    return environment

@@ -39,6 +39,7 @@ def encode_report(report: Report) -> dict[str, Any]:
         "schema": SCHEMA,
         "source": repair_unicode(report.source),
         "headline": repair_unicode(report.headline),
+        "verdict": repair_unicode(report.verdict),
         "warnings": _value(report.warnings),
         "findings": _value(report.findings),
         "struck": _value(report.struck),

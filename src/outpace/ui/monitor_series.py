@@ -112,6 +112,10 @@ class MonitorSeries:
         waits = f", {self.input_share:.0%} of it waiting for input" if self.input_share is not None else ""
         return f"{format_cell(self.step_ps, Unit.PS)} per step{waits}" if self.step_ps is not None else ""
 
+    def find_last_capture(self) -> str:
+        """Return the id of the run that was captured last; "" where none was."""
+        return next((path_id(event["run"]) for event in reversed(self._events) if event.get("run")), "")
+
     def events(self) -> list[dict[str, Any]]:
         """Return the last events, each with its step, its text and the run of its capture, after
         an entry with the number of earlier events.
@@ -151,12 +155,11 @@ def _annotation(event: Mapping[str, Any]) -> dict[str, Any] | None:
         return None
     entry = {"step": _number(event.get("step")) or 0, "kind": kind}
     if kind == "slowdown":
-        now, before, since = (_number(event.get(name)) for name in ("now_ms", "before_ms", "since"))
-        is_complete = None not in (now, before, since)
-        text = (
-            f"steps take {now} ms instead of {before} ms since step {since}" if is_complete else "steps take longer than before"
-        )
-        return {**entry, "text": text}
+        now, before, since = _time(event.get("now_ms")), _time(event.get("before_ms")), _number(event.get("since"))
+        if now is None or before is None or since is None:
+            return {**entry, "text": "steps take longer than before"}
+        times = f"{format_cell(now, Unit.PS)} instead of {format_cell(before, Unit.PS)}"
+        return {**entry, "text": f"steps take {times} since step {since:,}"}
     if kind == "capture":
         steps = _number(event.get("steps"))
         text = "captured some steps" if steps is None else f"captured {format_count(steps, 'step')}"

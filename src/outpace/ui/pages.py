@@ -177,12 +177,16 @@ def _verdict(verdict: RunSummary, before: _Before | None) -> dict[str, Any]:
         return {"error": clean_prose(verdict.error)}
     line: dict[str, Any] = {
         "headline": clean_prose(verdict.headline),
+        "verdict": clean(verdict.verdict),
+        "parts": [(clean(name), key, round(share, 4)) for name, key, share in verdict.parts],
         "step": format_cell(verdict.step, Unit.PS) if verdict.step else "",
         "ps": verdict.step,
         "change": clean_prose(verdict.change),
         "details": clean_prose(verdict.details),
         "saves": clean(verdict.saves),
+        "saved": verdict.saved_share,
         "script": clean(verdict.script),
+        "program": clean(verdict.program),
     }
     if verdict.step and before is not None:
         line["against"] = {
@@ -204,7 +208,7 @@ def read_asset(name: str) -> str | None:
     """Return a static file of the pages; None where there is none with that name."""
     if name == "report.js":
         return (
-            html.all_scripts(_asset_text("timeline.js"), _asset_text("chips.js"), _asset_text("rest.js"))
+            html.all_scripts(*map(_asset_text, ("timeline.js", "chips.js", "rest.js", "run_choice.js")))
             + "\n"
             + _asset_text("whole.js")
         )
@@ -238,4 +242,6 @@ def _environment() -> Environment:
     """Return the environment of the page templates."""
     from jinja2 import Environment, FileSystemLoader
 
-    return Environment(loader=FileSystemLoader(_ASSETS), autoescape=True, trim_blocks=True, lstrip_blocks=True)
+    environment = Environment(loader=FileSystemLoader(_ASSETS), autoescape=True, trim_blocks=True, lstrip_blocks=True)
+    environment.globals["icon"] = html.ICON
+    return environment

@@ -10,7 +10,7 @@ import hashlib
 import json
 import shlex
 from collections.abc import Iterable, Sequence
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -21,6 +21,7 @@ from outpace.metrics.cluster.host_summary import host_summaries
 from outpace.model.codec import decode
 from outpace.model.files import parse_json, write_atomically
 from outpace.model.input_files import VERDICT, read_file
+from outpace.report.chart_data import compute_parts
 from outpace.report.first_screen import build_first_screen, format_saving
 from outpace.store.user_cache import user_cache
 
@@ -47,6 +48,9 @@ class RunSummary:
     ops: a sample of the names of what the run executes (see `same_program`), empty where that is
         little.
     details: the change as a paragraph.
+    verdict: the headline in two words and a share; "" where no step tells.
+    parts: (name, colour key, share) of each part of the step, in the order of the report's picture.
+    saved_share: the most that the change saves, as a share of the step; 0 where it is not known.
     error: why the run could not be read; all other fields are then empty.
     """
 
@@ -57,6 +61,9 @@ class RunSummary:
     script: str = ""
     ops: tuple[int, ...] = ()
     details: str = ""
+    verdict: str = ""
+    parts: tuple[tuple[str, str, float], ...] = ()
+    saved_share: float = 0.0
     error: str = ""
 
     @once
@@ -72,10 +79,25 @@ def build_summary(profile: Profile, report: Report) -> RunSummary:
     """Return the summary of an opened run."""
     screen, run = build_first_screen(report), profile.run
     first = screen.changes[0] if screen.changes else None
-    change, details, saves = (
-        (first.short, first.action, format_saving(first, screen.step_ps)) if first is not None else ("", "", "")
+    parts = compute_parts(screen.glance) if screen.glance is not None else ()
+    summary = RunSummary(
+        headline=screen.headline,
+        verdict=report.verdict,
+        parts=tuple((part.name, part.color_key, part.share) for part in parts if part.value > 0),
+        step=screen.step_ps,
+        script=run.script,
+        ops=compute_op_sketch(run),
     )
-    return RunSummary(screen.headline, screen.step_ps, change, saves, run.script, compute_op_sketch(run), details)
+    if first is None:
+        return summary
+    share = first.saving.high if first.saving is not None else 0.0
+    return replace(
+        summary,
+        change=first.short,
+        details=first.action,
+        saves=format_saving(first, screen.step_ps),
+        saved_share=share,
+    )
 
 
 def same_program(one: RunSummary, other: RunSummary, *, same_logdir: bool) -> bool:

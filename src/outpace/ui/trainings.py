@@ -170,4 +170,5 @@ def _line(training: TrainingFile, series: MonitorSeries, now: float) -> dict[str
         "ps": series.step_ps,
         "text": series.format_last(),
         "slow": series.slowdown_count,
+        "run": series.find_last_capture(),
     }

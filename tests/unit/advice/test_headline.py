@@ -11,7 +11,7 @@ from outpace.metrics.savings.budget import budgets, build_saving
 from outpace.model import Category, Evidence, Finding, Page, Severity, Unavailable, Unit
 from tests.advice_cases.build import budget, budgeted
 
-COMPUTES = "Bound by computation on the host: ops run in 60% of the step."
+COMPUTES = "CPU-bound: ops run in 60% of the step."
 HOST, REST, DEVICE, INPUT = Category.HOST_COMPUTE, Category.ALL_OTHERS, Category.DEVICE_COMPUTE_32, Category.INPUT
 
 
@@ -22,7 +22,7 @@ def finding(share: float, *takes: Category, severity: Severity = Severity.HIGH) 
 
 
 def page(said: str = COMPUTES) -> Page:
-    return Page(id="p", title="P", question="?", headline=said)
+    return Page(id="p", title="P", question="?", headline=said, verdict="CPU-bound 60%")
 
 
 @pytest.mark.parametrize(
@@ -39,7 +39,7 @@ def page(said: str = COMPUTES) -> Page:
 )
 def test_python_first_is_no_computation(first: Finding, agrees: bool) -> None:
     run = budgeted({INPUT: 0.2, REST: 0.2})
-    assert build_headline(run, (page(),), (first,)) == (
+    assert build_headline(run, (page(),), (first,)).sentence == (
         COMPUTES if agrees else "Host-bound, 10.0 ms per step: Logging takes half of it."
     )
 
@@ -49,18 +49,21 @@ def test_a_host_of_another_program_is_named_first() -> None:
     run = budgeted({HOST: 0.9, REST: 0.1})
     run.cache.set(budgets, {**budgets(run), "other": budget(other)["vm"]})
     first = replace(finding(0.7, INPUT), host="other")
-    assert build_headline(run, (page(),), (first,)) == f"other has most to gain: 70% of its 10.0 ms step is input. {COMPUTES}"
-    assert build_headline(run, (page(),), (replace(first, host="vm"),)) == COMPUTES
+    assert (
+        build_headline(run, (page(),), (first,)).sentence
+        == f"other has most to gain: 70% of its 10.0 ms step is input. {COMPUTES}"
+    )
+    assert build_headline(run, (page(),), (replace(first, host="vm"),)) == (COMPUTES, "CPU-bound 60%")
 
 
 def test_where_something_else_bounds_the_program_that_is_said() -> None:
     run = budgeted({DEVICE: 0.7})
-    assert build_headline(run, (page("Bound by computation on the device."),), (finding(0.2, REST),)).endswith("device.")
-    assert build_headline(run, (page(),), ()) == COMPUTES
+    assert build_headline(run, (page("Device-bound."),), (finding(0.2, REST),)).sentence.endswith("Device-bound.")
+    assert build_headline(run, (page(),), ()) == (COMPUTES, "CPU-bound 60%")
 
 
 def test_without_a_headline_the_reason_is_said() -> None:
     run = budgeted({})
     none = Page(id="p", title="P", question="?", unavailable=Unavailable("no step was found.", "Capture longer."))
-    assert build_headline(run, (none,), ()).startswith("No step was found")
-    assert build_headline(run, (), ()) == "No tool could say anything of this profile."
+    assert build_headline(run, (none,), ()).sentence.startswith("No step was found")
+    assert build_headline(run, (), ()).sentence == "No tool could say anything of this profile."

@@ -24,7 +24,17 @@ HOST_OPS, HOST_NO_OP, HOST_TRANSFERS = "Ops on the host", "Host, no op runs", "T
 input that is transferred to devices without anything waiting for it.
 """
 
-_HOST_BOUND = "Host-bound (Python or untraced work)"
+_WORDS = {
+    Category.COMPILATION: ("Compile-bound", "compiles"),
+    Category.OUTPUT: ("Output-bound", "writes output"),
+    Category.KERNEL_LAUNCH: ("Launch-bound", "launches kernels"),
+    Category.DEVICE_TO_DEVICE: ("Copy-bound", "copies between devices"),
+    Category.DEVICE_COLLECTIVES: ("Communication-bound", "waits for other devices"),
+    Category.DEVICE_COMPUTE_32: ("Device-bound", "computes on the device"),
+    Category.ALL_OTHERS: ("Host-bound", "is Python or untraced work"),
+}
+"""The word for each category that bounds steps in one way only, and what a step does in it."""
+
 _COLORS = {c.label: c.value for c in Category}
 _MOSTLY_OPS = 0.5  # minimum share of the computation on the host in which ops run, for ops to bound the step
 _MOSTLY_COPIES = 0.5  # minimum share of the computation on the host in copies, for copies to bound the step
@@ -35,10 +45,14 @@ _INPUT_BOUND = 0.2  # share of the step in input from which XProf calls a progra
 class StepBottleneck:
     """What bounds the step.
 
+    word: the kind of bottleneck.
+    share: the share of the step that it takes.
     sentence: the bottleneck in a sentence.
     shares: by label in the step chart, the share of the step that the sentence states.
     """
 
+    word: str
+    share: float
     sentence: str
     shares: dict[str, float]
 
@@ -56,25 +70,27 @@ def find_bottleneck(run: Run, mean_step: MeanStep) -> StepBottleneck:
     waits = max(0.0, whole - moved)
     waiting = {Category.INPUT.label: waits}
     if moved >= whole / 2 and (top is Category.INPUT or whole >= _INPUT_BOUND):
-        sentence = f"Bound by transfers from the host: {moved:.0%} of the {step}; {waits:.0%} waits for input data."
-        return StepBottleneck(sentence, {HOST_TRANSFERS: moved, **waiting})
+        sentence = f"{moved:.0%} of the {step} transfers data from the host; {waits:.0%} waits for input data."
+        return _bound("Transfer-bound", moved, sentence, {HOST_TRANSFERS: moved, **waiting})
     if top is Category.INPUT or whole >= _INPUT_BOUND:
-        return StepBottleneck(f"Input-bound: {waits:.0%} of the {step} waits for input data.", waiting)
+        return _bound("Input-bound", waits, f"{waits:.0%} of the {step} waits for input data.", waiting)
     copied = [row["share"] for row in host_copies(run).records() if row["host"] in main_program_hosts(run)]
     if top is Category.HOST_COMPUTE and sum(copied) >= _MOSTLY_COPIES * shares[top] * len(copied) > 0:
         share = sum(copied) / len(copied)
-        sentence = f"Bound by copies of NumPy arrays to the device: {share:.0%} of the {step}; {waits:.0%} waits for input."
-        return StepBottleneck(sentence, waiting)
+        sentence = f"{share:.0%} of the {step} copies NumPy arrays to the device; {waits:.0%} waits for input."
+        return _bound("Copy-bound", share, sentence, waiting)
     if top is Category.HOST_COMPUTE:
         time = mean_host_time(run, *main_program_hosts(run))
-        sentence, parts = _host_bottleneck(time, step, run.has_device)
-        return StepBottleneck(f"{sentence}; {waits:.0%} waits for input.", {**parts, **waiting})
-    named = {
-        Category.DEVICE_COMPUTE_32: "Bound by computation on the device",
-        Category.ALL_OTHERS: _HOST_BOUND,
-    }.get(top, f"Bound by {top.label.lower()}")
+        return _host_bottleneck(time, step, waits, run.has_device)
+    word, does = _WORDS[top]
     parts = {} if top in halves else {top.label: shares[top]}
-    return StepBottleneck(f"{named}: {shares[top]:.0%} of the {step}; {waits:.0%} waits for input.", {**parts, **waiting})
+    sentence = f"{shares[top]:.0%} of the {step} {does}; {waits:.0%} waits for input."
+    return _bound(word, shares[top], sentence, {**parts, **waiting})
+
+
+def _bound(word: str, share: float, sentence: str, shares: dict[str, float]) -> StepBottleneck:
+    """Return a bottleneck, whose sentence begins with its word."""
+    return StepBottleneck(word, share, f"{word}: {sentence}", shares)
 
 
 def _transfer_share(run: Run) -> float:
@@ -84,17 +100,18 @@ def _transfer_share(run: Run) -> float:
     return step_breakdown(run).select_hosts(*main_program_hosts(run)).transfer_share
 
 
-def _host_bottleneck(time: HostTime, step: str, has_device: bool) -> tuple[str, dict[str, float]]:
-    """Return (what bounds a step in which the host works: ops, or the time between ops; shares of
-    the step chart that the sentence states).
-    """
-    idle = time.compute_share - time.op_share
+def _host_bottleneck(time: HostTime, step: str, waits: float, has_device: bool) -> StepBottleneck:
+    """Return what bounds a step in which the host works: ops, or the time between ops."""
+    waiting, ending = {Category.INPUT.label: waits}, f"{waits:.0%} waits for input."
     if time.op_share >= _MOSTLY_OPS * time.compute_share:
         parts = {} if has_device else {HOST_OPS: time.op_share}
-        return f"Bound by computation on the host: ops run in {time.op_share:.0%} of the {step}", parts
-    what, share = time.largest_other_part
+        return _bound(
+            "CPU-bound", time.op_share, f"ops run in {time.op_share:.0%} of the {step}; {ending}", {**parts, **waiting}
+        )
+    idle, (what, share) = time.compute_share - time.op_share, time.largest_other_part
     parts = {} if has_device else {HOST_NO_OP: idle}
-    return f"Host-bound: no op runs in {idle:.0%} of the {step} ({what}: {share:.0%})", parts
+    sentence = f"no op runs in {idle:.0%} of the {step} ({what}: {share:.0%}); {ending}"
+    return _bound("Host-bound", idle, sentence, {**parts, **waiting})
 
 
 def build_step_chart(run: Run, mean_step: MeanStep, title: str) -> Chart:

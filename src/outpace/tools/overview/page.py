@@ -95,6 +95,7 @@ def analyse(run: Run) -> Page:
         glance=glance,
         key_figures=speed,
         evidence=tuple(_evidence(run, breakdown, mean)),
+        verdict=render_verdict(run, mean),
     )
 
 
@@ -134,6 +135,14 @@ def render_headline(run: Run, mean_step: MeanStep) -> str:
     groups, hosts = comparable_groups(run)[0], main_program_hosts(run)
     which = f"{len(groups)} different programs; the one shown is on {', '.join(hosts[:3])}. " if len(groups) > 1 else ""
     return which + apart + find_bottleneck(run, mean_step).sentence
+
+
+def render_verdict(run: Run, mean_step: MeanStep) -> str:
+    """Return what bounds the step in two words; "" where no whole step was captured."""
+    if partial_step_reason(run):
+        return ""
+    bottleneck = find_bottleneck(run, mean_step)
+    return f"{bottleneck.word} {bottleneck.share:.0%}"
 
 
 # Minimum number of steps to know how they vary, and maximum number of excluded or borderline steps

@@ -2,7 +2,8 @@
 /* A training while it runs: its step time, its wait for input and its memory over its steps, drawn anew as lines are written. */
 const Watch = (() => {
   const EACH = 2000, HIGH = 220, LEFT = 66, BOTTOM = 22, TOP = 8;
-  let drawn = "";
+  const TALLEST = 3; // times the highest median: a percentile beyond it leaves the picture, so that the median can be read
+  let drawn = "", runs = [];
 
   const element = (id) => document.getElementById(id);
 
@@ -20,7 +21,9 @@ const Watch = (() => {
   function curve(box, title, steps, lines, unit, marks) {
     const known = lines.flatMap(({ values }) => values.filter((value) => value !== null));
     if (!known.length) { box.replaceChildren(Dom.html("p", { class: "muted" }, "nothing was measured")); return; }
-    const wide = box.clientWidth || 800, most = Math.max(...known) * 1.06 || 1, first = steps[0], last = Math.max(steps.at(-1), first + 1);
+    const highest = (some) => Math.max(0, ...some.flatMap(({ values }) => values.filter((value) => value !== null)));
+    const most = Math.min(highest(lines), TALLEST * highest(lines.filter((one) => one.key !== "l-other")) || Infinity) * 1.06 || 1;
+    const wide = box.clientWidth || 800, first = steps[0], last = Math.max(steps.at(-1), first + 1);
     const x = (step) => LEFT + ((step - first) / (last - first)) * (wide - LEFT - 12), y = (value) => TOP + (1 - value / most) * HIGH;
     const told = `${title}: ${lines.map(({ name, values }) => `${name} ${Units.humanize(values.findLast((v) => v !== null) ?? null, unit)}`).join(", ")}`;
     const picture = Dom.svg("svg", { width: wide, height: TOP + HIGH + BOTTOM, role: "img", "aria-label": told });
@@ -31,6 +34,7 @@ const Watch = (() => {
     for (const [value, text] of Axis.ticks(first, last, "", 6))
       picture.append(Dom.svg("text", { class: "tick", x: x(value), y: TOP + HIGH + 16, "text-anchor": "middle" }, text));
     for (const { step } of marks) picture.append(Dom.svg("line", { class: "mark", x1: x(step), x2: x(step), y1: TOP, y2: TOP + HIGH }));
+    if (highest(lines) > most) picture.append(Dom.svg("text", { class: "tick", x: wide - 12, y: TOP + 10, "text-anchor": "end" }, `95th percentile up to ${Units.humanize(highest(lines), unit)}`));
     for (const { key, values } of lines) picture.append(Dom.svg("path", { class: "line " + key, d: path(steps, values, x, y) }));
     box.replaceChildren(picture);
   }
@@ -45,7 +49,8 @@ const Watch = (() => {
       curve(element("memory"), "Memory", found.step, [{ name: "resident", key: "l-step", values: found.memory }], "bytes", []);
     }
     element("events").replaceChildren(...found.events.map((event) => {
-      const link = event.run ? [" ", Dom.html("a", { href: `../../run/${event.run}/` }, "Its report")] : [];
+      const capture = runs.find((run) => run.id === event.run);
+      const link = event.run ? [": ", Dom.html("a", { href: `../../run/${event.run}/`, title: capture?.headline }, capture?.verdict || "its report")] : [];
       return Dom.html("li", {}, Dom.html("span", { class: "muted" }, `step ${event.step}: `), event.text, ...link);
     }));
   }
@@ -55,6 +60,7 @@ const Watch = (() => {
       const answer = await fetch("curves");
       if (!answer.ok) throw new Error(await answer.text());
       const text = await answer.text();
+      if (text !== drawn && text.includes('"capture"')) runs = await (await fetch("../../runs")).json();
       if (text !== drawn) show(JSON.parse(text));
       drawn = text;
     } catch (error) {

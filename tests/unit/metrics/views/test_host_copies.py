@@ -19,8 +19,8 @@ MS = 1_000_000_000
 @pytest.mark.parametrize(
     ("copied", "said"),
     [
-        (0.8, "Bound by copies of NumPy arrays to the device: 80% of the 5.50 ms step"),
-        (0.3, "Bound by computation on the host"),
+        (0.8, "Copy-bound: 80% of the 5.50 ms step copies"),
+        (0.3, "CPU-bound"),
     ],
 )
 def test_the_headline_tells_copies_from_computation(copied: float, said: str) -> None:
