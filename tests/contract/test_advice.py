@@ -169,7 +169,7 @@ def test_one_step_carries_no_interval(name: str, tmp_path: Path) -> None:
 
 
 def test_the_headline_is_of_the_steady_state(profile: api.Profile, report: Report) -> None:
-    """The mean that it speaks of is that of the steps that were not set aside; of what is no whole
+    """The mean that it speaks of is that of the steps that were not left out; of what is no whole
     step it gives none.
     """
     timelines = [t for t in profile.run.hosts if len(t.steps)]

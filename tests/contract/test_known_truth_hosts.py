@@ -135,7 +135,7 @@ def test_one_stall_is_told_and_is_in_no_mean(tmp_path: Path) -> None:
 def test_a_short_stall_is_told_beside(tmp_path: Path) -> None:
     found = report(tmp_path, Loop(10, ops(0, 10), steps=20, lengths=(*[10.0] * 11, 25.0, *[10.0] * 8)))
     assert [f.sentence for f in found.findings if f.id == "set_aside"] == [
-        "Step 11, 25.0 ms, set aside (one-off): host compute. It took 2.5 times the steady step."
+        "Step 11, 25.0 ms, left out (one-off): host compute. It took 2.5 times the steady step."
     ]
 
 

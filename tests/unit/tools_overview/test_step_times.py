@@ -59,5 +59,5 @@ def test_a_rate_says_which_steps_it_leaves_out() -> None:
     (rate,) = (figure for figure in overview.key_figures if figure.label == "Steps per second")
     assert (rate.value, rate.remark) == (
         "100",
-        "per host, time between steps included, but not 3 steps set aside with 47% of the time",
+        "per host, time between steps included, but not 3 steps left out with 47% of the time",
     )

@@ -255,7 +255,7 @@ def test_branches_that_did_not_run_are_named() -> None:
 
 
 LOSS = ("epoch 1", "loss 0.6931")
-BAR = ("  12/90 ━━━━╸  3s 5ms/step - loss: 0.8", "  90/90 ━━━━━━━ 1s 4ms/step - loss: 0.6931", "epoch 2")
+BAR = ("\r  12/90 ━━━━╸  3s 5ms/step - loss: 0.8", "\r  90/90 ━━━━━━━ 1s 4ms/step - loss: 0.6931", "epoch 2")
 SEEN = ("seen 16000 0.123456789",)
 
 
@@ -482,11 +482,13 @@ def test_lines_of_which_the_runs_have_several_numbers_are_not_compared() -> None
 
 def test_a_line_of_the_scripts_own_is_no_progress_bar() -> None:
     lines = ("0.31 at 12 it/s", "0.52 at 12 it/s")
+    drawn = frozenset({*lines, "0.93 at 12 it/s"})
     runs = [replace(record(*of, printed=lines), own=frozenset(lines)) for of in ((), (NUDGED,))]
     edited = ("0.93 at 12 it/s", lines[1])
     found = judge(runs, replace(record(printed=edited), own=frozenset(edited)))
     assert found.same is False and "'0.93 at 12 it/s' for '0.31 at 12 it/s'" in found.why
-    assert judge([replace(each, own=frozenset()) for each in runs], record(printed=edited)).same is True
+    bars = [replace(each, own=frozenset(), drawn=drawn) for each in (*runs, record(printed=edited))]
+    assert judge(bars[:2], bars[2]).same is True
 
 
 def test_a_single_number_that_runs_differ_in_is_not_compared() -> None:
@@ -590,3 +592,31 @@ def test_a_number_that_runs_did_not_agree_on_tells_nothing_in_later_lines() -> N
     ]
     assert omissions(record(printed=("0.50", "0.41", "0.33")), *originals) == {"a number in '#'"}
     assert judge(originals, record(printed=("0.58", "0.41", "0.33"))).same is False
+
+
+def test_what_stand_ins_hide_of_the_edited_text_alone_is_not_compared() -> None:
+    one, hides = record(), replace(record(), hidden=frozenset({"a step without data"}))
+    assert omissions(hides, one, record(NUDGED)) == {"a step without data"}
+    assert omissions(hides, hides, record(NUDGED)) == set()
+    equal = judge_equal(one, hides)
+    assert equal is not None and equal.standing is Standing.COMPARED
+
+
+def test_programs_that_it_starts_are_given_the_same() -> None:
+    runs = [replace(record(*of), started=("notify loss 0.5",)) for of in ((), (NUDGED,))]
+    found = judge(runs, replace(record(), started=("notify loss 0.7",)))
+    assert found.same is False and "gives to programs that it starts" in found.why
+    assert judge(runs, replace(record(), started=("notify loss 0.500001",))).same is True
+    assert judge(runs, record()).same is False
+
+
+@pytest.mark.parametrize(("held", "same"), [(False, True), (True, False)])
+def test_numbers_of_a_list_that_grows_are_readings_of_one_quantity(held: bool, same: bool) -> None:
+    """A rounding may be as large, beside what they went through, as of a number that changes."""
+
+    def run(off: float) -> Record:
+        values = {f"main:losses[{at}]": np.array(2.0 - 0.1 * at + (off if at == 7 else 0.0)) for at in range(8)}
+        return replace(with_values(record(), **values), begin=state(values if held else {}))
+
+    assert judge([run(0.0), run(0.0)], run(0.3 * COMPUTED)).same is same
+    assert judge([run(0.0), run(0.0)], run(0.9 * COMPUTED)).same is False

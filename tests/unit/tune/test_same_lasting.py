@@ -77,13 +77,18 @@ def test_a_process_that_was_detached_is_one_of_the_run(detached: str) -> None:
 def test_what_is_sent_over_a_network_is_noted(monkeypatch: pytest.MonkeyPatch) -> None:
     heard: list[Any] = []
     monkeypatch.setattr(sys, "addaudithook", heard.append)  # which nobody could take away again
-    sending = Sending()
+    sending = Sending(lambda file: file == __file__)
     sending.begin()
     (hear,) = heard
     hear("socket.sendto", (None, ("127.0.0.1", 8125)))
     hear("socket.connect", (None, "/run/some.socket"))
     hear("open", ("file", "r", 0))
     assert sending.places == {"what it sends to 127.0.0.1"}
+    hear("os.system", (b"notify 0.5",))
+    hear("subprocess.Popen", ("notify", ["notify", "0.5"], None, None))
+    assert sending.started == ["notify 0.5"] * 2
+    Sending(lambda file: False)._heard("os.system", (b"lscpu",))
+    assert sending.started == ["notify 0.5"] * 2, "a library's own"
 
 
 def test_a_thread_and_an_objects_end(users: list[ModuleType]) -> None:

@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 
 from outpace.model.errors import TuneError
+from outpace.tune.same.changes import TraceRead
 from outpace.tune.same.clock import ClockSetting
 from outpace.tune.same.judgement import Judgement, Standing
 from outpace.tune.same.passes import END
@@ -181,3 +182,13 @@ def test_without_an_end_there_nothing_is_proven(fails: bool) -> None:
     found, _ = confirmed(of)
     assert found.standing is Standing.COMPARED and len(found.omissions) == 1
     assert found.omissions[0].startswith("other random numbers and another clock (")
+
+
+@pytest.mark.parametrize("draws", [0, 1])
+def test_what_a_compiled_function_keeps_is_left_out_where_chance_may_change_it(
+    draws: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    kept = {TraceRead("scale", "step", "scale"): ["train.py:9"], TraceRead("SIZE", "step", "SIZE"): []}
+    monkeypatch.setattr(Original, "_kept", lambda *_: kept)
+    found, _ = confirmed(lambda draw, edited, nudged: record(draws * draw))
+    assert found.omissions == (("scale, which step keeps and train.py:9 may change",) if draws else ())

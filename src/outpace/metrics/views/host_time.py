@@ -55,7 +55,7 @@ _COMPUTE = next(code for code in range(1, 255) if category_of(code) is Category.
 _USUAL = 2  # multiple of the median: what a step spends beyond it is not usual
 _COMPILES = 0.05  # minimum share of a step in compilation from which its calls count as first runs
 
-HOST_TIME = TableType("host_time", "Host compute, told apart").columns("""
+HOST_TIME = TableType("host_time", "Where the host's time goes").columns("""
     * host    | text     | host of the steps
     * part    | text     | what the host did | What it did
     + time_ps | ps       | time per step of the steady state | Per step

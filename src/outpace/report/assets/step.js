@@ -46,6 +46,16 @@ const Step = (() => {
     return element;
   }
 
+  /* The address of one step as a part of the run, with all its events; of several hosts, of the column's own. */
+  function part(chart, row) {
+    const query = new URLSearchParams(location.search), options = [...document.querySelectorAll(".chips [name=hosts] option")];
+    const host = chart.choices.length > 1 ? options.find((option) => option.textContent === chart.of[row])?.getAttribute("value") : "";
+    query.delete("whole");
+    if (host) query.set("hosts", host);
+    query.set("steps", `${chart.labels[row]}:${chart.labels[row]}`);
+    return `?${query.toString().replaceAll("%3A", ":")}#explain`;
+  }
+
   /* What tells every event of a step, and what shows them. */
   function commands(chart, row) {
     if (chart.spec.x !== "step") return [];
@@ -56,7 +66,7 @@ const Step = (() => {
     if (document.getElementById("timeline")) {
       const link = Dom.html("a", {}, "In the timeline"), at = ["timeline", "step", chart.labels[row], ...(host ? [chart.of[row]] : [])];
       link.href = "#" + at.map(encodeURIComponent).join("/");
-      return [Dom.html("p", {}, link), line("Every event of it: ", `outpace explain ${source} ${label}${host}`)];
+      return [Dom.html("p", {}, link, " ", Dom.html("a", { href: part(chart, row) }, "Every event of it"))];
     }
     return [line("Every event of it: ", `outpace explain ${source} ${label}${host}`), line("In the timeline: ", `outpace trace ${source} --steps ${label}`)];
   }

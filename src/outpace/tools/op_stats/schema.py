@@ -18,7 +18,7 @@ OPS = TableType("ops", "Ops").columns("""
       host_cumulative   | fraction | the same share of this op and those ranked above it
     + device_fraction   | fraction | self time as a share of the device's, idle time included; 0 on the host | On device
       device_cumulative | fraction | the same share of this op and those ranked above it
-    + busy_fraction     | fraction | self time as a share of its side's, idle time left out | Of busy
+    + busy_fraction     | fraction | self time as a share of its side's, idle time left out | Of busy time
     - idle              | bool     | whether the row stands for idle time
     * host              | text     | host that recorded the op
 """)
@@ -29,7 +29,7 @@ TYPES = TableType("types", "Op types").columns("""
     + ops           | count    | distinct ops of the type
     + occurrences   | count    | executions in the capture | Count
     + self_ps       | ps       | time in these ops themselves | Self
-    + busy_fraction | fraction | self time as a share of its side's, idle time left out | Of busy
+    + busy_fraction | fraction | self time as a share of its side's, idle time left out | Of busy time
 """)
 
 SHARES = TableType("shares", "Self time").columns("""

@@ -19,7 +19,7 @@ from outpace.timeline import Run
 from outpace.tools.overview.compute import MeanStep
 from outpace.tools.overview.schema import STEADY_STEP
 
-HOST_OPS, HOST_NO_OP, HOST_TRANSFERS = "Ops on the host", "Host, no op runs", "Transfers from the host"
+HOST_OPS, HOST_NO_OP, HOST_TRANSFERS = "Ops on the host", "Between ops", "Transfers from the host"
 """Parts of categories in the step chart: two parts of computation on the host, and the part of the
 input that is transferred to devices without anything waiting for it.
 """

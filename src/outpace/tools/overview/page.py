@@ -248,7 +248,7 @@ def _excluded_remark(run: Run, breakdown: StepBreakdown) -> str:
     apart, times = np.isin(steps["aside"], _SET_ASIDE), steps["duration_ps"].astype(np.float64)
     share = float(times[apart].sum() / times.sum()) if len(times) else 0.0
     return (
-        f", but not {format_count(int(apart.sum()), 'step')} set aside with {share:.0%} of the time"
+        f", but not {format_count(int(apart.sum()), 'step')} left out with {share:.0%} of the time"
         if share >= _MUCH_SET_ASIDE
         else ""
     )
@@ -339,7 +339,7 @@ def _evidence(run: Run, breakdown: StepBreakdown, mean: MeanStep) -> list[str]:
             f"the capture met {format_count(faults, 'fault')} of its own (the record's 'faults'), so that something may be missing"
         )
     near = [f"{text} ({t.host})" if len(run.hosts) > 1 else text for t in run.hosts for text in t.steps.borderline]
-    for texts, what in ((unsteady_steps.render_exclusions(breakdown), "set aside (table steps)"), (near, "near a limit")):
+    for texts, what in ((unsteady_steps.render_exclusions(breakdown), "left out (table steps)"), (near, "near a limit")):
         lines += texts[:_MOST_LINES]
         if len(texts) > _MOST_LINES:
             lines.append(f"and {format_count(len(texts) - _MOST_LINES, 'more was', 'more were')} {what}")

@@ -80,8 +80,8 @@ class ExcludedStep:
         if self.reason == Exclusion.BUFFERED.value:
             why = "its input was already buffered"
         if self.reason == Exclusion.FIRST_BUILD.value:
-            return f"step {self.step}, {humanize(self.duration, Unit.PS)}, set aside ({self.reason})"
-        return f"step {self.step}, {humanize(self.duration, Unit.PS)}, set aside ({self.reason}): {why}"
+            return f"step {self.step}, {humanize(self.duration, Unit.PS)}, left out ({self.reason})"
+        return f"step {self.step}, {humanize(self.duration, Unit.PS)}, left out ({self.reason}): {why}"
 
 
 def iter_excluded_steps(breakdown: StepBreakdown) -> Iterator[ExcludedStep]:
@@ -150,10 +150,10 @@ def _sentence(alike: list[ExcludedStep]) -> str:
     if len(alike) == 1:
         return str(alike[0])
     longest = max(one.duration for one in alike)
-    why = str(alike[0]).partition("set aside")[2]
+    why = str(alike[0]).partition("left out")[2]
     first, last = alike[0].step, alike[-1].step
     which = f"steps {first} to {last}" if last - first < len(alike) else f"{len(alike):,} steps from {first} to {last}"
-    return f"{which}, up to {humanize(longest, Unit.PS)}, set aside{why}"
+    return f"{which}, up to {humanize(longest, Unit.PS)}, left out{why}"
 
 
 def _excluded_finding(alike: list[ExcludedStep], program: Workload) -> Finding:

@@ -44,6 +44,7 @@ from outpace.tune.trial.verdict import outrun
 
 ENOUGH = 1.5  # lower end of a ratio that ends a race: what the others add to that is another question
 SEARCH_SHARE = 0.55  # of the budget; the rest is for comparing the edited script, and its race
+LONGEST_SHARE = 0.8  # of the budget, as long as nothing was found that could be compared
 FIRST_RATIO = 30.0  # seconds until a first ratio is wanted: as many are raced at first as can be prepared until then
 LATER_LOOK, LATER_SECONDS = 3, 30.0  # times what the first look took, and seconds more, for a later one
 NO_LIMITS = "only the limits were asked for, and the training's input cannot be run alone"
@@ -111,6 +112,9 @@ class Climb:
         raced = False
         while candidates := self._candidates():
             paid = self.budget.affordable(candidates) if raced else self._first_paid(candidates)
+            if not paid and not self.best.changes:
+                self.budget.seconds = max(self.budget.seconds, LONGEST_SHARE * self.originals.deadline.seconds)
+                paid = self.budget.affordable(candidates)
             if not paid:
                 return SHARE_USED
             if not raced:

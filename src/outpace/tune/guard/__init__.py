@@ -39,14 +39,7 @@ from outpace.tune.guard.writers import Writers
 CHOICE = "OUTPACE_GUARD"  # for tests: one of the WAYS
 GUARDED = "OUTPACE_GUARDED"  # how the process is guarded that has started this one
 OVERLAY, _AS_USER, _REDIRECT, _PYTHON = WAYS = ("overlay", "overlay as user", "redirect", "redirect without landlock")
-_NO_FILES = (
-    "__pycache__",
-    ".cache",
-    ".nv",
-    ".triton",
-    ".ipython",
-    ".config",
-)  # folders in which programs keep what is no result
+_PROGRAMS = (".cache", ".nv", ".triton", ".ipython", ".config")  # folders of a user in which programs keep what is no result
 _LIBRARIES = ("outpace-", AUTOGRAPH_FILE, "matplotlib-", "pymp-")  # begins of names of temporary files
 _begun: list[Guard] = []
 
@@ -199,13 +192,17 @@ def _tried(keep: Sequence[str], as_user: bool) -> str:
 
 
 def _shown(written: Iterable[str], temporary: str) -> Iterable[str]:
-    """Files that a person would call his own."""
-    here = os.getcwd()
+    """Files that a person would call his own: not those of caches in his own folder, nor what
+    libraries keep.
+    """
+    here, home = os.getcwd(), os.path.expanduser("~")
     for path in written:
         inside = below(path, here)
         parts = os.path.relpath(path, here if inside else "/").split(os.sep)
-        if any(part in _NO_FILES for part in parts) or (
-            not inside and ((temporary and below(path, temporary)) or below(path, SHARED))
+        if (
+            "__pycache__" in parts
+            or any(below(path, os.path.join(home, each)) for each in _PROGRAMS)
+            or (not inside and ((temporary and below(path, temporary)) or below(path, SHARED)))
         ):
             continue
         if not inside and any(below(path, os.path.realpath(prefix)) for prefix in {sys.prefix, sys.base_prefix}):

@@ -80,6 +80,8 @@ class Loop:
         self._tf: Any = sys.modules.get("tensorflow")
         self._main, self._depth = threading.get_ident(), 0
         self._reader: CodeType | None = None  # what reads the data set
+        self._compiled = found.step  # whose calls may tell the steps, as eager gradients may
+        self._telling: Any = None  # which of these does: a step may have both
         self._ends: list[float] = []  # of steps, by the clock
         self._seen: Callable[[], object] | None = None
 
@@ -242,8 +244,8 @@ class Loop:
             return function.made(*args, **kwargs)
         if function.kind == GRADIENT:
             self._gradient()
-        elif self.step is not None and function.code is self.step and self.dataset is None:
-            self._tick()
+        elif self.dataset is None and function.code is not None and function.code is self._compiled:
+            self._tell(function.code)
         return function.made(*args, **kwargs)
 
     def _taped(self, original: Callable[..., Any], tape: Any) -> Any:
@@ -265,6 +267,12 @@ class Loop:
                 break
             frame = users_frame(frame.f_back)
         if self.dataset is None and self.step is None:
+            self._tell(GRADIENT)
+
+    def _tell(self, by: Any) -> None:
+        """A step is over, as a call tells, where what was seen first of its kinds tells them."""
+        if self._telling in (None, by):
+            self._telling = by
             self._tick()
 
     def _record(self, call: Call) -> None:

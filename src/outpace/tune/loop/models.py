@@ -132,9 +132,9 @@ class Models:
                     return f"{type(layer).__name__}.{function.__name__} {why}"
         if called.method == PREDICT:
             return _unpredictable(called)
-        function = type(called.model).call
-        if "training" not in inspect.signature(function).parameters and any(map(_trains, layers_of(called.model))):
-            return f"{type(called.model).__name__}.call takes no `training`, which its layers ask for"
+        is_told = any("training" in kwargs for _, kwargs in called.calls)
+        if is_told and "training" not in inspect.signature(type(called.model).call).parameters:
+            return f"{type(called.model).__name__}.call takes no `training`, which {called.place} gives"
         return None
 
     def _name(self, model: Any) -> str:
@@ -164,11 +164,6 @@ def _unpredictable(called: Called) -> str | None:
         if any(not each.shape or each.shape[0] > FEW for each in leaves):
             return f"{called.place} gives {name}.predict more than {FEW} examples"
     return None
-
-
-def _trains(layer: Any) -> bool:
-    """Whether a layer does something else in training."""
-    return "training" in inspect.signature(type(layer).call).parameters
 
 
 def _attributes(held: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:

@@ -80,6 +80,11 @@ class Chance:
         """
         return self._hashed.coupled if self._hashed is not None else frozenset()
 
+    @property
+    def hidden(self) -> frozenset[str]:
+        """What of TensorFlow's own ways to draw does not show with the hashes, in words."""
+        return frozenset(self._hashed.hidden) if self._hashed is not None else frozenset()
+
     def seed(self) -> int:
         """A number for the user's line that asks, and for the how manieth time."""
         place = self._place(sys._getframe(1))

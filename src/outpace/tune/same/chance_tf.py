@@ -35,7 +35,7 @@ class Hashed:
 
     What the hash does not have is a fault of TensorFlow's own streams: of a script that sets a
     global seed, the first ops of two graphs that draw are given one seed, and draw the same numbers
-    (`coupled`).
+    (`coupled`). hidden: what else of TensorFlow's own ways does not show with the hash, in words.
     """
 
     def __init__(self, tf: Any, place: Callable[[], int], line: Callable[[], str] = str) -> None:
@@ -43,6 +43,8 @@ class Hashed:
         self._seed: Any = None  # the script's own global one
         self._ranks: weakref.WeakKeyDictionary[Any, int] = weakref.WeakKeyDictionary()  # ops that draw, by graph
         self._drawing: dict[tuple[Any, int], dict[Any, str]] = {}  # lines by function, by seed and rank
+        self._traces: dict[tuple[Any, int, str], weakref.WeakSet[Any]] = {}  # graphs, by seed, rank and line
+        self.hidden: set[str] = set()
         self._counts: dict[tuple[int, bool], Any] = {}  # by place, and whether that is in a graph
         self._base = 0  # of the script's own global seed
         self._tables: dict[int, Any] = {}
@@ -90,11 +92,16 @@ class Hashed:
         def map_(this: Any, map_func: Any, *args: Any, **kwargs: Any) -> Any:
             status = tensorflow.CONVERSION_STATUS.value()
             plainly = getattr(map_func, "python_function", map_func)  # in the pipeline's own graph, where the key is
+            if plainly is not map_func:
+                self.hidden.add(
+                    f"what {getattr(plainly, '__name__', 'a function of map')} keeps where it is compiled by itself"
+                )
             users = tensorflow.CONVERT.value(plainly, status)
+            order = "in parallel" if len(args) > 0 or kwargs.get("num_parallel_calls") else "one by one"
 
             @functools.wraps(map_func, updated=())
             def function(element: Any, key: Any) -> Any:
-                outer, keys.current = getattr(keys, "current", None), key
+                outer, keys.current, keys.order = getattr(keys, "current", None), key, order
                 try:
                     return users(*element) if type(element) is tuple else users(element)
                 finally:
@@ -117,7 +124,7 @@ class Hashed:
     def _stateless(self, kind: str) -> Callable[..., Any]:
         def draw(shape: Any, seed: Any, *args: Any, **kwargs: Any) -> Any:
             kwargs.pop("alg", None)
-            graph = pipeline_of(self._tf)
+            graph = pipeline_of(self._tf) if _is_keras(sys._getframe(1)) else None  # whose generators count their draws
             key = self._tf.cast(seed, self._tf.int64) if graph is None else self._of_element(graph, self._place())
             return self.draw(kind, shape, key, *args, **kwargs)
 
@@ -151,6 +158,9 @@ class Hashed:
         """
         graph, place = pipeline_of(self._tf), self._place() ^ (0 if seed is None else int(seed))
         if graph is not None:
+            if seed is not None:  # whose own numbers come in the order of the calls
+                order = getattr(self._keys, "order", "one by one")
+                self.hidden.add(f"which random numbers of {self._line()} come to which element, {order}")
             return self._of_element(graph, place)
         if seed is None and self._seed is not None and self._tf.inside_function():
             self._note()
@@ -164,7 +174,12 @@ class Hashed:
         while frame is not None:
             function = frame.f_locals.get("self") if frame.f_code.co_name == "__call__" else None
             if function is not None and hasattr(function, "python_function"):
-                self._drawing.setdefault((self._seed, rank), {})[function] = self._line()
+                line = self._line()
+                self._drawing.setdefault((self._seed, rank), {})[function] = line
+                graphs = self._traces.setdefault((self._seed, rank, line), weakref.WeakSet())
+                graphs.add(graph)
+                if len(graphs) > 1:
+                    self.hidden.add(f"random numbers of {line}, which are the same in each trace of its function")
                 return
             frame = frame.f_back
 
@@ -272,6 +287,11 @@ class Hashed:
 
         bits = folded(bits, 16) * tf.constant(_FIRST, tf.uint32)
         return folded(folded(bits, 15) * tf.constant(_SECOND, tf.uint32), 16)
+
+
+def _is_keras(frame: FrameType) -> bool:
+    """Whether code of Keras runs in a frame."""
+    return str(frame.f_globals.get("__name__")).partition(".")[0] in ("keras", "tf_keras")
 
 
 def pipeline_of(tf: Any) -> Any:

@@ -77,9 +77,9 @@ class TextRun:
         self._writing, self._written = threading.RLock(), False
         self.guard: guard.Guard | None = None
         self._lasting: list[str] = []  # what goes on behind the script's end
-        self.said, self.sending = Said(is_user_file), Sending()
+        self.said, self.sending = Said(is_user_file), Sending(is_user_file)
         self.chance = Chance(is_user_file, loaded.lines, plan.surroundings.draw)
-        self.clock = Clock(is_user_file, plan.surroundings.clock)
+        self.clock = Clock(is_user_file, plan.surroundings.clock, self.frozen.is_tracing)
 
     def _began(self, frame: FrameType, model: Any = None) -> None:
         """The loop begins for the first time, or the `fit` of a model."""
@@ -173,9 +173,14 @@ class TextRun:
             ((self._end if self._over else time.monotonic()) - self._start) / max(made, 1), self._fastest, self._over,
             self.chance.coupled, self._told - self._end, self.begin,
             (*self._lasting, *sorted(self.sending.places)), self.said.printed,
-            readings=self.clock.readings,
+            readings=self.clock.readings, hidden=self._hidden(), started=tuple(self.sending.started), drawn=self.said.drawn,
         )  # fmt: skip
         found.write(self.plan.result)
+
+    def _hidden(self) -> frozenset[str]:
+        """What stands in for real numbers, times and steps does not show, in words."""
+        times = ["the time that a compiled function reads"] if self.clock.traced else []
+        return frozenset([*self.chance.hidden, *self.fits.hidden, *times])
 
     def run(self) -> int:
         """The whole script, or as much as there is time for."""

@@ -25,7 +25,7 @@ CALENDAR = ("localtime", "gmtime", "ctime")  # functions of seconds since 1970, 
 _SECOND = 1_000_000_000  # ns
 _NAMED_BY = ("LOAD_ATTR", "LOAD_METHOD", "IMPORT_FROM")  # instructions of code that takes a name of a module
 _MIXED = 2_654_435_761  # odd, and far from every power of two
-_SHIFT = 40 * 86_400 + 82_367  # s: the month, the day, the hour, the minute and the second are others
+_SHIFT = 40 * 86_400 + 41_567  # s: the month, the weekday, half of the day, the minute and the second are others
 _UNEVEN = 1_000  # ns of the shortest tick
 _LONG = 1.5  # s of the first long tick; the n-th is as long as that divided by n
 
@@ -47,10 +47,12 @@ class ClockSetting:
 
 class Clock:
     """The clocks of `time` and `datetime`, for code of the user's files. users: whether a file is
-    one of the user's. readings: how often it read one.
+    one of the user's. readings: how often it read one. is_tracing: whether a function is being
+    traced; `traced` is whether a clock was read meanwhile.
     """
 
-    def __init__(self, users: Callable[[str], bool], setting: ClockSetting) -> None:
+    def __init__(self, users: Callable[[str], bool], setting: ClockSetting, is_tracing: Callable[[], bool] = bool) -> None:
+        self._is_tracing, self.traced = is_tracing, False
         self._users, self._begin, self._setting = users, int(setting.begin) * _SECOND, setting
         self._passed = self.readings = self._long = 0
         self._next, self._after = 1, 2  # readings with a long tick
@@ -80,6 +82,7 @@ class Clock:
     def _now(self) -> float:
         """Return the next reading, s since 1970."""
         self.readings += 1
+        self.traced = self.traced or self._is_tracing()
         self._passed += self._setting.tick or self._uneven_tick()
         return (self._begin + self._passed) / _SECOND
 

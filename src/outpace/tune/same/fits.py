@@ -69,6 +69,7 @@ class Fits:
         self._cut = Cut()
         self.items: dict[str, list[Items]] = {}
         self.made = 0
+        self.hidden: set[str] = set()  # what is taken back, in words
         self.over: Callable[[bool], None] = lambda over: None
         self.between: Callable[[FrameType, Any], None] = lambda frame, model: None
         self._frame: Any = None
@@ -137,6 +138,7 @@ class Fits:
         for variable, held in self._counts:
             if not np.array_equal(np.asarray(variable), held):
                 variable.assign(held)
+                self.hidden.add("a step without data at the end of each epoch")
         self._counts = []
 
     def _numbered(self, name: str, at: int) -> int:

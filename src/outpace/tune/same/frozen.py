@@ -40,6 +40,10 @@ class Frozen:
         self.traces: Counter[TraceRead] = Counter()
         self.rewritten: set[CodeType] = set()
 
+    def is_tracing(self) -> bool:
+        """Whether a function is being traced."""
+        return self._depth > 0
+
     def on_jax(self, jax: ModuleType) -> None:
         """Of all that JAX makes an expression of."""
         kind, plain = JAXPR_TRACE.value, SET_TRACE.value

@@ -35,6 +35,8 @@ PRINTED = 2e-3  # of a number that is printed: by as much two runs of one text m
 DIGITS = 2e-5  # of it, likewise of the edited text, beside what the two differ by
 FEW = 0.01  # of the numbers of an array: those that a rounding moves by much beside what each is, since they are near to 0
 _SHOWN = 3
+_POSITIONS = ("random[", "numpy.random[")  # begins of paths: of generators that all code shares
+_INDEX = re.compile(r"\[\d+\]")  # of a list, in a path
 # Why something is not compared.
 _DIFFERS = "chance or rounding makes it"
 _ROUGH = "it differs by more than rounding beside its own size"
@@ -117,6 +119,8 @@ class _Comparison:
             for each in sorted(self.edited.coupled - self.one.coupled - self.nudged.coupled)
         ]
         self._printed()
+        for each in sorted(self.edited.hidden - self.one.hidden):
+            self.omissions.setdefault(each, "it does not show here")
         self._unread(common)
         passes = max((key[2] for key in common), default=0)
         if passes < 1 and any(key[0] not in ("files", "script") for key in common):  # read where the loop was over alone
@@ -235,12 +239,16 @@ class _Comparison:
             self._tell(path)
             self.compared += 1
             return
+        if path.startswith(_POSITIONS):  # what is drawn shows in what it makes
+            self.omissions.setdefault("how far Python's and NumPy's random numbers are", "a thread of a pipeline may draw ahead")
+            return
         plain, value = value, _wide(value)
         change = self._change(path, value)
         self.most[path] = most = max(self.most.get(path, 0.0), change)
         scale = _largest(value)
         spread = self.spreads[path] = max(self.spreads.get(path, 0.0), _distance(value, _wide(nudged)))
         floor = (ONE_STEP if key[2] == 1 else LATER) * scale if value.dtype.kind != "i" else 0.0
+        floor = max(floor, COMPUTED * self._series(key, path, value))
         if key[2] != 1 and change:
             floor = max(min(floor, OF_CHANGE * change), COMPUTED * most if value.dtype.kind == "f" else 0.0)
         is_noise = value.size == 1 and spread > max(AGREED * max(most, scale * 1e-3), floor)
@@ -255,6 +263,16 @@ class _Comparison:
             self.faults.append(f"{_said(key)}: {path} is of {found.dtype} instead of {plain.dtype}")
         else:
             self._compare(key, path, value, _wide(found), floor + SPREADS * spread, change, bool(spread))
+
+    def _series(self, key: Any, path: str, value: Any) -> float:
+        """How far a number of a list that grows in training, as of losses, is from the list's first
+        one: each is a reading of the same quantity.
+        """
+        before = self.one.begin
+        if value.size != 1 or value.dtype.kind != "f" or before is None or before.find(path) is not None:
+            return 0.0
+        first = self.one.marks[key].values.get(_INDEX.sub("[0]", path, count=1))
+        return _distance(value, _wide(first)) if isinstance(first, np.ndarray) and first.shape == value.shape else 0.0
 
     def _compare(self, key: Any, path: str, value: Any, found: Any, tolerance: float, change: float, has_spread: bool) -> None:
         """Compare the numbers of two arrays of one shape. change: how far training moved them."""
@@ -320,9 +338,10 @@ class _Comparison:
 
     def _printed(self) -> None:
         runs = (self.one, self.nudged, self.edited)
-        self._lines("prints", [shown_lines(each.printed, each.own) for each in runs])
+        self._lines("prints", [shown_lines(each.printed, each.own, each.drawn) for each in runs])
         self._lines("tells on stderr", [timeless(each.said) for each in runs])
-        self._lines("leaves on stderr", [shown_lines(each.errors) for each in runs], is_own=False)
+        self._lines("leaves on stderr", [shown_lines(each.errors, drawn=each.drawn) for each in runs], is_own=False)
+        self._lines("gives to programs that it starts", [timeless(each.started) for each in runs])
         common = self.one.files.keys() & self.nudged.files.keys()
         for path in sorted(common):
             if path not in self.edited.files and self._ended_alike():

@@ -34,8 +34,9 @@ class Judgement:
     each with its reason. remarks: of a training that was cut, what to read of the passes that
     were not compared, in sentences. parts: the pass behind which one rounding
     moves most of what training changes as far as training does, so that nothing is known; 0 for
-    none. made: passes that were compared, of a training of `length` passes; 0 where that is not
-    known.
+    none. changeable: what compiled functions keep of a training that was compared as a whole, and
+    what may change it. made: passes that were compared, of a training of `length` passes; 0 where
+    that is not known.
     """
 
     same: bool | None
@@ -52,6 +53,7 @@ class Judgement:
     omissions: tuple[str, ...] = ()
     remarks: tuple[str, ...] = ()
     parts: int = 0
+    changeable: tuple[str, ...] = ()
     made: int = 0
     length: int = 0
 

@@ -1,11 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
 """What of a script is in no record: threads and processes that go on behind its end, objects that
-do something when the interpreter takes them away, and what is sent over a network.
+do something when the interpreter takes them away, and what is sent over a network; and with what
+arguments it starts other programs.
 """
 
 from __future__ import annotations
 
 import contextlib
+import os
 import sys
 import threading
 import time
@@ -55,10 +57,15 @@ def _read(path: Path) -> bytes:
 
 
 class Sending:
-    """Listens to what this process sends over a network. places: where it went."""
+    """Listens to what this process gives to others. users: whether a file is one of the user's.
+    places: where it sent something over a network. started: the commands of the programs that the
+    user's code started.
+    """
 
-    def __init__(self) -> None:
+    def __init__(self, users: Callable[[str], bool]) -> None:
+        self._users = users
         self.places = set[str]()
+        self.started: list[str] = []
 
     def begin(self) -> None:
         """Listen."""
@@ -69,6 +76,19 @@ class Sending:
             address = details[1]
             if isinstance(address, tuple) and address:
                 self.places.add(f"what it sends to {address[0]}")
+        elif event in ("subprocess.Popen", "os.system", "os.posix_spawn", "os.exec") and self._is_users():
+            command = details[0] if event == "os.system" else details[1]
+            words = command if isinstance(command, (list, tuple)) else [command]
+            self.started.append(
+                " ".join(each.decode("utf-8", "replace") if isinstance(each, bytes) else str(each) for each in words)
+            )
+
+    def _is_users(self) -> bool:
+        """Whether the user's code calls Python's functions that start a program."""
+        frame = sys._getframe(2)
+        while frame.f_back is not None and os.path.basename(frame.f_code.co_filename) in ("subprocess.py", "os.py"):
+            frame = frame.f_back
+        return self._users(frame.f_code.co_filename)
 
 
 def _deleters(users: Callable[[str], bool]) -> Iterator[str]:

@@ -18,24 +18,36 @@ _WHEN = re.compile(
 _LOGGED = re.compile(r"^[IWEF]\d{4} [\d:.]+\s+\d+ \S+\.py:\d+\] ")
 _OF_LIBRARY = re.compile(r"\w\.(?:cc|h|cpp):\d+\]|before absl::InitializeLog")
 _DAY = 86_400.0  # seconds
+BACK = "\r"
 
 
-def shown_lines(printed: Sequence[str], own: Collection[str] = ()) -> list[str]:
+def shown_lines(printed: Sequence[str], own: Collection[str] = (), drawn: Collection[str] = ()) -> list[str]:
     """Return what was printed; of a progress bar the last that it showed, without times: in how
-    many steps it comes there is a matter of pace. own: lines of the script's own code, which are no
-    progress bar of a library's.
+    many steps it comes there is a matter of pace. A bar goes back in its line, or is of `drawn`,
+    the lines that Keras wrote. own: lines of the script's own code, which are no library's bar.
     """
     printed = [line for line in printed if line.strip()]
-    bar = [bool(_PROGRESS.search(line)) and line not in own for line in printed]
+    bar = [bool(_PROGRESS.search(line)) and line.lstrip(BACK) not in own and _is_bar(line, drawn) for line in printed]
+    printed = [line.lstrip(BACK) for line in printed]
     ends = zip(timeless(printed), bar, [*bar[1:], False], strict=False)
-    return [_PACE.sub(" ", line) if is_bar else line for line, is_bar, next_is in ends if not (is_bar and next_is)]
+    return [" ".join(_PACE.sub(" ", line).split()) if is_bar else line for line, is_bar, next_is in ends if not (is_bar and next_is)]
+
+
+def lines_drawn(text: str) -> list[str]:
+    """Return the lines of an output; what went back in its line is a line that begins with BACK."""
+    return text.replace("\r\n", "\n").replace(BACK, f"\n{BACK}").split("\n")
+
+
+def _is_bar(line: str, drawn: Collection[str]) -> bool:
+    """Whether a line with marks of progress is a bar's."""
+    return BACK in line or "\x08" in line or line in drawn
 
 
 def error_lines(text: str) -> tuple[str, ...]:
     """Return the lines on stderr of Python code: those that logs of C++ libraries begin are left
     out, and of a log of Python the place and the time.
     """
-    lines = text.replace("\r", "\n").splitlines()
+    lines = lines_drawn(text)
     return tuple(_LOGGED.sub("", line) for line in lines if not _OF_LIBRARY.search(line))
 
 

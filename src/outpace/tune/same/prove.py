@@ -28,7 +28,7 @@ from outpace.tune.same.clock import ClockSetting
 from outpace.tune.same.fits import BATCH, EPOCH, cut_of
 from outpace.tune.same.judge import judge, judge_equal
 from outpace.tune.same.judgement import Judgement, Standing
-from outpace.tune.same.lines import error_lines
+from outpace.tune.same.lines import error_lines, lines_drawn
 from outpace.tune.same.names import dead_names
 from outpace.tune.same.passes import END
 from outpace.tune.same.plan import Plan, Surroundings
@@ -213,6 +213,7 @@ class Original:
         if here.passes != there.passes or here.made != there.made:
             omissions += ("how many passes its loops make (chance or the clock decides)",)
         if _differ(here, there):
+            omissions += found.changeable
             if missed := sorted({*found.missed} & {*again.missed}):
                 omissions += (
                     f"line {', '.join(map(str, missed))} (it did not run, and chance or the clock may decide about it)",
@@ -260,14 +261,22 @@ class Original:
         """A judgement with what was compared of the training, and what should be read of the rest.
         end: what is said of its end. made: passes that all runs of the original made.
         """
-        if self.cut:
+        if self.cut and not original.made >= self._passes():
             found = replace(found, whole=False, shown=self._shown() + end)
         elif original.ended == CUT_SHORT or made < original.made:
             found = replace(found, whole=False)
         found = self._measured(found, original, made)
-        if found.same and not found.whole:
-            found = replace(found, remarks=(*self._iter_remarks(original, edited, texts), *_unrun(texts, edited)))
-        return found
+        if not found.same:
+            return found
+        kept = self._kept(original, edited, texts)
+        if not found.whole:
+            return replace(found, remarks=(*_iter_remarks(kept), *_unrun(texts, edited)))
+        changeable = [
+            f"{each.read}, which {each.function} keeps and {join_names(sorted(set(lines)))} may change"
+            for each, lines in kept.items()
+            if lines
+        ]
+        return replace(found, changeable=tuple(sorted(changeable)))
 
     def _measured(self, found: Judgement, original: Record, made: int) -> Judgement:
         """With how many passes were compared, of how many: of a training that is not over in its
@@ -282,9 +291,9 @@ class Original:
         made = min(found.parts or made, made)
         return replace(found, made=made, length=length, whole=found.whole and length > 0)
 
-    def _iter_remarks(self, original: Record, edited: Record, texts: Texts) -> Iterator[str]:
-        """Yield what the functions that an edited script compiles keep, and the lines that may
-        change it, in sentences; without what the original keeps likewise.
+    def _kept(self, original: Record, edited: Record, texts: Texts) -> dict[TraceRead, list[str]]:
+        """Return what the functions that an edited script compiles keep, each with the lines that
+        may change it; without what the original keeps likewise.
         """
         kept: dict[TraceRead, list[str]] = {
             each: [] for each, count in edited.traces.items() if not 0 < original.traces.get(each, 0) <= count
@@ -298,9 +307,7 @@ class Original:
                 ran = Ran(edited.before.get(file, frozenset()), edited.ran.get(file, frozenset()))
                 for each, line in iter_changes(tree, loop, ran, kept):
                     kept[each].append(f"{os.path.basename(file)}:{line}")
-        for function in sorted({each.function for each in kept}):
-            reads = {each.read: lines for each, lines in kept.items() if each.function == function}
-            yield _format_kept(function, reads)
+        return kept
 
     def _fails_where_cut(self, records: Sequence[Record]) -> str:
         """The exception that all runs of a training that is cut end with behind it, as what counts
@@ -416,8 +423,10 @@ class Original:
         if not (folder / "record").exists():
             said = (folder / "err").read_text(encoding="utf-8", errors="replace").strip().splitlines()
             raise TuneError(f"A run to compare with ended without a result: {said[-1] if said else 'it said nothing'}")
-        printed = (folder / "out").read_text(encoding="utf-8", errors="replace").replace("\r", "\n").splitlines()
-        errors = error_lines((folder / "err").read_text(encoding="utf-8", errors="replace"))
+        with open(folder / "out", encoding="utf-8", errors="replace", newline="") as file:
+            printed = lines_drawn(file.read())
+        with open(folder / "err", encoding="utf-8", errors="replace", newline="") as file:
+            errors = error_lines(file.read())
         return replace(Record.read(folder / "record"), printed=tuple(printed), errors=errors)
 
 
@@ -445,6 +454,12 @@ def _unrun(texts: Texts, edited: Record) -> Iterator[str]:
         ran = edited.ran.get(file, frozenset()) | edited.before.get(file, frozenset())
         if lines := unrun(parsed(text), changed, ran):
             yield f"What it changes in line {', '.join(map(str, lines))} of {os.path.basename(path)} did not run where it was compared."
+
+
+def _iter_remarks(kept: Mapping[TraceRead, Sequence[str]]) -> Iterator[str]:
+    """Yield what compiled functions keep, and the lines that may change it, a sentence for each."""
+    for function in sorted({each.function for each in kept}):
+        yield _format_kept(function, {each.read: lines for each, lines in kept.items() if each.function == function})
 
 
 def _format_kept(function: str, reads: Mapping[str, Sequence[str]]) -> str:

@@ -33,7 +33,8 @@ class Record:
     training until it said something last. begin: the state where training began. lasting: what of
     the script's goes on behind its end, in words. own: lines that its own code printed.
     errors: lines on stderr, without those of C++ libraries. readings: how often its own code read
-    the clock.
+    the clock. hidden: what the numbers, times and steps that stand in for real ones do not show of
+    it, in words. started: the commands of programs that it started. drawn: lines that Keras wrote.
     """
 
     marks: Mapping[tuple[str, int, int], State]
@@ -61,6 +62,9 @@ class Record:
     own: frozenset[str] = frozenset()
     errors: tuple[str, ...] = ()
     readings: int = 0
+    hidden: frozenset[str] = frozenset()
+    started: tuple[str, ...] = ()
+    drawn: frozenset[str] = frozenset()
 
     def write(self, path: str | os.PathLike[str]) -> None:
         """Write it for the process that compares, whole or not at all."""

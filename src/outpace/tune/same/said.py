@@ -6,10 +6,13 @@ lines on stdout are its own. What frameworks tell there is no part of a program.
 from __future__ import annotations
 
 import logging
+import re
 import sys
 import warnings
 from collections.abc import Callable
 from typing import Any
+
+_KERAS = re.compile(r"[/\\](?:tf_)?keras[/\\]")  # in the path of a file
 
 
 class Said:
@@ -18,6 +21,7 @@ class Said:
     def __init__(self, users: Callable[[str], bool]) -> None:
         self._users = users
         self._texts = {"stdout": "", "stderr": ""}
+        self._drawn = ""  # by Keras, on both
         self._logged: list[str] = []
 
     def begin(self) -> None:
@@ -42,6 +46,8 @@ class Said:
         """Note what code of a file has written to a stream."""
         if self._users(file):
             self._texts[stream] += text
+        elif _KERAS.search(file):
+            self._drawn += text
 
     @property
     def lines(self) -> tuple[str, ...]:
@@ -52,6 +58,11 @@ class Said:
     def printed(self) -> frozenset[str]:
         """Lines that the user's code printed."""
         return frozenset(self._texts["stdout"].splitlines())
+
+    @property
+    def drawn(self) -> frozenset[str]:
+        """Lines that Keras wrote, of its progress bars."""
+        return frozenset(self._drawn.replace("\r", "\n").splitlines())
 
 
 class _Heard:

@@ -12,7 +12,7 @@ const Chips = (() => {
     location.href = `${location.pathname}?${query.toString().replaceAll("%3A", ":").replaceAll("%2C", ",")}${location.hash}`;
   }
 
-  /* All steps as columns; what is not shown, or was set aside, in grey. A drag chooses some, a click one. */
+  /* All steps as columns; what is not shown, or was left out, in grey. A drag chooses some, a click one. */
   function strip(form, box) {
     const steps = JSON.parse(box.dataset.steps), lengths = steps.map(([, length]) => length).sort((a, b) => a - b);
     const most = Math.max(1, Math.min(lengths.at(-1), TALL * lengths[lengths.length >> 1]));
