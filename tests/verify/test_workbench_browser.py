@@ -302,7 +302,9 @@ def test_a_step_leads_to_every_event_of_it(bench: Workbench) -> None:
     bench.open("keras_fit", "overview/step/12")
     bench.wait("!!document.querySelector('#overview .opened a[href$=\"#explain\"]')")
     bench.page.run("document.querySelector('#overview .opened a[href$=\"#explain\"]').click()")
-    bench.wait("document.querySelector('.view.on')?.id === 'explain' && document.querySelector('.view.on').innerText.includes('12')")
+    bench.wait(
+        "document.querySelector('.view.on')?.id === 'explain' && document.querySelector('.view.on').innerText.includes('12')"
+    )
     assert bench.page.run("location.search") == "?steps=12:12"
 
 

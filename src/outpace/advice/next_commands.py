@@ -45,7 +45,7 @@ def _detail_command(source: str, pages: Sequence[Page], first: Finding | None) -
     tool = next((tool for evidence in first.evidence if (tool := evidence.table.partition(".")[0]) != first_tool), "")
     if not tool:
         return Command(f"outpace explain {source}", "the slowest step, event by event")
-    return Command(f"outpace report {source} --tool {tool}", "the numbers behind the first change")
+    return Command(f"outpace report {source} --tool {tool}", "the numbers behind the first change", tool)
 
 
 def _trial_command(run: Run, script: str) -> Command | None:

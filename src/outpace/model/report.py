@@ -10,10 +10,16 @@ from outpace.model.page import Page
 
 @dataclass(frozen=True)
 class Command:
-    """Command line that is useful now (`line`), and what it does in a few words (`what`)."""
+    """A command line that is useful now.
+
+    line: the command.
+    what: what it does, in a few words.
+    tool: id of the tool whose page of this report shows the same; "" for none.
+    """
 
     line: str
     what: str
+    tool: str = ""
 
 
 @dataclass(frozen=True)

@@ -15,6 +15,7 @@ from markupsafe import Markup
 from outpace.model import (
     Chart,
     ChartKind,
+    Command,
     Figure,
     Figures,
     Finding,
@@ -74,7 +75,7 @@ def _document(report: Report, places: Anchors, later: Callable[[str], str] | Non
         "changes": [{**_finding(f, places), "host": screen.host(f)} for f in shown_first],
         "again": "" if shown_first or not report.advises else _again(report),
         "evidence": screen.evidence,
-        "next": [{"line": clean(c.line), "what": clean_prose(c.what)} for c in screen.next],
+        "next": [_next(c, report, places) for c in screen.next],
         "others": [{**_finding(f, places), "host": screen.host(f)} for f in report.findings if f not in shown_first],
         "pages": [
             {"id": places.page_anchor(page), "title": clean(page.title), "later": later(places.page_anchor(page))}
@@ -85,6 +86,13 @@ def _document(report: Report, places: Anchors, later: Callable[[str], str] | Non
         ],
         "absent": [_absent(page, places) for page in absent],
     }
+
+
+def _next(command: Command, report: Report, places: Anchors) -> dict[str, Any]:
+    """Return a command for the page, as a link where a view shows the same."""
+    page = next((page for page in report.pages if page.id == command.tool and not page.unavailable), None)
+    route, title = (places.page_anchor(page), clean(page.title)) if page else ("", "")
+    return {"line": clean(command.line), "what": clean_prose(command.what), "route": route, "title": title}
 
 
 def find_view(report: Report, view_id: str, rows_url: Callable[[str], str] | None) -> dict[str, Any] | None:
@@ -409,6 +417,7 @@ def _finding(finding: Finding, places: Anchors | None) -> dict[str, Any]:
         "short": clean_prose(finding.short),
         "details": clean_prose(finding.action).removeprefix(clean_prose(finding.short)),
         "saving": format_saving(finding),
+        "share": finding.saving.high if finding.saving else 0.0,
         "bound": format_assumption(finding),
         "evidence": [{"text": clean(str(e)), "table": clean(e.table), "route": table(e.table)} for e in finding.evidence],
         "threshold": finding.threshold and f"{clean(finding.threshold.name)} = {clean(str(finding.threshold))}",

@@ -240,7 +240,9 @@ class _Comparison:
             self.compared += 1
             return
         if path.startswith(_POSITIONS):  # what is drawn shows in what it makes
-            self.omissions.setdefault("how far Python's and NumPy's random numbers are", "a thread of a pipeline may draw ahead")
+            self.omissions.setdefault(
+                "how far Python's and NumPy's random numbers are", "a thread of a pipeline may draw ahead"
+            )
             return
         plain, value = value, _wide(value)
         change = self._change(path, value)

@@ -30,7 +30,9 @@ def shown_lines(printed: Sequence[str], own: Collection[str] = (), drawn: Collec
     bar = [bool(_PROGRESS.search(line)) and line.lstrip(BACK) not in own and _is_bar(line, drawn) for line in printed]
     printed = [line.lstrip(BACK) for line in printed]
     ends = zip(timeless(printed), bar, [*bar[1:], False], strict=False)
-    return [" ".join(_PACE.sub(" ", line).split()) if is_bar else line for line, is_bar, next_is in ends if not (is_bar and next_is)]
+    return [
+        " ".join(_PACE.sub(" ", line).split()) if is_bar else line for line, is_bar, next_is in ends if not (is_bar and next_is)
+    ]
 
 
 def lines_drawn(text: str) -> list[str]:
