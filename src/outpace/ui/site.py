@@ -29,7 +29,7 @@ from outpace.ui.runs import ListedRun, RunList, path_id
 from outpace.ui.trainings import Trainings
 from outpace.ui.worker import OpenedReport
 from outpace.ui.worker_pool import BusyError, SummaryFiller, WorkerPool
-from outpace.viewer.perfetto import find_interface
+from outpace.viewer.perfetto import find_interface, is_installed
 
 _FRESH = 1.0  # seconds before the list of runs is read again
 _MOST_REPORTS = 4  # maximum number of reports in memory
@@ -237,7 +237,10 @@ class Site:
                 [info.folder], timeline.select_view, info.folder, info.state, number, request.query.get("host"), part
             )
         trace = "trace" if steps is None else f"trace?first={steps[0]}&last={steps[1]}"
-        return _json({"trace": trace, "begin": sight.begin_ns, "end": sight.end_ns, "title": sight.title})
+        has_viewer = is_installed()
+        return _json(
+            {"trace": trace, "begin": sight.begin_ns, "end": sight.end_ns, "title": sight.title, "viewer": has_viewer}
+        )
 
     def _trace(self, request: Request, run: str) -> Response:
         """Return the trace file of a run, or of some of its steps."""

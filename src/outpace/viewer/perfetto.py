@@ -34,6 +34,16 @@ def find_interface() -> Path:
     return folder
 
 
+def is_installed() -> bool:
+    """Whether a build of the interface is installed, by now."""
+    importlib.invalidate_caches()
+    try:
+        find_interface()
+    except OutpaceError:
+        return False
+    return True
+
+
 def find_file(folder: Path, name: str) -> Path | None:
     """Return the file of a build for a name in a URL; None where the build does not contain it.
     Files outside of the build's folder are never returned.

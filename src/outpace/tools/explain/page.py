@@ -30,7 +30,7 @@ _EVENTS = ("op", "kernel", "category", "thread", "offset_ps", "duration_ps", "co
 _BY, _SUMS = ("category", "op", "event", "thread"), ("counted_ps",)
 _HOW = (
     "Every moment counts for one event only: that of the category with the highest priority in the breakdown, and of its events the "
-    "innermost. 'outpace explain PATH step NUMBER [CATEGORY]' explains another step."
+    "innermost. In the workbench, choose another step above; in a terminal, 'outpace explain PATH step NUMBER [CATEGORY]' explains it."
 )
 
 

@@ -2,6 +2,7 @@
 /* The dialog that captures running processes: what of each has come, a way to stop it, and the run when it is there. */
 const Capture = (() => {
   const EACH = 500; // ms
+  const KEY = "outpace-addresses";
   let dialog = null, running = false;
 
   const part = (selector) => dialog.querySelector(selector);
@@ -42,7 +43,17 @@ const Capture = (() => {
 
   const failed = (error) => { show({ state: "failed", text: error.message }); };
 
+  /* The addresses of the last capture are those of the next one, most often. */
+  function remember(addresses) {
+    try { localStorage.setItem(KEY, addresses); } catch { /* a browser that keeps nothing */ }
+  }
+
+  function remembered() {
+    try { return localStorage.getItem(KEY) ?? ""; } catch { return ""; }
+  }
+
   async function begin(form) {
+    remember(form.elements.addresses.value);
     try {
       show({ state: "running", text: "connecting" });
       show(await ask("capture", JSON.stringify(Object.fromEntries(new FormData(form)))));
@@ -57,7 +68,11 @@ const Capture = (() => {
   function start() {
     dialog = document.getElementById("capture");
     if (!dialog) return;
-    document.getElementById("ask-capture").addEventListener("click", () => { dialog.showModal(); });
+    document.getElementById("ask-capture").addEventListener("click", () => {
+      const field = part("[name=addresses]");
+      if (!field.value) field.value = remembered();
+      dialog.showModal();
+    });
     part("form").addEventListener("submit", (event) => { event.preventDefault(); begin(event.target); });
     part(".stop").addEventListener("click", stop);
     part(".close").addEventListener("click", () => dialog.close());

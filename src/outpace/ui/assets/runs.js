@@ -89,14 +89,12 @@ const Runs = (() => {
     const link = run.id ? Dom.html("a", { href: `run/${run.id}/`, title: run.name }, title(run)) : title(run);
     const about = [run.place, run.hosts > 1 ? `${run.hosts} hosts` : ""].filter(Boolean).join(" · ");
     const cell = (kind, ...content) => Dom.html("td", { class: kind }, ...content);
-    const [kind, said] = verdict(run), told = run.verdict ? bar(run) : "";
-    if (run.waits || run.error || !run.verdict) {
-      const rest = Dom.html("td", { class: kind, colspan: 6, title: run.headline || run.error }, said);
-      return row(cell("tick", ...(run.id ? [tick(run)] : [])), cell("name", link, ...(about ? [" ", Dom.html("span", { class: "muted" }, about)] : [])), cell("when", when(run.when)), rest);
-    }
-    return row(cell("tick", tick(run)), cell("name", link, ...(about ? [" ", Dom.html("span", { class: "muted" }, about)] : [])), cell("when", when(run.when)),
-      cell("picture", told), cell(kind, said), Dom.html("td", { class: "first", title: run.details }, run.change), cell("v gain", run.saved ? Dom.html("span", { title: run.saves }, Math.round(run.saved * 100) + "%") : ""),
-      cell("v", run.step || ""), cell("v change", change(run.against)));
+    const [kind, said] = verdict(run);
+    const first = [cell("tick", ...(run.id ? [tick(run)] : [])), cell("name", link, ...(about ? [" ", Dom.html("span", { class: "muted" }, about)] : [])), cell("when", when(run.when))];
+    if (!run.verdict) return row(...first, Dom.html("td", { class: kind, colspan: 6, title: run.headline || run.error }, said));
+    const saves = run.saved ? [Dom.html("span", { title: run.saves }, Math.round(run.saved * 100) + "%")] : [];
+    return row(...first, cell("picture", bar(run)), cell(kind, said), Dom.html("td", { class: "first", title: run.details }, run.change),
+      cell("v gain", ...saves), cell("v", run.step), cell("v change", change(run.against)));
   }
 
   /* The runs by program, the program that ran last first; each is a chain of runs that were compared. */

