@@ -58,7 +58,7 @@ class Workbench:
             if said
             else "true"
         )
-        self.page.wait(f"document.querySelectorAll('#runs tr').length === {count} && {done}", 600)
+        self.page.wait(f"document.querySelectorAll('#runs tr:not(.program)').length === {count} && {done}", 600)
         return time.monotonic() - begin
 
     def click(self, name: str) -> float:

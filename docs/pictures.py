@@ -130,7 +130,10 @@ def some_runs(folder: Path) -> Iterator[tuple[Page, Server]]:
     try:
         with workbench(logs.name, folder) as (page, server):
             page.ask("Page.navigate", url=server.address)
-            page.wait(f"document.querySelectorAll('#runs td.v').length === {2 * len(RUNS)}", 60)
+            page.wait(
+                f"document.querySelectorAll('#runs tr').length >= {len(RUNS)} && !document.body.innerText.includes('not looked at')",
+                60,
+            )
             page.wait("!document.body.innerText.includes('not looked at')", 120)
             yield page, server
     finally:

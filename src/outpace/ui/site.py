@@ -238,9 +238,7 @@ class Site:
             )
         trace = "trace" if steps is None else f"trace?first={steps[0]}&last={steps[1]}"
         has_viewer = is_installed()
-        return _json(
-            {"trace": trace, "begin": sight.begin_ns, "end": sight.end_ns, "title": sight.title, "viewer": has_viewer}
-        )
+        return _json({"trace": trace, "begin": sight.begin_ns, "end": sight.end_ns, "title": sight.title, "viewer": has_viewer})
 
     def _trace(self, request: Request, run: str) -> Response:
         """Return the trace file of a run, or of some of its steps."""

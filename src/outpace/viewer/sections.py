@@ -6,12 +6,14 @@ that recorded events.
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Iterator
 
 from outpace._dataclass import dataclass
 from outpace.timeline import Run, Timeline
 from outpace.trace import Plane, dialect
 
+_LARGEST_ID = 10**9  # of a thread, on any system; a larger number is an address
 _FIRST_LINES = (
     "Steps",
     "XLA Modules",
@@ -59,10 +61,11 @@ def _section(run: Run, timeline: Timeline, plane: Plane) -> Section:
 
 
 def _lines(timeline: Timeline, plane: Plane, is_host: bool) -> Iterator[tuple[int, str]]:
-    """Yield (line, name) of the lines with events. A thread's name is extended by its id, which
-    distinguishes threads of the same name, unless the title contains the id already.
+    """Yield (line, name) of the lines with events. A thread's name is extended by its id, unless
+    the title contains the id already, or the id is an address and no other thread has the name.
     """
     lines = timeline.trace.lines
+    count = Counter(lines.names[line] for line in plane.lines)
     for line in plane.lines:
         rows = lines.row_slice(line)
         if rows.stop == rows.start:
@@ -73,7 +76,8 @@ def _lines(timeline: Timeline, plane: Plane, is_host: bool) -> Iterator[tuple[in
         name, identity = lines.names[line], int(lines.id[line])
         # older files store ids as signed 32-bit numbers
         has_id = str(identity) in name or str(identity - (1 << 32)) in name
-        if not name or (is_host and not has_id):
+        is_plain = count[name] == 1 and abs(identity) > _LARGEST_ID
+        if not name or (is_host and not has_id and not is_plain):
             name = f"{name or 'thread'}/{identity}"
         yield line, name
 

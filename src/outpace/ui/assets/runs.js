@@ -4,17 +4,19 @@ const Runs = (() => {
   const EACH = 2000; // ms
   const BAR = 140, SPARK = 120, HIGH = 14; // pixels
   const DAY = new Intl.DateTimeFormat("en-GB", { day: "numeric", month: "short", year: "numeric" });
+  const SHORT = new Intl.DateTimeFormat("en-GB", { day: "numeric", month: "short" });
   const TIME = new Intl.DateTimeFormat("en-GB", { hour: "2-digit", minute: "2-digit" });
   const ORDERS = { when: (run) => -run.when, name: (run) => title(run).toLowerCase(), saves: (run) => -(run.saved || 0), step: (run) => -(run.ps || 0), change: (run) => -(run.against?.share ?? -Infinity) };
   const ticked = new Set();
-  let runs = [], drawn = "", order = "when";
+  let runs = [], drawn = "", order = "when", columns = 9;
 
   const element = (id) => document.getElementById(id);
 
   function when(seconds) {
     if (!seconds) return "";
-    const at = new Date(seconds * 1000), today = DAY.format(at) === DAY.format(new Date());
-    return (today ? "today " : DAY.format(at) + ", ") + TIME.format(at);
+    const at = new Date(seconds * 1000), now = new Date();
+    if (DAY.format(at) === DAY.format(now)) return "today " + TIME.format(at);
+    return `${(at.getFullYear() === now.getFullYear() ? SHORT : DAY).format(at)}, ${TIME.format(at)}`;
   }
 
   /* A run is called by its script, where that is known; its folder is often only a time. */
@@ -91,7 +93,7 @@ const Runs = (() => {
     const cell = (kind, ...content) => Dom.html("td", { class: kind }, ...content);
     const [kind, said] = verdict(run);
     const first = [cell("tick", ...(run.id ? [tick(run)] : [])), cell("name", link, ...(about ? [" ", Dom.html("span", { class: "muted" }, about)] : [])), cell("when", when(run.when))];
-    if (!run.verdict) return row(...first, Dom.html("td", { class: kind, colspan: 6, title: run.headline || run.error }, said));
+    if (!run.verdict) return row(...first, Dom.html("td", { class: kind, colspan: columns - 3, title: run.headline || run.error }, said));
     const saves = run.saved ? [Dom.html("span", { title: run.saves }, Math.round(run.saved * 100) + "%")] : [];
     return row(...first, cell("picture", bar(run)), cell(kind, said), Dom.html("td", { class: "first", title: run.details }, run.change),
       cell("v gain", ...saves), cell("v", run.step), cell("v change", change(run.against)));
@@ -114,7 +116,7 @@ const Runs = (() => {
     return programs(seen).flatMap((group) => {
       if (group.length === 1) return [line(group[0])];
       const times = group.map((run) => run.ps).filter(Boolean).reverse();
-      const head = Dom.html("th", { colspan: 9, scope: "rowgroup" }, title(group[0]), " ", Dom.html("span", { class: "muted" }, `${group.length} runs`), " ", ...(times.length > 1 ? [spark(times)] : []));
+      const head = Dom.html("th", { colspan: columns, scope: "rowgroup" }, title(group[0]), " ", Dom.html("span", { class: "muted" }, `${group.length} runs`), " ", ...(times.length > 1 ? [spark(times)] : []));
       return [Dom.html("tr", { class: "program" }, head), ...group.map((run) => line(run, true))];
     });
   }
@@ -134,8 +136,10 @@ const Runs = (() => {
       return words.every((word) => all.includes(word));
     });
     const focused = document.activeElement?.closest("tr")?.querySelector("a")?.getAttribute("href"), which = document.activeElement?.tagName;
+    const changed = seen.some((run) => run.against);
+    columns = changed ? 9 : 8;
+    element("runs").closest("table").classList.toggle("unchanged", !changed);
     element("runs").replaceChildren(...rows(seen));
-    element("runs").closest("table").classList.toggle("unchanged", !seen.some((run) => run.against));
     document.querySelectorAll("thead button").forEach((head) => head.closest("th").setAttribute("aria-sort", head.dataset.sort === order ? (order === "name" ? "ascending" : "descending") : "none"));
     if (focused) element("runs").querySelector(`tr:has(a[href="${focused}"]) ${which}`)?.focus({ preventScroll: true });
     const waiting = runs.filter((run) => run.waits).length, [all, these] = [runs, seen].map((some) => some.filter((run) => run.id).length), some = these === all ? "" : `${these} of `;
