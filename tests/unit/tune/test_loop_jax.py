@@ -157,9 +157,42 @@ def test_what_looks_at_the_state_now_and_then_comes_in_time(tmp_path: Path, name
     assert body.several == "" and body.ends
 
 
+OPENINGS = {
+    "the state": "        if i % 3 == 0:\n            losses.append((i, float(params['b'])))\n",
+    "an evaluation": "        if i % 4 == 1:\n            value = measure(params, x)\n            losses.append((i, float(value)))\n",
+    "a counter": "        if count % 7 == 0:\n            losses.append((i, float(momentum.sum())))\n",
+}
+
+
+@pytest.mark.parametrize("name", OPENINGS)
+def test_what_looks_at_the_state_before_a_step_comes_in_time(tmp_path: Path, name: str) -> None:
+    head = HEAD + "count = 0\nmeasure = jax.jit(loss_of)\n"
+    loop = LOOP.replace("        # the step\n", OPENINGS[name]).replace("    rate =", "        count += 1\n    rate =")
+    body, text = rewritten(tmp_path, head + loop + TAIL)
+    assert body.several == "" and body.begins and not body.ends and "begins=lambda item, n: " in text
+
+
+def test_an_evaluation_now_and_then_is_no_part_of_the_steps(tmp_path: Path) -> None:
+    look = OPENINGS["an evaluation"] + "        losses.append(i)\n"
+    body, text = rewritten(
+        tmp_path, HEAD + "measure = jax.jit(loss_of)\n" + LOOP.replace("    rate =", look + "    rate =") + TAIL
+    )
+    assert body.several == "" and body.ends and not body.begins and "begins" not in text
+
+
 @pytest.mark.parametrize(
     ("old", "new", "why"),
     [
+        (
+            "        # the step\n",
+            "        if float(params['b']) > 9:\n            print(params)\n",
+            "is not known before the steps",
+        ),
+        (
+            "        # the step\n",
+            "        if i % 2:\n            print(params)\n        else:\n            pass\n",
+            "is not known",
+        ),
         ("hook()", "hook()\n        if i > 99: break", "can be left"),
         ("        # the step\n", "        rate = rate * 0.99\n", "rate, which the step needs, is counted on"),
         ("x, rate)\n", "x, rate)\n        jax.debug.callback(print)\n", ""),

@@ -51,15 +51,15 @@ def analyse(run: Run) -> Page:
         TableView(lines, _COLUMNS, limit=15, remark=remark, pick=("host",), by=_BY),
         *select_nonempty(TableView(threads, ("thread", "source", "function", "cores", "looks"))),
     )
-    return TOOL.page(_headline(lines), sections, findings)
+    return TOOL.page(_headline(lines, run.has_device), sections, findings)
 
 
 _LITTLE = 0.01  # minimum share of the step in untraced Python for the headline to name it
 
 
-def _headline(lines: Table) -> str:
+def _headline(lines: Table, has_device: bool = False) -> str:
     """Return a headline: the share of untraced Python in the step, and the user's line with most of
-    it.
+    it. Beside a device, Python may wait for it there.
     """
     rows = [row for row in lines.records() if row["who"] == YOURS]
     if not rows:
@@ -74,4 +74,5 @@ def _headline(lines: Table) -> str:
         return f"Hardly any of the step is untraced Python. Your own code spends {place}{compiles}."
     time = humanize(top["untraced_ps"], Unit.PS)
     place = format_largest_part(f"at {where}", top[counts], sum(row[counts] for row in rows))
-    return f"{untraced_share:.0%} of the step is untraced Python; your own code spends {place}: {time} per step."
+    meanwhile = ", in which devices may compute" if has_device else ""
+    return f"{untraced_share:.0%} of the step is untraced Python{meanwhile}; your own code spends {place}: {time} per step."

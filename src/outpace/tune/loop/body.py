@@ -57,7 +57,8 @@ _SCAN = '''def {name}(carried, stack, fixed):
 @dataclass(frozen=True, eq=False)
 class Body:
     """A `for` loop. before, steps, after: its statements up to the first call of a compiled
-    function, those up to the last one, and the rest.
+    function, those up to the last one, and the rest. openings: conditions among the first that look
+    at what a step changes, and are known before it: several steps begin where one of them holds.
 
     carried: names that a step needs of the one before it. inputs: others that the loop assigns.
     fixed: of values that a call of several steps is given besides. results: names that it gives to
@@ -78,6 +79,7 @@ class Body:
     results: tuple[str, ...]
     beside: tuple[str, ...]
     outline: Outline | None = None
+    openings: tuple[ast.If, ...] = ()
     framework: ClassVar[str] = "jax"
 
     @property
@@ -89,7 +91,9 @@ class Body:
         """Statements as they stand in the file, with the comments right above them, from the left
         on, without a line's end.
         """
-        last = {each.lineno: each for each in (*self.before, *self.steps, *self.after)}  # several may say one line
+        last = {
+            each.lineno: each for each in (*self.before, *self.openings, *self.steps, *self.after)
+        }  # several may say one line
         parts = list[str]()
         for plain, group in itertools.groupby(statements, lambda each: not hasattr(each, SAID)):
             some = list(group)
@@ -173,30 +177,41 @@ class Body:
         calls = [
             at
             for at, each in enumerate(loop.body)
-            if stands_for(each, outline) or hasattr(each, GIVES) or (outline is None and cls.makes_step(each, names))
+            if stands_for(each, outline)
+            or hasattr(each, GIVES)
+            or (outline is None and cls.makes_step(each, names) and not _only_looks(each, loop))
         ]
         if not calls:
             return f"the loop at line {loop.lineno} calls no function itself that makes its steps"
         first = _first(loop.body, calls[0], calls[-1], names)
         before, steps, after = loop.body[:first], loop.body[first : calls[-1] + 1], loop.body[calls[-1] + 1 :]
         needed, written = required_names(steps), assigned_names(steps)
+        openings = [each for each in before if _only_looks(each, loop) and reached([each], names) & {*written}]
+        before = [each for each in before if each not in openings]
         made = {*assigned_names([loop.target]), *assigned_names(before)}
-        later = {*read_names(after), *read_names_outside(function_of(frame, tree), loop.lineno, loop.end_lineno or loop.lineno)}
+        later = {
+            *read_names([*openings, *after]),
+            *read_names_outside(function_of(frame, tree), loop.lineno, loop.end_lineno or loop.lineno),
+        }
         carried = tuple(name for name in needed if name in written)
         inputs = tuple(name for name in needed if name in made and name not in written)
         fixed = tuple(name for name in needed if name not in (*made, *written) and cls.given(names.get(name, builtins)))
         results = tuple(name for name in written if name not in carried and name in later)
         beside = tuple(sorted(name for name in made if name in later and name not in inputs and name not in written))
         parts = (tuple(before), tuple(steps), tuple(after))
-        return cls(frame, tree, lines, loop, *parts, carried, inputs, fixed, results, beside, outline)
+        opening = tuple(each for each in openings if isinstance(each, ast.If))
+        return cls(frame, tree, lines, loop, *parts, carried, inputs, fixed, results, beside, outline, opening)
 
     @functools.cached_property
     def unmovable(self) -> str:
         """Why what makes a step's inputs cannot be a function of its own; empty where it can."""
-        if any(map(leaves, (*self.before, *self.steps, *self.rest))):
+        if any(map(leaves, (*self.before, *self.openings, *self.steps, *self.rest))):
             return f"the loop at line {self.loop.lineno} can be left, or begun anew, in the midst of a step"
         if self.loop.orelse:
             return f"the loop at line {self.loop.lineno} has an `else`"
+        for each in self.openings:
+            if each.orelse or self._foreseen(each) is None:
+                return f"whether line {each.lineno} holds is not known before the steps"
         needed, made = required_names(self.before), assigned_names(self.before)
         counted = [name for name in needed if name in made and name not in assigned_names([self.loop.target])]
         if counted:
@@ -230,6 +245,12 @@ class Body:
         found = [text for each in self.looks if (text := self._foreseen(each))]
         return " or ".join(found if len(found) == 1 else (f"({each})" for each in found))
 
+    @functools.cached_property
+    def begins(self) -> str:
+        """Whether several steps begin with one of them, as `ends` tells where they end."""
+        found = [text for each in self.openings if (text := self._foreseen(each))]
+        return " or ".join(found if len(found) == 1 else (f"({each})" for each in found))
+
     @property
     def breaks(self) -> bool:
         """Whether the loop may end there."""
@@ -238,7 +259,7 @@ class Body:
     @property
     def period(self) -> int:
         """Every how many steps such a condition holds, where that is plain; else 0."""
-        for each in (node for look in self.looks for node in ast.walk(look.test)):
+        for each in (node for look in (*self.openings, *self.looks) for node in ast.walk(look.test)):
             if isinstance(each, ast.BinOp) and isinstance(each.op, ast.Mod):
                 value = each.right.value if isinstance(each.right, ast.Constant) else self.names.get(ast.unparse(each.right))
                 return value if isinstance(value, int) else 0
@@ -331,6 +352,13 @@ def _with_call(loop: ast.For, outline: Outline) -> bool:
     looks = [node for node in inside if isinstance(node, ast.stmt) and node.lineno in outline.looks]
     loop.body[at : at + outline.statements] = [call, *sorted(looks, key=lambda each: each.lineno)]
     return True
+
+
+def _only_looks(statement: ast.stmt, loop: ast.For) -> bool:
+    """Whether a statement is a condition that gives nothing to a pass of its loop, as one that
+    evaluates and logs now and then.
+    """
+    return isinstance(statement, ast.If) and not {*assigned_names([statement])} & {*required_names(loop.body)}
 
 
 def _first(body: Sequence[ast.stmt], first: int, last: int, names: Mapping[str, Any]) -> int:

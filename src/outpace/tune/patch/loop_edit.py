@@ -23,17 +23,17 @@ if TYPE_CHECKING:
     from outpace.tune.loop.loop import Loop
     from outpace.tune.loop.taken import Taken
 
-_GROUPS = '''def {in_groups}(items, size, used, ends=None):
+_GROUPS = '''def {in_groups}(items, size, used, ends=None{begins}):
     """Lists of `size` items, each with a stack of their first `used` parts, or their numbers where that is 0; None for a stack where items are
     fewer, or of several shapes.
 
-    ends: whether a list ends with an item, the n-th of it.
+    ends: whether a list ends with an item, the n-th of it.{begins_meaning}
     """
-    items = iter(items)
+    items{following} = iter(items){nothing}
     while True:
-        group = []
+        group{following} = {first}
         for item in items:
-            group.append(item)
+{begin}            group.append(item)
             if len(group) == size or (ends is not None and ends(item, len(group))):
                 break
         if not group:
@@ -47,6 +47,18 @@ _GROUPS = '''def {in_groups}(items, size, used, ends=None):
         else:
             yield group, {map}(lambda *leaves: {stack}(leaves), *parts) if used else {np}.arange(size)
 '''
+_BEGINS = {
+    "begins": ", begins=None",
+    "begins_meaning": " begins: likewise, whether one begins with it.",
+    "following": ", following",
+    "nothing": ", []",
+    "first": "following, []",
+    "begin": """\
+            if group and begins(item, len(group) + 1):
+                following = [item]
+                break
+""",
+}
 _EACH = '''def {each_of}(results, count):
     """The results of each of so many steps, of a stack of them."""
 {text}
@@ -113,7 +125,8 @@ class _Several:
         names = ("group", "stack", "results", SEVERAL_STEPS, "inputs", "items", "in_groups", "each_of")
         self.names = {name: edits.file.unused(name) for name in names}
         self.text = self._loop()
-        helpers = [_GROUPS.format(in_groups=self.names["in_groups"], np=np, **written)]
+        begins = _BEGINS if self.body.begins else {**dict.fromkeys(_BEGINS, ""), "first": "[]"}
+        helpers = [_GROUPS.format(in_groups=self.names["in_groups"], np=np, **written, **begins)]
         helpers += [_EACH.format(each_of=self.names["each_of"], text=written["each"])] if self.body.results else []
         scan = [f"@{self._maker(written['maker'])}\n{self.body.scan(self.names[SEVERAL_STEPS], module)}"]
         local = _local(self.body)
@@ -143,12 +156,15 @@ class _Several:
         each = names[1:-1] or "_"
         inputs, items = self._inputs(names)
         ends = f", lambda item, n: {body.ends}" if body.ends else ""
+        ends += f", begins=lambda item, n: {body.begins}" if body.begins else ""
+        opened = [f"{names} = {group}[0]" if names != "()" else "", body.text(body.openings)] if body.openings else []
         single, call = body.text(body.steps), body.call(self.names[SEVERAL_STEPS], stack, found)
         if body.results:
             single += f"\n{found}.append({results})"
             call += f"\n{found} = {self.names['each_of']}({found}, len({group}))"
         text = [
             f"for {group}, {stack} in {self.names['in_groups']}({items}, {self.loop.per_call}, {len(body.inputs)}{ends}):",
+            *(textwrap.indent(each, " " * 4) for each in opened if each),
             f"    if {stack} is None:",
             *([f"        {found} = []"] if body.results else []),
             f"        for {each} in {group}:",
