@@ -37,7 +37,8 @@ def shown_lines(printed: Sequence[str], own: Collection[str] = (), drawn: Collec
 
 def lines_drawn(text: str) -> list[str]:
     """Return the lines of an output; what went back in its line is a line that begins with BACK."""
-    return text.replace("\r\n", "\n").replace(BACK, f"\n{BACK}").split("\n")
+    lines = text.replace("\r\n", "\n").replace(BACK, f"\n{BACK}").split("\n")
+    return lines if lines[-1] else lines[:-1]
 
 
 def _is_bar(line: str, drawn: Collection[str]) -> bool:
