@@ -168,9 +168,10 @@ class SummaryCache:
         """Return the summary of a run; None where there is none yet."""
         key = (run.folder, run.state)
         if key not in self._summaries:
-            self._summaries[key] = None  # `put` sets the entry
+            found = None
             with contextlib.suppress(OSError, ValueError, TypeError):
-                self._summaries[key] = decode(RunSummary, parse_json(read_file(self._folder / f"{_key(run)}.json", VERDICT)))
+                found = decode(RunSummary, parse_json(read_file(self._folder / f"{_key(run)}.json", VERDICT)))
+            self._summaries.setdefault(key, found)  # another thread may have read or put it meanwhile
         return self._summaries[key]
 
     def put(self, run: RunInfo, verdict: RunSummary) -> None:

@@ -6,9 +6,12 @@ import itertools
 import os
 import shutil
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+from outpace.model.input_files import read_file
+from outpace.ui import run_summaries
 from outpace.ui.pages import build_run_lines
 from outpace.ui.run_summaries import RunSummary, SummaryCache, compute_op_sketch, same_program
 from outpace.ui.runs import RunList, scan_folders
@@ -97,6 +100,22 @@ def test_verdicts_outlive_the_server_but_errors_do_not(tmp_path: Path) -> None:
     for file in (tmp_path / "cache").iterdir():
         file.write_text('{"headline": 7}')
     assert SummaryCache(tmp_path / "cache").get(info) is None, "what cannot be read is looked at again"
+
+
+def test_a_verdict_that_another_thread_is_reading_is_not_missing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A list that was told so would show its run as not looked at until something else changes."""
+    run(tmp_path, "r")
+    info, verdict = scan_folders([str(tmp_path)])[0].info, RunSummary("Input-bound")
+    SummaryCache(tmp_path / "cache").put(info, verdict)
+    cache, seen = SummaryCache(tmp_path / "cache"), []
+
+    def read(*given: Any) -> bytes:
+        monkeypatch.setattr(run_summaries, "read_file", read_file)
+        seen.append(cache.get(info))  # what the other thread is told meanwhile
+        return read_file(*given)
+
+    monkeypatch.setattr(run_summaries, "read_file", read)
+    assert cache.get(info) == verdict and seen == [verdict]
 
 
 def test_a_cache_that_cannot_be_written_is_none(tmp_path: Path) -> None:
