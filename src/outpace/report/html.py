@@ -39,7 +39,7 @@ _COMMENT = compile_lazily(r"^[ \t]*/\*.*?\*/[ \t]*$", re.MULTILINE | re.DOTALL)
 _REMARK = compile_lazily(r"[ \t]+// [^\"'`\n]*$", re.MULTILINE)  # behind which no text ends: it stands in none
 _FIRST = "document.documentElement.classList.add('routed')"
 """Script that runs before anything is drawn: without scripts, views appear one below the other."""
-ICON = (
+_ICON = (
     "data:image/svg+xml,<svg xmlns='http://www.w3.org/2000/svg' viewBox='0 0 16 16'><rect width='16' height='16' rx='3' "
     "fill='%230072B2'/><path d='M3 4h10M3 8h7M3 12h4' stroke='white' stroke-width='2'/></svg>"
 )
@@ -52,7 +52,7 @@ def render(report: Report) -> str:
 
     script, style = _script(report.pages), _style(report.pages)
     return (
-        _environment()
+        template_environment()
         .get_template("report.html.j2")
         .render(
             view=document_view(report),
@@ -92,7 +92,7 @@ def render_app(report: Report, app: AppLinks) -> str:
     document links to them instead of including them.
     """
     view = document_view(report, lambda name: f"{app.views}{name}{app.part}", is_preview=bool(app.whole))
-    return _environment().get_template("report.html.j2").render(view=view, app=app)
+    return template_environment().get_template("report.html.j2").render(view=view, app=app)
 
 
 def render_view(report: Report, view_id: str, rows_url: Callable[[str], str] | None) -> str | None:
@@ -101,7 +101,7 @@ def render_view(report: Report, view_id: str, rows_url: Callable[[str], str] | N
     table's address.
     """
     page = find_view(report, view_id, rows_url)
-    return None if page is None else _environment().get_template("view.html.j2").render(page=page)
+    return None if page is None else template_environment().get_template("view.html.j2").render(page=page)
 
 
 def render_rows(report: Report, address: str, offset: int) -> str | None:
@@ -153,7 +153,7 @@ def render_fragment(page: Page) -> str:
     from markupsafe import Markup
 
     style, script = Markup(_style((page,), _STYLES[:-1])), Markup(_asset("fragment.js"))
-    return _environment().get_template("fragment.html.j2").render(page=page_view(page), style=style, script=script)
+    return template_environment().get_template("fragment.html.j2").render(page=page_view(page), style=style, script=script)
 
 
 def render_notebook(report: Report) -> str:
@@ -165,7 +165,7 @@ def render_notebook(report: Report) -> str:
 
     view = notebook_view(report, f"outpace-{secrets.token_hex(4)}/")
     style, script = Markup(_style(report.pages, _STYLES)), Markup(_asset("fragment.js"))
-    return _environment().get_template("notebook.html.j2").render(view=view, style=style, script=script)
+    return template_environment().get_template("notebook.html.j2").render(view=view, style=style, script=script)
 
 
 def _pictures(pages: Sequence[Page], ending: str) -> list[str]:
@@ -227,9 +227,10 @@ def _asset(name: str) -> str:
 
 
 @cache
-def _environment() -> Environment:
+def template_environment(folder: Path = _ASSETS) -> Environment:
+    """Return the environment of the page templates in a folder, by default the report's."""
     from jinja2 import Environment, FileSystemLoader
 
-    environment = Environment(loader=FileSystemLoader(_ASSETS), autoescape=True, trim_blocks=True, lstrip_blocks=True)
-    environment.globals["icon"] = ICON
+    environment = Environment(loader=FileSystemLoader(folder), autoescape=True, trim_blocks=True, lstrip_blocks=True)
+    environment.globals["icon"] = _ICON
     return environment

@@ -11,7 +11,7 @@ import threading
 from collections.abc import Iterator, Mapping, Sequence
 from functools import cache
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from outpace.model import Unit
 from outpace.model.text import clean, clean_prose, format_cell
@@ -23,9 +23,6 @@ from outpace.ui.run_summaries import RunSummary, SummaryCache
 from outpace.ui.runs import ListedRun
 from outpace.ui.trainings import TrainingFile
 
-if TYPE_CHECKING:
-    from jinja2 import Environment
-
 _ASSETS = Path(__file__).parent / "assets"
 _PROGRAMS = 30  # number of recent programs among which a run's previous run is searched
 _SAME = 0.01  # fraction of the step time below which a difference is reported as the same
@@ -35,18 +32,26 @@ def render_run_list(roots: Sequence[str], can_capture: bool) -> str:
     """Render the list of runs, whose lines come from `build_run_lines`; with a capture dialog
     where `can_capture` is set.
     """
-    return _environment().get_template("runs.html.j2").render(roots=[clean(root) for root in roots], captures=can_capture)
+    return (
+        html.template_environment(_ASSETS)
+        .get_template("runs.html.j2")
+        .render(roots=[clean(root) for root in roots], captures=can_capture)
+    )
 
 
 def render_side_by_side(left: ListedRun, right: ListedRun) -> str:
     """Render two runs side by side."""
     runs = [{"id": run.id, "name": _name(run)} for run in (left, right)]
-    return _environment().get_template("side.html.j2").render(runs=runs)
+    return html.template_environment(_ASSETS).get_template("side.html.j2").render(runs=runs)
 
 
 def render_training(training: TrainingFile) -> str:
     """Render the page of a monitored training; the page requests its curves itself."""
-    return _environment().get_template("watch.html.j2").render(name=clean(training.name), place=clean(training.logdir))
+    return (
+        html.template_environment(_ASSETS)
+        .get_template("watch.html.j2")
+        .render(name=clean(training.name), place=clean(training.logdir))
+    )
 
 
 def render_sign_in(address: str) -> tuple[str, str]:
@@ -58,7 +63,9 @@ def render_sign_in(address: str) -> tuple[str, str]:
 
     script, style = f"{_asset_text('wanted.js')}Wanted.keep({embed_json(address)});", html.all_styles(_asset_text("runs.css"))
     fields = {"asked": clean(address), "script": Markup(script), "style": Markup(style)}
-    return _environment().get_template("stranger.html.j2").render(fields), html.content_security_policy((script,), style)
+    return html.template_environment(_ASSETS).get_template("stranger.html.j2").render(fields), html.content_security_policy(
+        (script,), style
+    )
 
 
 class RunLines:
@@ -235,13 +242,3 @@ def read_asset(name: str) -> str | None:
 def _asset_text(name: str) -> str:
     """Return the text of an asset file."""
     return (_ASSETS / name).read_text(encoding="utf-8")
-
-
-@cache
-def _environment() -> Environment:
-    """Return the environment of the page templates."""
-    from jinja2 import Environment, FileSystemLoader
-
-    environment = Environment(loader=FileSystemLoader(_ASSETS), autoescape=True, trim_blocks=True, lstrip_blocks=True)
-    environment.globals["icon"] = html.ICON
-    return environment

@@ -120,8 +120,11 @@ class Site:
         return Response(pages.render_run_list(self.roots, self._captures is not None).encode())
 
     def _runs(self, request: Request) -> Response:
-        """Return the lines of the list."""
-        self._filler.notify_viewed()
+        """Return the lines of the list. A page that asks for `names` needs no summaries, so that
+        none are computed for it.
+        """
+        if "names" not in request.query:
+            self._filler.notify_viewed()
         return Response(self._lines.encode(self._all(), self._list.failures), JSON)
 
     def _list_trainings(self, request: Request) -> Response:

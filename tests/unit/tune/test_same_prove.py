@@ -189,6 +189,6 @@ def test_what_a_compiled_function_keeps_is_left_out_where_chance_may_change_it(
     draws: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     kept = {TraceRead("scale", "step", "scale"): ["train.py:9"], TraceRead("SIZE", "step", "SIZE"): []}
-    monkeypatch.setattr(Original, "_kept", lambda *_: kept)
+    monkeypatch.setattr(Original, "_lines_by_read", lambda *_: kept)
     found, _ = confirmed(lambda draw, edited, nudged: record(draws * draw))
     assert found.omissions == (("scale, which step keeps and train.py:9 may change",) if draws else ())

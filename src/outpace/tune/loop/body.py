@@ -15,7 +15,7 @@ import textwrap
 import types
 from collections.abc import Mapping, Sequence
 from types import FrameType
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar, TypeGuard
 
 from outpace._dataclass import dataclass
 from outpace.pyscope.names import assigned_names, read_names, read_names_outside, required_names, stored_texts
@@ -186,7 +186,7 @@ class Body:
         first = _first(loop.body, calls[0], calls[-1], names)
         before, steps, after = loop.body[:first], loop.body[first : calls[-1] + 1], loop.body[calls[-1] + 1 :]
         needed, written = required_names(steps), assigned_names(steps)
-        openings = [each for each in before if _only_looks(each, loop) and reached([each], names) & {*written}]
+        openings = tuple(each for each in before if _only_looks(each, loop) and reached([each], names) & {*written})
         before = [each for each in before if each not in openings]
         made = {*assigned_names([loop.target]), *assigned_names(before)}
         later = {
@@ -199,8 +199,7 @@ class Body:
         results = tuple(name for name in written if name not in carried and name in later)
         beside = tuple(sorted(name for name in made if name in later and name not in inputs and name not in written))
         parts = (tuple(before), tuple(steps), tuple(after))
-        opening = tuple(each for each in openings if isinstance(each, ast.If))
-        return cls(frame, tree, lines, loop, *parts, carried, inputs, fixed, results, beside, outline, opening)
+        return cls(frame, tree, lines, loop, *parts, carried, inputs, fixed, results, beside, outline, openings)
 
     @functools.cached_property
     def unmovable(self) -> str:
@@ -242,13 +241,16 @@ class Body:
         what is beside them) and `n` (its number, from 1 on); empty where nothing ends them before
         they are as many as can be.
         """
-        found = [text for each in self.looks if (text := self._foreseen(each))]
-        return " or ".join(found if len(found) == 1 else (f"({each})" for each in found))
+        return self._any_of(self.looks)
 
     @functools.cached_property
     def begins(self) -> str:
         """Whether several steps begin with one of them, as `ends` tells where they end."""
-        found = [text for each in self.openings if (text := self._foreseen(each))]
+        return self._any_of(self.openings)
+
+    def _any_of(self, conditions: Sequence[ast.If]) -> str:
+        """Whether one of some conditions holds, as an expression."""
+        found = [text for each in conditions if (text := self._foreseen(each))]
         return " or ".join(found if len(found) == 1 else (f"({each})" for each in found))
 
     @property
@@ -354,7 +356,7 @@ def _with_call(loop: ast.For, outline: Outline) -> bool:
     return True
 
 
-def _only_looks(statement: ast.stmt, loop: ast.For) -> bool:
+def _only_looks(statement: ast.stmt, loop: ast.For) -> TypeGuard[ast.If]:
     """Whether a statement is a condition that gives nothing to a pass of its loop, as one that
     evaluates and logs now and then.
     """

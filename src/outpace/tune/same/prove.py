@@ -268,7 +268,7 @@ class Original:
         found = self._measured(found, original, made)
         if not found.same:
             return found
-        kept = self._kept(original, edited, texts)
+        kept = self._lines_by_read(original, edited, texts)
         if not found.whole:
             return replace(found, remarks=(*_iter_remarks(kept), *_unrun(texts, edited)))
         changeable = [
@@ -291,7 +291,7 @@ class Original:
         made = min(found.parts or made, made)
         return replace(found, made=made, length=length, whole=found.whole and length > 0)
 
-    def _kept(self, original: Record, edited: Record, texts: Texts) -> dict[TraceRead, list[str]]:
+    def _lines_by_read(self, original: Record, edited: Record, texts: Texts) -> dict[TraceRead, list[str]]:
         """Return what the functions that an edited script compiles keep, each with the lines that
         may change it; without what the original keeps likewise.
         """

@@ -11,7 +11,7 @@ const RunChoice = (() => {
   async function start() {
     const own = location.pathname.match(/\/run\/(\w+)\/$/)?.[1], box = document.getElementById("run-choice");
     if (!own || !box) return;
-    const answer = await fetch("../../runs").catch(() => null);
+    const answer = await fetch("../../runs?names=1").catch(() => null);
     if (!answer?.ok) return; // the page itself says that nobody answers
     const runs = (await answer.json()).filter((run) => run.id);
     if (runs.length < 2) return;
