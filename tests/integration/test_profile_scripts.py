@@ -381,6 +381,16 @@ def test_a_script_that_ends_itself_in_the_window_leaves_nothing_behind(profile: 
     assert not list(tmp_path.rglob(".outpace-*"))
 
 
+def test_a_crash_shows_where_it_was(tmp_path: Path) -> None:
+    (tmp_path / "train.py").write_text("import ctypes\n\ndef load():\n    ctypes.string_at(0)\n\nload()\n")
+    done = subprocess.run(
+        [sys.executable, "-m", "outpace", "profile", "train.py"], cwd=tmp_path, capture_output=True, text=True, timeout=60
+    )
+    assert done.returncode == 139
+    assert "Segmentation fault" in done.stderr and 'train.py", line 4 in load' in done.stderr
+    assert "ended by SIGSEGV" in done.stderr
+
+
 def test_a_lost_capture_is_said_beside_the_scripts_own_exit_code(tmp_path: Path) -> None:
     (tmp_path / "end.py").write_text("import os\nos._exit(7)\n", encoding="utf-8")
     command = [sys.executable, "-m", "outpace.cli", "profile", "end.py"]

@@ -109,6 +109,7 @@ class ScriptLauncher:
             hooks, lambda name, error: print_message(f"{name} could not be hooked, so nothing is captured: {error!r}")
         ).install()
         self.startup.begin()
+        self._show_crashes()
         code = 1
         try:
             run_as_main(self.plan.script, self.plan.argv, self.plan.options.module)
@@ -125,6 +126,15 @@ class ScriptLauncher:
         finally:
             self._finish(code)
         return 0
+
+    @staticmethod
+    def _show_crashes() -> None:
+        """Let Python print all stacks when the process crashes: nothing else says where it was."""
+        with suppress_faults():
+            import faulthandler
+
+            if not faulthandler.is_enabled():
+                faulthandler.enable()
 
     def _finish(self, code: int) -> None:
         """End the session after the script's own end, and write the outcome."""
