@@ -50,7 +50,7 @@ def main() -> None:
             with contextlib.redirect_stdout(io.StringIO()), contextlib.redirect_stderr(io.StringIO()):
                 try:
                     found = tune(script, budget=options.budget)
-                    outcome = f"faster ({found.gain.ratio:.3f})" if found.gain is not None else _decision(found)
+                    outcome = _decision(found)
                 except OutpaceError as error:
                     outcome = f"not tuned: {error}"
             outcomes[outcome] += 1
@@ -58,7 +58,13 @@ def main() -> None:
 
 
 def _decision(found: Tuned) -> str:
-    """Return what the search said of the comment."""
+    """Return what was said of the comment: by the race of the proof with its interval and its
+    processes, or by the search.
+    """
+    if (proof := found.proof) is not None and proof.race is not None:
+        verdict, count = proof.race.verdicts[0], len(proof.race.processes(proof.race.baseline))
+        said = f"{verdict.estimate.low:.3f} to {verdict.estimate.high:.3f}" if verdict.estimate is not None else "no interval"
+        return f"{'KEPT' if proof.stack is not None else 'not kept'}: {verdict.decision} ({said}, {count} processes of each)"
     tried = {each.id: each for each in found.searched.climbed.tried} if found.searched is not None else {}
     return str(tried["comment"].decision) if "comment" in tried else "not raced"
 

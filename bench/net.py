@@ -272,7 +272,7 @@ def optimisations(report: dict[str, Any], roots: dict[str, str]) -> dict[str, An
 
 def gain(headline: str) -> list[float] | None:
     """The stated speed-up, with its interval."""
-    found = re.search(r"([\d.,]+)x,? \(?95% CI ([\d.,]+?) to ([\d.,]+\d)", headline)
+    found = re.search(r"([\d.,]+)x\b.{0,80}?95% CI ([\d.,]+?) to ([\d.,]+\d)", headline)
     return [float(each.replace(",", "")) for each in found.groups()] if found else None
 
 

@@ -29,17 +29,19 @@ def spread_of(instances: Sequence[Rates]) -> Spread | None:
 def compare_instances(
     base: Sequence[Rates], other: Sequence[Rates], known: Sequence[Spread] = (), level: float = LEVEL
 ) -> Estimate | None:
-    """Return the ratio of two texts' rates, `other` to `base`, each with at least two instances;
-    None with fewer, or fewer than three common rounds.
+    """Return the ratio of two texts' rates, `other` to `base`; None where one of them has no
+    instance, or where there are fewer than three common rounds.
 
-    Instances that share no rounds ran in turns: those of one place in both sequences are a turn.
+    One instance of each says nothing of how processes differ: the interval is that of the prior,
+    about 0.83 to 1.2 times the ratio. Instances that share no rounds ran in turns: those of one
+    place in both sequences are a turn.
     known: what *other* texts of the same tuning say of the spread; the same processes must not be
     given twice. Example: `compare_instances([{0: 9.9, 1: 10.1, 2: 10.0}, ...], [{0: 11.2, ...},
     ...], known=[spread_of(third)])`.
     """
-    if min(len(base), len(other)) < 2:
+    if not (base and other):
         return None
-    if _common(base) or _common(other):
+    if len(base) == len(other) == 1 or _common(base) or _common(other):
         series, count = _common([*base, *other]), len(base)
         if not series:
             return None
@@ -94,7 +96,7 @@ def _spread(field: _Field, sides: Sequence[range]) -> Spread:
     means = [fmean(field.places[at] for at in side) for side in sides]
     squares = math.fsum((field.places[at] - mean) ** 2 for side, mean in zip(sides, means, strict=True) for at in side)
     freedom = sum(len(side) - 1 for side in sides)
-    return Spread(squares / freedom, freedom, field.noise, field.rounds, field.alike)
+    return Spread(squares / max(freedom, 1), freedom, field.noise, field.rounds, field.alike)
 
 
 def _spread_in_turns(turns: Sequence[_Field]) -> Spread:

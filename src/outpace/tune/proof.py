@@ -3,8 +3,9 @@
 of the texts that are handed over.
 
 The original and the edited text run in processes of their own (`same`), then race each other
-(`trial`), two processes of each at least. Of a stack of changes each is taken out once: one that
-adds nothing goes, wherever it stands.
+(`trial`), two processes of each where time allows. They are new ones unless the gain is large: a
+search picks the process that happens to be quick, too. Of a stack of changes each is taken out
+once: one that adds nothing goes, wherever it stands.
 """
 
 from __future__ import annotations
@@ -27,6 +28,7 @@ from outpace.tune.trial.arm import Arm
 from outpace.tune.trial.engine import Watch, run_experiment
 from outpace.tune.trial.record import Decision, Experiment, Protocol
 from outpace.tune.trial.script import Command, ScriptArm, room
+from outpace.tune.trial.verdict import judge
 
 COMPARED = 15.0  # seconds of steps that are compared
 FEWEST, MOST = 16, 1024  # passes
@@ -34,6 +36,7 @@ GROUPS = 4  # at least, where several passes are made in one call
 COMPARED_SHARE, LEAST_COMPARED = 0.6, 10.0  # of what is left of the budget, and seconds at least, for a comparison
 RUN, RUNS = 1.3, 2.2  # times the training's length that comparing takes: two runs side by side, and two more
 MOST_FEWER = 3  # changes that are taken out, one at a time
+LARGE = 1.5  # a ratio that no luck of a process explains: those of the search may go on
 
 
 @dataclass(frozen=True)
@@ -203,7 +206,7 @@ class _Prover:
             return _by_search(self.searched, stack, judgement)
         self.watch.note(f"Racing the edited script against the original: {stack.name}.")
         alive = max(1, room(original.memory)) if all(arm.another is not None for arm in arms) else 0
-        protocol = Protocol(search=False, alive=alive)
+        protocol = Protocol(search=False, alive=alive, processes=True)
         race = run_experiment(arms, baseline=TODAY, budget=seconds, protocol=protocol, watch=self.watch)
         if race.interrupted:
             raise KeyboardInterrupt
@@ -218,11 +221,14 @@ class _Prover:
         return Proof(kept, judgement, race, verdict.estimate, dropped, "The rest is as fast without." if dropped else "")
 
     def _arms(self, stack: Stack, fewer: Sequence[Stack]) -> tuple[list[Arm], float]:
-        """Return the arms of the race, and the seconds that it may take after their starts.
-        Processes of the search go on; where time is left, another one of each joins, and then the
-        stack without each of its changes.
+        """Return the arms of the race, and the seconds that it may take after their starts. Two new
+        processes of each run where time is left, or those of the search with another one of each;
+        then the stack without each of its changes.
         """
         start, left = self.searched.start_seconds, self.originals.deadline.left
+        fresh = self.searched.seen < LARGE and left - 4 * start >= LEAST_RACE
+        for name in self.running if fresh else ():
+            self.running[name].close()
         arms = [self._arm(TODAY, None), self._arm(stack.name, stack)]
         seconds = left - start * sum(not arm.warm for arm in arms)
         if seconds - start * len(arms) < LEAST_RACE:
@@ -276,12 +282,16 @@ def _judged(original: Original, stack: Stack, strict: bool, seconds: float) -> J
 
 
 def _by_search(searched: Searched, stack: Stack, judgement: Judgement) -> Proof:
-    """Return what the search's own race says of a stack, where no time is left for another one."""
+    """Return what the search's own race says of a stack, where no time is left for another one: of
+    one process of each, only a large gain.
+    """
     for race in searched.climbed.races:
         if race.baseline == TODAY and any(trial.arm == stack.name for trial in race.trials):
-            verdict = race.verdict(stack.name)
+            apart = replace(race, protocol=replace(race.protocol, processes=True))
+            again = replace(apart, verdicts=judge(apart))
+            verdict = again.verdict(stack.name)
             if verdict.decision is Decision.SEEMS_FASTER:
-                return Proof(stack, judgement, race, verdict.estimate)
+                return Proof(stack, judgement, again, verdict.estimate)
     return Proof(
         None, judgement, why="No time was left to race the edited script against the original: give it a larger --budget."
     )

@@ -5,6 +5,7 @@ does, turns. Time is simulated.
 from __future__ import annotations
 
 from collections import Counter
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -151,3 +152,34 @@ def test_records_from_before_instances_are_read() -> None:
     single = race(machine, machine.arm("a"), machine.arm("b", 1.5))
     assert single.processes("a") == ("a",) and [trial.arm for trial in single.compared] == ["a", "b"]
     assert single.verdict("b").control is not None
+
+
+APART = Protocol(search=False, processes=True)
+
+
+@pytest.mark.parametrize(("rate", "decision"), [(1.1, Decision.REFUSED), (1.25, Decision.REFUSED), (2.0, Decision.FASTER)])
+def test_of_one_process_of_each_only_a_large_gain_is_told(rate: float, decision: Decision) -> None:
+    machine = quiet()
+    experiment = race(machine, machine.arm("a"), machine.arm("b", rate), protocol=APART)
+    verdict = experiment.verdict("b")
+    assert verdict.decision is decision, verdict.reason
+    assert verdict.estimate is not None and verdict.estimate.high / verdict.estimate.ratio > 1.15
+    assert decision is Decision.FASTER or verdict.reason.startswith(
+        "One process of each ran, and processes of one program differ"
+    )
+    rounds = judge(replace(experiment, protocol=FRESH))[0]
+    assert rounds.decision is Decision.FASTER  # where both are one process, its rounds are enough
+
+
+@pytest.mark.parametrize("count", [1, 2])
+def test_processes_of_one_text_are_not_called_different(count: int) -> None:
+    """They differ by 5 % (sd). By the rounds of one of each every second race would say so; by the
+    interval of 99 % it is one of a hundred.
+    """
+    found = Counter[Decision]()
+    for seed in range(60):
+        machine = quiet(seed)
+        arms = [machine.text(name, apart=0.05) for name in "ab"]
+        arms = arms if count > 1 else [replace(arm, another=None) for arm in arms]
+        found[race(machine, *arms, budget=12.0, seed=seed, protocol=APART).verdict("b").decision] += 1
+    assert found[Decision.FASTER] + found[Decision.SLOWER] <= 1, found

@@ -117,11 +117,11 @@ class Budget:
         """Seconds for further races."""
         return self.seconds - self.spent
 
-    def price(self, variants: int) -> float:
-        """Seconds that a race of so many new variants needs to tell anything; their base may have
-        to be prepared too.
+    def price(self, variants: int, rounds: int = ROUNDS) -> float:
+        """Seconds that a race of so many new variants needs to tell anything, or what so many
+        rounds tell; their base may have to be prepared too.
         """
-        return (variants + 1) * self.preparing + self._rounds(variants + _BESIDE)
+        return (variants + 1) * self.preparing + self._rounds(variants + _BESIDE, rounds)
 
     def _rounds(self, arms: int, rounds: int = ROUNDS) -> float:
         """Seconds that so many rounds take with so many arms, by default the fewest that tell

@@ -24,12 +24,12 @@ from outpace.capture.options import ScriptOutcome
 from outpace.capture.runner import run_process
 from outpace.model.errors import CaptureError
 from outpace.tune.climb.candidates import Candidate
-from outpace.tune.climb.choice import Budget, Choice
+from outpace.tune.climb.choice import FEW, Budget, Choice
 from outpace.tune.climb.limits import FRESH, INPUT, MODEL, SCREEN, TODAY, Limits, limits_of
 from outpace.tune.climb.outcome import NOT_PROVEN, NOT_RACED, OPT_IN, USED_UP, Climbed, Tried
 from outpace.tune.deadline import FIRST_EPOCH, LEAST_RACE
 from outpace.tune.optimisations.advice import advice_on
-from outpace.tune.proof import Originals
+from outpace.tune.proof import LEAST_COMPARED, Originals
 from outpace.tune.searched import Searched, Seen, Stack
 from outpace.tune.texts.edition import Edition
 from outpace.tune.texts.load import source_of
@@ -136,7 +136,7 @@ class Climb:
 
     def _first_paid(self, candidates: Sequence[Candidate]) -> Sequence[Candidate]:
         """What the first race is paid for, which may take from the comparison's share."""
-        first = candidates[:1] if self.budget.price(1) <= self.originals.deadline.left else ()
+        first = candidates[:1] if self.budget.price(1, FEW) <= self.originals.deadline.left else ()
         return self.budget.affordable(candidates) or first
 
     def _say_how_many_are_raced(self) -> None:
@@ -257,14 +257,19 @@ class Climb:
         """
         if stack.consents:  # the proof compares what needs none
             return True
-        self.watch.note(f"Is it the same program with {change.title}? Running both, and comparing what they hold.")
-        original = self.originals.of(self.seen.place, self.plan["fit"], self.step_seconds, stack)
-        found = original.against(stack.texts, stack.grouped, stack.is_exact)
-        if found.same is not True:
-            self.watch.note(f"Not shown of {change.title}. {found.why}")
-            self.choice.close(change)
-            self.tried[change.id] = replace(self.tried[change.id], decision=NOT_PROVEN, reason=found.why)
-        return found.same is True
+        if self.originals.deadline.left < self.budget.preparing + LEAST_COMPARED / 2:
+            why = "No time was left to compare the edited script: give it a larger --budget."
+        else:
+            self.watch.note(f"Is it the same program with {change.title}? Running both, and comparing what they hold.")
+            original = self.originals.of(self.seen.place, self.plan["fit"], self.step_seconds, stack)
+            found = original.against(stack.texts, stack.grouped, stack.is_exact)
+            if found.same is True:
+                return True
+            why = found.why
+        self.watch.note(f"Not shown of {change.title}. {why}")
+        self.choice.close(change)
+        self.tried[change.id] = replace(self.tried[change.id], decision=NOT_PROVEN, reason=why)
+        return False
 
     def _arm(self, name: str, stack: Stack, limit: str = "") -> Any:
         """The process of some texts as an arm, which lives on after the race."""

@@ -69,6 +69,9 @@ class Protocol:
     alive: how many prepared arms there may be at once (0: all). With fewer than all instances the
     race has no search, and the budget holds
         the starts, too.
+    processes: whether each arm is a process of its own. Then what processes of one text differ by
+    is in every interval, also where one of each ran, and a claim needs the stricter interval, which
+    excludes whatever is smaller than `effect`.
     """
 
     search: bool = True
@@ -91,6 +94,7 @@ class Protocol:
     blind: float = 0.10
     bias_share: float = 0.25
     alive: int = 0
+    processes: bool = False
     per: Per = Per.STEP
 
 

@@ -32,10 +32,10 @@ def compared(
     experiment: Experiment, treatment: str, phase: Phase, level: float = LEVEL, most: int = 1_000_000
 ) -> Estimate | None:
     """A treatment against the baseline, in the first `most` rounds: between processes where both
-    have several, else between rounds.
+    have several or are known to be such, else between rounds.
     """
     base, other = (_rates(experiment, name, phase, most) for name in (experiment.baseline, treatment))
-    if min(len(base), len(other)) < 2:
+    if min(len(base), len(other)) < 2 and not experiment.protocol.processes:
         reference = {at: rate for at, rate in experiment.reference(phase).items() if at < most}
         return compare_rounds(reference, other[0], level) if other else None
     return compare_instances(base, other, spreads(experiment, phase, experiment.baseline, treatment), level)
@@ -56,11 +56,12 @@ def _rates(experiment: Experiment, treatment: str, phase: Phase, most: int = 1_0
 def claimed(estimate: Estimate | None, protocol: Protocol) -> Decision | None:
     """The difference that an estimate speaks for: an interval that excludes 1 and a ratio of at
     least the smallest effect; else None. Of few rounds the interval excludes whatever is not large,
-    and is the strict one.
+    and is the strict one; between processes, whatever is below the smallest effect: texts that are
+    the same program differ by that, by where their code and data lie.
     """
     if estimate is None or estimate.rounds < protocol.few_rounds:
         return None
-    excluded = 1 + protocol.large if estimate.rounds < protocol.least_rounds else 1.0
+    excluded = 1 + protocol.large if estimate.rounds < protocol.least_rounds else 1 + protocol.effect * protocol.processes
     if estimate.low > excluded and estimate.ratio >= 1 + protocol.effect:
         return Decision.FASTER
     if estimate.high < 1 / excluded and estimate.ratio <= 1 / (1 + protocol.effect):
@@ -83,15 +84,18 @@ def biased(control: Estimate | None) -> bool:
 
 @dataclass(frozen=True)
 class _Basis:
-    """The rounds that a verdict rests on. control: None also where processes were compared."""
+    """The rounds that a verdict rests on. control: None also where processes were compared. alone:
+    one process of each ran.
+    """
 
     processes: bool
+    alone: bool
     estimate: Estimate | None
     control: Estimate | None
     rate: float | None
     base_rate: float | None
     confirmed: bool
-    strict: Estimate | None = None  # a wider interval, for a race that only screens
+    strict: Estimate | None = None  # a wider interval
 
 
 def _basis(experiment: Experiment, arm: str) -> _Basis:
@@ -101,13 +105,14 @@ def _basis(experiment: Experiment, arm: str) -> _Basis:
     rates = experiment.together(arm, phase)
     common = reference.keys() & rates.keys()  # rounds that a dropped arm missed do not count for its control either
     rate, base_rate = (median(r[at] for at in common) if common else None for r in (rates, reference))
-    processes, control = several(experiment, arm), None
+    alone, control = not several(experiment, arm), None
+    processes = experiment.protocol.processes or not alone
     if not processes:
         base, again = experiment.itself(phase)
         both = common & base.keys() & again.keys()  # an arm that fails misses rounds of its own
         control = compare_rounds({at: base[at] for at in both}, {at: again[at] for at in both})
     found, strict = (compared(experiment, arm, phase, level, most) for level in (LEVEL, STRICT))
-    return _Basis(processes, found, control, rate, base_rate, phase is Phase.CONFIRM, strict)
+    return _Basis(processes, alone, found, control, rate, base_rate, phase is Phase.CONFIRM, strict)
 
 
 def several(experiment: Experiment, treatment: str) -> bool:
@@ -139,8 +144,10 @@ def _decide(experiment: Experiment, trial: Trial, basis: _Basis) -> tuple[Decisi
     refusal = _too_little(experiment, basis)
     if estimate is None or refusal:
         return Decision.REFUSED, refusal or "It ran in no two rounds."
-    strict = not protocol.confirm or estimate.rounds < protocol.least_rounds
+    strict = protocol.processes or not protocol.confirm or estimate.rounds < protocol.least_rounds
     found = claimed(basis.strict if strict else estimate, protocol)
+    if protocol.processes:
+        estimate = basis.strict or estimate
     refusal = _too_noisy(protocol, found, estimate, basis)
     if refusal:
         return Decision.REFUSED, refusal
@@ -185,8 +192,10 @@ def _too_noisy(protocol: Protocol, found: Decision | None, estimate: Estimate, b
     if found is None:
         too_wide = estimate.reach / math.log1p(protocol.blind)
         if too_wide > 1:
-            said = f"Too noisy: the ratio is {estimate.ratio:.2f}, and may be anything from {estimate.low:.2f} to {estimate.high:.2f}."
-            return f"{said} {_larger(too_wide**2)}"  # an interval narrows with the square root of its rounds
+            said = f"the ratio is {estimate.ratio:.2f}, and may be anything from {estimate.low:.2f} to {estimate.high:.2f}."
+            if protocol.processes and basis.alone:
+                return f"One process of each ran, and processes of one program differ: {said} A larger budget runs more."
+            return f"Too noisy: {said} {_larger(too_wide**2)}"  # an interval narrows with the square root of its rounds
         return None
     if basis.processes:
         return None  # how much the baseline differs from itself is in the interval
