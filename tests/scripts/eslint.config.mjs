@@ -3,6 +3,7 @@ import js from "@eslint/js";
 const COMPUTED = "AssignmentExpression[left.type='MemberExpression'][left.object.type='ThisExpression'][left.computed=true]";
 
 export default [
+  { ignores: ["**/vendor/**"] },
   js.configs.recommended,
   {
     files: ["**/*.js"],

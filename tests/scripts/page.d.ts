@@ -1,5 +1,8 @@
 /* What the report's scripts may take for granted on their own page. */
 
+/* The layout of graphs (assets/vendor). */
+declare const dagre: any;
+
 /* The glossary: names of one thing, and what it is. */
 declare const GLOSSARY: [string[], string][];
 
@@ -20,7 +23,9 @@ interface EventTarget {
 }
 interface Document {
   getElementById(id: "keys" | "capture"): HTMLDialogElement;
-  getElementById(id: "filter"): HTMLInputElement;
+  getElementById(id: "filter" | "op"): HTMLInputElement;
+  getElementById(id: "program"): HTMLSelectElement;
+  getElementById(id: "program-text"): HTMLDetailsElement;
   getElementById(id: string): HTMLElement | null;
   readonly activeElement: HTMLElement | null;
 }

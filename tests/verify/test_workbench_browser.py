@@ -330,13 +330,49 @@ def test_a_step_opens_in_the_timeline_inside(bench: Workbench) -> None:
     bench.page.requests[:] = [url for url in bench.page.requests if url not in bench.page.stopped]
 
 
+def open_program(bench: Workbench) -> None:
+    """The page of a run's program, by the first instruction of its table."""
+    bench.open("jax_loop", "hlo_stats")
+    bench.wait("!!document.querySelector('#hlo_stats td a[href^=program]')")
+    bench.page.run("document.querySelector('#hlo_stats td a[href^=program]').click()")
+    bench.wait("!!document.querySelector('#graph .node.centre')")
+
+
+def test_a_programs_graph_and_text_by_keyboard(bench: Workbench) -> None:
+    def key(name: str, at: str) -> None:
+        bench.page.run(f"{at}.dispatchEvent(new KeyboardEvent('keydown', {{ key: {json.dumps(name)}, bubbles: true }}))")
+
+    open_program(bench)
+    first = bench.page.run("document.getElementById('title').textContent")
+    other = "document.querySelector('#graph .node:not(.centre)')"
+    name = bench.page.run(f"{other}.querySelector('.name').textContent")
+    key("Enter", other)
+    bench.wait(f"document.getElementById('op').value === {json.dumps(name)}")
+    assert bench.page.run("document.getElementById('title').textContent") != first
+    assert f"op={name}" in bench.page.run("location.search")
+    bench.page.run("history.back()")
+    bench.wait(f"document.getElementById('title').textContent === {json.dumps(first)}")
+    if bench.page.run("!!document.querySelector('#graph .more')"):
+        before = bench.page.run("document.querySelectorAll('#graph .part').length")
+        key("o", "document.querySelector('#graph .more').closest('.node')")
+        bench.wait(f"document.querySelectorAll('#graph .part').length > {before}")
+    bench.page.run("document.getElementById('program-text').open = true")
+    bench.wait("!!document.querySelector('#computations .lines a')")
+    bench.page.run("document.querySelector('#computations .lines a').click()")
+    bench.wait(f"document.getElementById('title').textContent !== {json.dumps(first)}")
+    bench.page.run("filter.value = 'no such line'; filter.dispatchEvent(new Event('input'))")
+    assert bench.page.run("document.getElementById('lines').textContent") == "0 lines"
+
+
 @pytest.mark.parametrize("theme", ["light", "dark"])
-@pytest.mark.parametrize("place", ["runs", "dialog", "run", "side", "compare"])
+@pytest.mark.parametrize("place", ["runs", "dialog", "run", "side", "compare", "program"])
 def test_nothing_serious_is_found_for_readers_who_do_not_see_it(place: str, theme: str, bench: Workbench, axe: str) -> None:
     bench.page.ask("Emulation.setEmulatedMedia", features=[{"name": "prefers-color-scheme", "value": theme}])
     try:
         if place == "run":
             bench.open("multi_host")
+        elif place == "program":
+            open_program(bench)
         else:
             bench.visit()
             bench.lines()
@@ -358,8 +394,10 @@ def test_nothing_serious_is_found_for_readers_who_do_not_see_it(place: str, them
 
 @pytest.mark.parametrize("width", [390, 800, 2560])
 def test_nothing_stands_out_of_the_window(width: int, bench: Workbench) -> None:
-    for name in ("", "multi_host"):
-        if name:
+    for name in ("", "multi_host", "program"):
+        if name == "program":
+            open_program(bench)
+        elif name:
             bench.open(name)
         else:
             bench.visit()

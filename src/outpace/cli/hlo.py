@@ -39,13 +39,14 @@ def hlo(
     configure_process()
     from outpace import api
     from outpace.cli.progress import show_reading
+    from outpace.timeline.hlo.choice import choose_program
 
     with show_reading(path):
         programs = api.open(path, redact=redact, **build_open_options(window, None)).programs()
     if not (text or around or program):
         _list(programs, json=json)
         return
-    name = _choose(programs, program, around)
+    name = choose_program(programs, program, around)
     if around:
         _print_neighbours(name, programs[name], around, radius, json=json)
     elif json:
@@ -76,25 +77,6 @@ def _list(programs: dict[str, HloModule], *, json: bool) -> None:
             for key, unit in (("flops", Unit.RATIO), ("peak_bytes", Unit.BYTES))
         ]
         typer.echo(f"{row['program']:<{width}}  {row['instructions']:>12,}  {known[0]:>8}  {known[1]:>18}")
-
-
-def _choose(programs: dict[str, HloModule], program: str | None, around: str | None) -> str:
-    """Return the name of the program that is meant; of several the one with most instructions.
-    Raises UsageError where there is none.
-    """
-    from outpace.model import UsageError
-    from outpace.model.text import format_suggestion
-
-    found = [name for name in programs if program in (None, name, name.rpartition("(")[0])]
-    if not found:
-        raise UsageError(
-            f"There is no program {program!r}.{format_suggestion(str(program), list(programs))} Without --program they are listed."
-        )
-    holding = [name for name in found if around is None or around in programs[name]]
-    if not holding:
-        names = [op for name in found for op in programs[name]]
-        raise UsageError(f"No program has an instruction {around!r}.{format_suggestion(str(around), names)}")
-    return max(holding, key=lambda name: len(programs[name].graph.instructions))
 
 
 def _print_neighbours(name: str, module: HloModule, op: str, radius: int, *, json: bool) -> None:

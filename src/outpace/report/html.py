@@ -76,6 +76,7 @@ class AppLinks:
     part: query, from the `?` on, that is appended to all of these URLs
     chips: choices that the page offers
     whole: URL of the complete document, where this one is a preview
+    programs: page of the compiled programs; "" for none
     """
 
     assets: str
@@ -85,6 +86,7 @@ class AppLinks:
     part: str
     chips: Mapping[str, Any]
     whole: str = ""
+    programs: str = ""
 
 
 def render_app(report: Report, app: AppLinks) -> str:

@@ -45,6 +45,11 @@ def render_side_by_side(left: ListedRun, right: ListedRun) -> str:
     return html.template_environment(_ASSETS).get_template("side.html.j2").render(runs=runs)
 
 
+def render_program(run: ListedRun) -> str:
+    """Render the page of a run's compiled programs; the page requests its contents itself."""
+    return html.template_environment(_ASSETS).get_template("program.html.j2").render(name=_name(run))
+
+
 def render_training(training: TrainingFile) -> str:
     """Render the page of a monitored training; the page requests its curves itself."""
     return (
@@ -234,6 +239,12 @@ def read_asset(name: str) -> str | None:
         return _asset_text("side.js")
     if name == "watch.js":
         return "\n".join((html.join_scripts("dom.js", "units.js", "axis.js", "theme.js"), _asset_text("watch.js")))
+    if name == "program.js":
+        return "\n".join((html.join_scripts("dom.js", "units.js", "theme.js"), _asset_text("program.js")))
+    if name == "program.css":
+        return html.all_styles(_asset_text("program.css"))
+    if name == "dagre.js":
+        return _asset_text("vendor/dagre.min.js")
     if name == "runs.css":
         return html.all_styles(_asset_text("runs.css"))
     return None

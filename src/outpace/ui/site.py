@@ -20,7 +20,7 @@ from urllib.parse import parse_qsl
 
 from outpace.model import NotFoundError, Report, UsageError
 from outpace.report import html
-from outpace.ui import pages, part_choice, timeline, worker
+from outpace.ui import pages, part_choice, programs, timeline, worker
 from outpace.ui.capture_job import CaptureJob
 from outpace.ui.folders import Folders
 from outpace.ui.http import BYTES, JSON, Request, Response, text_response
@@ -80,6 +80,9 @@ class Site:
                 (r"run/([0-9a-f]{12})/report\.html", self._file),
                 (r"run/([0-9a-f]{12})/sight", self._sight),
                 (r"run/([0-9a-f]{12})/trace", self._trace),
+                (r"run/([0-9a-f]{12})/program/", self._program),
+                (r"run/([0-9a-f]{12})/program/near", self._neighbours),
+                (r"run/([0-9a-f]{12})/program/text", self._program_text),
                 (r"viewer/(.*)", self._viewer),
             )
         )
@@ -199,7 +202,14 @@ class Site:
         opened = self._open_preview(listed) if first else self._open_report(listed, request)
         chips = part_choice.build_part_view(opened.choices, request.query)
         app = html.AppLinks(
-            "../../assets/", "view/", "../../", "sight", f"?{part}" if part else "", chips, "?whole=1" if first else ""
+            "../../assets/",
+            "view/",
+            "../../",
+            "sight",
+            f"?{part}" if part else "",
+            chips,
+            "?whole=1" if first else "",
+            "program/",
         )
         return Response(html.render_app(opened.report, app).encode("utf-8", "replace"))
 
@@ -251,6 +261,28 @@ class Site:
             path = os.path.join(folder, "trace")
             self._analysts.ask([info.folder], timeline.write_trace_file, info.folder, info.state, path, chosen)
             return Response(open(path, "rb"), BYTES)
+
+    def _program(self, request: Request, run: str) -> Response:
+        """Return the page of a run's compiled programs."""
+        return Response(pages.render_program(self._run(run)).encode("utf-8", "replace"))
+
+    def _neighbours(self, request: Request, run: str) -> Response:
+        """Return the instructions around one of a program."""
+        asked = request.query
+        radius = asked.get("radius", "2")
+        if radius not in map(str, range(1, programs.MOST_RADIUS + 1)):
+            raise UsageError(f"The radius is 1 to {programs.MOST_RADIUS}.")
+        return self._ask(run, programs.describe_neighbours, asked.get("program", ""), asked.get("op", ""), int(radius))
+
+    def _program_text(self, request: Request, run: str) -> Response:
+        """Return the lines of a program's text."""
+        return self._ask(run, programs.list_program_text, request.query.get("program", ""))
+
+    def _ask(self, run: str, function: Callable[..., Any], *arguments: Any) -> Response:
+        """Return what a function of the analysis process says of a run, as JSON."""
+        info = self._run(run).info
+        with self._analysts.reserve([info.folder]):
+            return _json(self._analysts.ask([info.folder], function, info.folder, info.state, *arguments))
 
     def _viewer(self, request: Request, name: str) -> Response:
         """Return a file of the timeline viewer."""

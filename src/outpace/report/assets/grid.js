@@ -15,6 +15,7 @@ const Grid = (() => {
       this.by = named("by");
       this.sums = named("sums");
       this.columns = box.dataset.order.split(" ").map((name) => this.column(columns, name));
+      this.programs = document.body.dataset.programs ? this.columns.find((c) => c.name === "program") : undefined;
       this.count = this.columns[0].values.length;
       this.aside = columns.some((c) => c.name === box.dataset.aside) ? Tables.values(Tables.load(this.route), box.dataset.aside) : null;
       this.showAside = false;
@@ -272,9 +273,16 @@ const Grid = (() => {
         if (i === 0 && this.nameLines > 1) this.breakName(cell, column.short[index]);
         if (!column.right && !column.prose && (column.short[index] !== column.texts[index] || GridLayout.pixels(column.texts[index].length) > this.widths[i]))
           cell.dataset.tip = column.texts[index];
+        if (column.name === "op" && this.programs) cell.replaceChildren(this.instruction(index, column));
         row.append(cell);
       });
       return row;
+    }
+
+    /* On a server, an instruction of a compiled program leads to what is around it. */
+    instruction(index, column) {
+      const query = new URLSearchParams({ program: this.programs.texts[index], op: column.texts[index] });
+      return Dom.html("a", { href: `${document.body.dataset.programs}?${query}`, tabindex: "-1" }, column.short[index]);
     }
 
     breakName(cell, name) {
