@@ -14,7 +14,7 @@ from mkdocs.structure.files import File, Files
 import outpace
 import outpace.tools
 from outpace.model import TableType
-from outpace.report import glossary, terminal
+from outpace.report import glossary, recipes, terminal
 from outpace.tools import Tool, discover_tools
 
 ROOT = Path(__file__).parent
@@ -25,20 +25,22 @@ _SCREEN = re.compile(r"^<!-- screen: ([\w./]+) -->$", re.MULTILINE)
 
 
 def on_config(config: Any) -> Any:
-    """Fill in what the navigation cannot know: the tools, and the glossary, which lies where the
-    reports take it from.
+    """Fill in what the navigation cannot know: the tools, and the glossary and the recipes, which
+    lie where the reports take them from.
     """
     sections = {title: pages for section in config.nav for title, pages in section.items()}
     sections["Tools"].extend({tool.id: f"tools/{tool.id}.md"} for tool in discover_tools())
     sections["Reference"].insert(0, "glossary.md")
+    sections["By symptom"].append("recipes.md")
     return config
 
 
 def on_files(files: Files, config: Any) -> Files:
-    """Add one page per tool, the glossary, and the benchmarks."""
+    """Add one page per tool, the glossary, the recipes, and the benchmarks."""
     for tool in discover_tools():
         files.append(File.generated(config, f"tools/{tool.id}.md", content=page(tool)))
     files.append(File.generated(config, "glossary.md", content=glossary.read_glossary()))
+    files.append(File.generated(config, "recipes.md", content=recipes.read_page()))
     measured = (ROOT / "bench" / "README.md").read_text(encoding="utf-8")
     files.append(File.generated(config, "benchmarks.md", content=measured.replace("](../docs/", "](")))
     return files
@@ -49,7 +51,8 @@ def on_page_markdown(markdown: str, **_: Any) -> str:
     that are no page keep their text only.
     """
     markdown = markdown.replace("](../bench/README.md", "](benchmarks.md")
-    markdown = markdown.replace("](../src/outpace/report/assets/glossary.md", "](glossary.md")
+    for name in ("glossary.md", "recipes.md"):
+        markdown = markdown.replace(f"](../src/outpace/report/assets/{name}", f"]({name}")
     markdown = _OUTSIDE.sub(r"\1", markdown)
     return _SCREEN.sub(lambda found: f"```text\n{screen(found[1])}\n```", markdown)
 

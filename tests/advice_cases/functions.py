@@ -388,7 +388,7 @@ CASES: list[Case] = [
         Severity.HIGH,
         location="train.py:20",
         saves=about(0.5),
-        says=("40 arrays of 195 KiB, one by one", "Pack them into one array"),
+        says=("40 arrays of 195 KiB, one by one", "Pack arguments into one array"),
         never=("device_put",),
     ),
     fires(

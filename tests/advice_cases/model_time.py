@@ -775,7 +775,7 @@ CASES: list[Case] = [
         _said("fused_attn_ffi", backend_config="{dropout_probability = 1.000000e-01 : f64, mask_type = 2 : i64}"),
         Severity.HIGH,
         location="model.py:5",
-        says=("leave its dropout of 0.1 out", "another fused implementation"),
+        says=("leave attention's dropout of 0.1 out", "another fused implementation"),
         never=("causal", "pack short"),
     ),
     fires(
@@ -844,11 +844,11 @@ CASES: list[Case] = [
     fires(
         "slow_part",
         "a slow case",
-        _above(0.19, SlowCase("fft_length", "an FFT of 1,021 numbers, a prime", "pad it to 1,024")),
+        _above(0.19, SlowCase("fft_length", "an FFT of 1,021 numbers, a prime", "pad the FFT to 1,024")),
         Severity.HIGH,
         location="model.py:5",
         saves=about(0.19),
-        says=("in an FFT of 1,021 numbers, a prime", "Pad it to 1,024."),
+        says=("in an FFT of 1,021 numbers, a prime", "Pad the FFT to 1,024."),
     ),
     silent("slow_part", "an op a little above its roof", _above(0.08)),
     fires(
@@ -882,7 +882,7 @@ CASES: list[Case] = [
         fires(
             "slow_part",
             f"a slow case in {part:.0%} of the time above the roof",
-            _above(0.13, beside=SlowCase("fft_length", "an FFT of 1,021 numbers, a prime", "pad it to 1,024"), part=part),
+            _above(0.13, beside=SlowCase("fft_length", "an FFT of 1,021 numbers, a prime", "pad the FFT to 1,024"), part=part),
             Severity.HIGH,
             location="model.py:5",
             saves=saving,
@@ -1128,7 +1128,7 @@ CASES: list[Case] = [
         saves=about(0.4),
         says=(
             "40% of the step computes layers that do not train, at model.py:5: encoder.",
-            "Compute their outputs once per example",
+            "Compute frozen layers once per example",
         ),
         **_AT,
     ),

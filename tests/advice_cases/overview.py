@@ -884,7 +884,7 @@ CASES: list[Case] = [
         "what runs in them alone",
         _slow_calls([[0.5]] * 3, "Checkpoint"),
         Severity.HIGH,
-        says=("in Checkpoint, which runs in no other step", "Do it less often, what runs Checkpoint"),
+        says=("in Checkpoint, which runs in no other step", "Run Checkpoint less often, or off the training thread"),
         saves=about(9 / 25),
     ),
     *(

@@ -105,7 +105,7 @@ CASES: list[Case] = [
         _program(_array(12.1, "f32[5104,257152]")),
         _HIGH,
         location=_LINE,
-        says=("f32[5104,257152], takes 12.1 GiB of the 40.0 GiB", "Compute it in pieces"),
+        says=("f32[5104,257152], takes 12.1 GiB of the 40.0 GiB", "Compute the array in pieces"),
     ),
     silent("one_large_array", "less than three tenths", _program(_array(11.9))),
     silent("one_large_array", "an argument", _program(_array(30, kind=BufferKind.ARGUMENT))),

@@ -205,7 +205,7 @@ CASES: list[Case] = [
         Severity.HIGH,
         saves=sampled(0.3, 300),
         location="train.py:56",
-        says=("make_0() and make_1() (train.py:56) takes", "(30%)", "Do it once for each element (at train.py:56)"),
+        says=("make_0() and make_1() (train.py:56) takes", "(30%)", "Do the work once per element (at train.py:56)"),
     ),
     fires(
         "python_line",
@@ -213,7 +213,7 @@ CASES: list[Case] = [
         _made_at(0.2),
         Severity.HIGH,
         saves=sampled(0.2, 200),
-        says=("make_0() (train.py:10)", "Do it once for each element"),
+        says=("make_0() (train.py:10)", "Do the work once per element"),
         **_ALONE,
     ),
     fires("python_line", "most has events", _line(0.25, 0.35), Severity.HIGH, saves=sampled(0.25), says=("beside",), **_TRACED),

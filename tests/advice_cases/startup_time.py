@@ -81,6 +81,19 @@ CASES: list[Case] = [
     silent("compiled_anew_at_start", "less than a tenth", _start(_compiled(0.9, count=3))),
     silent("compiled_anew_at_start", "twice", _start(_compiled(1.1, count=2))),
     fires(
+        "graphs_built_anew_at_start",
+        "three times, a tenth of the start",
+        _start(_part(StartupKind.GRAPH, 1.1, "count", 3)),
+        _MODERATE,
+        location=_LINE,
+        says=(
+            "TensorFlow builds 3 graphs of 'count', which takes 1.10 s of the 10.0 s",
+            "Pass tensors instead of Python numbers",
+        ),
+    ),
+    silent("graphs_built_anew_at_start", "less than a tenth", _start(_part(StartupKind.GRAPH, 0.9, "count", 3))),
+    silent("graphs_built_anew_at_start", "twice", _start(_part(StartupKind.GRAPH, 1.1, "count", 2))),
+    fires(
         "ops_compiled_at_start",
         "a fifth of the start",
         _start(_compiled(1.1, "asarray", 9, "jax"), _part(StartupKind.LOWER, 1.0, "asarray", 9, "jax")),
@@ -113,7 +126,7 @@ CASES: list[Case] = [
         _start(_part(StartupKind.CODE, 2.1, "read_csv", library="pandas")),
         _POTENTIAL,
         location=_LINE,
-        says=(f"{_LINE} takes 2.10 s of the 10.0 s", "in read_csv of pandas.", "Store what it makes"),
+        says=(f"{_LINE} takes 2.10 s of the 10.0 s", "in read_csv of pandas.", "Store what the line makes"),
     ),
     silent("slow_set_up_line", "less than a fifth", _start(_part(StartupKind.CODE, 1.9))),
 ]

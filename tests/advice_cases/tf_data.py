@@ -645,7 +645,7 @@ CASES: list[Case] = [
         _shuffled_map(_MAP, library="keras"),
         Severity.MODERATE,
         saves=about(0.3),
-        says=("Let Keras build it with shuffle=False",),
+        says=("Let Keras make the data set with shuffle=False",),
         never=("Move",),
         **_MAP_AT,
     ),
@@ -667,7 +667,7 @@ CASES: list[Case] = [
         Severity.HIGH,
         saves=about(0.3),
         location="in.py:5",
-        says=("Read it once (at in.py:5)", "keep it in memory"),
+        says=("Read each file once (at in.py:5)", "keep it in memory"),
         **_TAKES,
     ),
     fires(
@@ -677,7 +677,7 @@ CASES: list[Case] = [
         Severity.HIGH,
         saves=about(0.3),
         location="in.py:5",
-        never=("Read it once",),
+        never=("Read each file once",),
         **_TAKES,
     ),
     fires(

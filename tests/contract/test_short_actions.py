@@ -45,6 +45,8 @@ NO_IMPERATIVES = frozenset(
         "with",
     )
 )
+# In the first words, nothing stands before that such a word could mean: the action is read first.
+PRONOUNS = frozenset(("it", "its", "them", "their", "they"))
 
 
 def assert_short(action: str) -> None:
@@ -52,6 +54,7 @@ def assert_short(action: str) -> None:
     words = short.split()
     assert 1 <= len(words) <= MOST, short
     assert words[0].lower() not in NO_IMPERATIVES, short
+    assert not PRONOUNS & set(words[:3]), short
     assert short.count("(") == short.count(")") and words[-1] not in ("and", "or", "with", "the", "of"), short
 
 

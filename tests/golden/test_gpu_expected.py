@@ -189,7 +189,7 @@ def test_what_bounds_the_time_of_compiled_ops(name: str, neither: float, compute
     ("name", "line", "words", "above"),
     [
         ("dwconv1d", "dwconv1d.py:27", ("depthwise convolution", "1,024 groups", "shifted multiply-adds"), 6.58),
-        ("fft_odd", "fft_odd.py:16", ("FFT of 8,191", "prime", "Pad it to 8,192"), 12.8),
+        ("fft_odd", "fft_odd.py:16", ("FFT of 8,191", "prime", "Pad the FFT to 8,192"), 12.8),
         ("choice_batch", "choice_batch.py:38", ("random order of 16,000,000", "4,096 are used", "jax.random.randint"), 1.61),
     ],
 )
@@ -233,7 +233,9 @@ def test_arrays_that_are_copied_one_by_one() -> None:
     """301 arrays of 16 KiB a step; some copies begin before the first whole step."""
     first = opened("jax_h100_columns").report().findings[0]
     assert first.location == "columns.py:55"
-    assert "arrays of 16.0 KiB, one by one" in first.sentence and first.action.startswith("Pack them into one array per type")
+    assert "arrays of 16.0 KiB, one by one" in first.sentence and first.action.startswith(
+        "Pack arguments into one array per type"
+    )
 
 
 @pytest.mark.parametrize("name", ["dwconv1d", "fft_odd", "choice_batch", "ok_vae", "columns", "sample_often"])

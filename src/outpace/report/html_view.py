@@ -28,10 +28,11 @@ from outpace.model import (
     TableView,
     Unit,
 )
-from outpace.model.text import clean, clean_prose, elide, format_cell, shorten
+from outpace.model.text import clean, clean_prose, elide, first_sentence, format_cell, shorten
 from outpace.report import chart_data, html_data, html_tables, svg
 from outpace.report.first_screen import FirstScreen, build_first_screen, format_assumption, format_saving, is_drawable
 from outpace.report.html_anchors import Anchors
+from outpace.report.recipes import find_recipe
 from outpace.report.scatter import layout_scatter
 
 _SHORT_NAME = 72
@@ -409,13 +410,15 @@ def _embed_data(page: Page, places: Anchors) -> list[tuple[str, Markup]]:
 
 
 def _finding(finding: Finding, places: Anchors | None) -> dict[str, Any]:
-    table = places.table_anchor if places else lambda _: ""
+    table, action = places.table_anchor if places else lambda _: "", clean_prose(finding.action)
     return {
         "id": places.finding_anchor(finding) if places else "",
         "severity": finding.severity.value,
         "sentence": clean_prose(finding.sentence),
         "short": clean_prose(finding.short),
-        "details": clean_prose(finding.action).removeprefix(clean_prose(finding.short)),
+        "details": first_sentence(action).removeprefix(clean_prose(finding.short)),
+        "more": action.removeprefix(first_sentence(action)).strip(),
+        "recipe": find_recipe(clean_prose(finding.short)),
         "saving": format_saving(finding),
         "share": finding.saving.high if finding.saving else 0.0,
         "bound": format_assumption(finding),

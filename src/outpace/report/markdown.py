@@ -37,12 +37,12 @@ def render(report: Report) -> str:
 
 def _change(number: int, finding: Finding) -> Iterator[str]:
     where = f" ({_code(clean(finding.location))})" if finding.location else ""
-    yield f"{number}. {_plain(clean_prose(finding.sentence))}{where}"
     short = clean_prose(finding.short)
-    yield f"   **{_plain(short)}**{_plain(clean_prose(finding.action).removeprefix(short))}"
+    yield f"{number}. **{_plain(short)}**{_plain(clean_prose(finding.action).removeprefix(short))}{where}"
     saving = format_saving(finding)
     if saving:
         yield f"   Saves {_plain(saving)}."
+    yield f"   {_plain(clean_prose(finding.sentence))}"
 
 
 def _plain(text: str) -> str:

@@ -21,6 +21,8 @@ HEIGHT = 25
 LABEL_WIDTH = 12
 """Width of the labels "Confidence" and "Next", cells."""
 _SEPARATOR = "  ·  "
+_INDENT = "   "  # below the number of a change
+_GAP = 2  # minimum number of cells between an action and what it saves
 _ROOMS = ((3, 3, 3), (3, 2, 2), (3, 1, 1), (2, 1, 1), (1, 1, 1))
 """Numbers of changes, warnings and lines of evidence to show, most first; the first combination
 that fits is used.
@@ -100,18 +102,25 @@ class _Layout:
         yield from self._flow(legend)
 
     def _change(self, number: int, finding: Finding) -> Iterator[Text]:
-        host = f" [{name}]" if (name := self.screen.host(finding)) else ""
-        sentence, mark = clean_prose(finding.sentence), f"{number}. "
-        if sentence not in self.screen.headline:
-            yield from self._wrap_text(Text(first_clause(sentence) + host), mark)
-            mark = "   "
+        """Yield what to do and where, what it saves at the right, and why."""
         action = Text(first_sentence(clean_prose(finding.action)))
         action.stylize("bold", 0, len(clean_prose(finding.short)))
-        yield from self._wrap_text(action, f"{mark}→ ")
-        saving = format_saving(finding, self.screen.step_ps)
-        gain = [Text(f"saves {saving}", "green")] if saving else []
-        where = [Text(clean(finding.location), "cyan")] if finding.location else []
-        yield from (Text("     ") + line for line in self._flow([*gain, *where], self.width - 5))
+        if finding.location:
+            action = action + Text("  ") + Text(clean(finding.location), "cyan")
+        yield from self._align(list(self._wrap_text(action, f"{number}. ")), format_saving(finding, self.screen.step_ps))
+        sentence, host = clean_prose(finding.sentence), self.screen.host(finding)
+        if sentence not in self.screen.headline:
+            yield from self._wrap_text(Text(first_clause(sentence) + (f" [{host}]" if host else "")), _INDENT)
+
+    def _align(self, lines: Sequence[Text], saving: str) -> Iterator[Text]:
+        """Yield the lines of an action, with its saving at the right of the last one or below."""
+        gain = Text(f"saves {saving}", "green")
+        room = self.width - lines[-1].cell_len - gain.cell_len
+        if saving and room >= _GAP:
+            lines = [*lines[:-1], lines[-1] + Text(" " * room) + gain]
+        yield from lines
+        if saving and room < _GAP:
+            yield from self._wrap_text(gain, " " * max(self.width - gain.cell_len, len(_INDENT)))
 
     def _label_texts(self, label: str, texts: Sequence[str], count: int) -> Iterator[Text]:
         for number, text in enumerate(texts):

@@ -614,12 +614,12 @@ def test_a_kernel_of_absurd_size_is_counted_at_once() -> None:
 @pytest.mark.parametrize(
     "length, words, case, better",
     [
-        (8191, "FFT of 8,191 (prime), 3 times", "fft_length", "pad it to 8,192"),
-        (1022, "FFT of 1,022, 3 times", "fft_length", "pad it to 1,024"),
-        (950, "FFT of 950, 3 times", "fft_length", "pad it to 1,024"),
+        (8191, "FFT of 8,191 (prime), 3 times", "fft_length", "pad the FFT to 8,192"),
+        (1022, "FFT of 1,022, 3 times", "fft_length", "pad the FFT to 1,024"),
+        (950, "FFT of 950, 3 times", "fft_length", "pad the FFT to 1,024"),
         (1024, "FFT of 1,024, 3 times", "", ""),
         (1050, "FFT of 1,050, 3 times", "", ""),
-        (1331, "FFT of 1,331, 3 times", "fft_length", "pad it to 1,344"),
+        (1331, "FFT of 1,331, 3 times", "fft_length", "pad the FFT to 1,344"),
     ],
 )
 def test_lengths_that_ffts_are_slow_at(length: int, words: str, case: str, better: str) -> None:

@@ -209,7 +209,7 @@ def _render_half(here: ActionContext) -> str:
 
 def _render_join_programs(here: ActionContext) -> str:
     return (
-        "call them in one function under jax.jit, so that XLA fuses them: "
+        "call such functions in one under jax.jit, so that XLA fuses them: "
         f"today {here.program_count} programs read and write whole arrays"
     )
 
@@ -222,7 +222,7 @@ def _render_recurrent_dropout(here: ActionContext) -> str:
 
 
 def _render_dropout(here: ActionContext) -> str:
-    return f"leave its dropout of {here.traits.dropout_rate:g} out: it draws a number for each score (it changes the training)"
+    return f"leave attention's dropout of {here.traits.dropout_rate:g} out: it draws a number for each score (it changes the training)"
 
 
 def _render_larger_batch(here: ActionContext) -> str:
@@ -307,9 +307,9 @@ MODEL_ACTIONS: tuple[Action[WorkKind, Precondition, [ActionContext]], ...] = (
         "compile",
         _FUSED_KINDS,
         _by_program(
-            keras="let XLA fuse them with their neighbours (compile(..., jit_compile=True))",
-            tensorflow="let XLA fuse them with their neighbours (@tf.function(jit_compile=True))",
-            jax="let XLA fuse them with their neighbours (one jax.jit)",
+            keras="let XLA fuse such ops with their neighbours (compile(..., jit_compile=True))",
+            tensorflow="let XLA fuse such ops with their neighbours (@tf.function(jit_compile=True))",
+            jax="let XLA fuse such ops with their neighbours (one jax.jit)",
         ),
         Precondition.FUSIBLE,
         reaches_roof=True,
@@ -363,7 +363,7 @@ MODEL_ACTIONS: tuple[Action[WorkKind, Precondition, [ActionContext]], ...] = (
     _row(
         "align_for_tensor_cores",
         "CONVOLUTION MATMUL",
-        "make its sizes multiples of 8, as tensor cores want",
+        "make sizes multiples of 8, as tensor cores want",
         Precondition.ON_GPU,
         Precondition.COMPUTES_IN_16_BITS,
         Precondition.ODD_SIZES,
@@ -372,7 +372,7 @@ MODEL_ACTIONS: tuple[Action[WorkKind, Precondition, [ActionContext]], ...] = (
     _row(
         "align_for_matrix_unit",
         "CONVOLUTION MATMUL",
-        "make its sizes multiples of 128, as the matrix unit wants",
+        "make sizes multiples of 128, as the matrix unit wants",
         Precondition.ON_TPU,
         Precondition.COMPUTES_IN_16_BITS,
         reaches_roof=True,
@@ -383,7 +383,7 @@ MODEL_ACTIONS: tuple[Action[WorkKind, Precondition, [ActionContext]], ...] = (
     _row(
         "compare_attention",
         "ATTENTION",
-        "compare another fused implementation of it",
+        "compare another fused implementation of attention",
         Precondition.FUSED_ATTENTION,
         reaches_roof=True,
     ),
@@ -399,7 +399,7 @@ MODEL_ACTIONS: tuple[Action[WorkKind, Precondition, [ActionContext]], ...] = (
     _row(
         "stay_on_chip",
         "NORMALISATION REDUCTION ELEMENTWISE MOVEMENT OTHER",
-        "keep what it makes on the chip: a kernel of your own (jax.experimental.pallas) that does not write it to memory, or smaller arrays",
+        "keep intermediate arrays on the chip: a kernel of your own (jax.experimental.pallas), or smaller arrays",
         Precondition.LIMITED_BY_MEMORY,
     ),
     _row(
@@ -412,14 +412,14 @@ MODEL_ACTIONS: tuple[Action[WorkKind, Precondition, [ActionContext]], ...] = (
     _row(
         "multiply_less",
         "CONVOLUTION MATMUL",
-        "let it multiply less (smaller layers, fewer tokens or pixels, 8-bit floats): nothing else makes it much faster",
+        "multiply less (smaller layers, fewer tokens or pixels, 8-bit floats): nothing else makes it much faster",
         Precondition.NEAR_PEAK,
     ),
 )
 """Actions on work of the model, in order of worth."""
 
 LAST_RESORT: tuple[Action[WorkKind, Precondition, [ActionContext]], ...] = (
-    _row("do_less", "", "give it less to do: fewer or smaller arrays", Precondition.ON_DEVICE),
+    _row("do_less", "", "compute on fewer or smaller arrays", Precondition.ON_DEVICE),
     _row("other_device_at_rate", "", _render_other_device, Precondition.RATED),
     _row("other_device", "", "train on a GPU or TPU: this is what they are made for"),
 )

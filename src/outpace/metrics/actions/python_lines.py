@@ -225,14 +225,14 @@ PYTHON_ACTIONS: tuple[Action[CallKind, Precondition, [str, Workload]], ...] = (
     Action(
         "do_it_seldom",
         _says(
-            "Do it less often (at {where}), or in its own thread on a copy: it runs in few steps, but delays the whole training."
+            "Do this work less often (at {where}), or in its own thread on a copy: it runs in few steps, but delays the whole training."
         ),
         preconditions=_LESS | {Precondition.SELDOM},
     ),
     Action(
         "read_once",
         _says(
-            "Read it once (at {where}), before the training, and keep it in memory, or in a file that is mapped (np.load(..., "
+            "Read each file once (at {where}), before the training, and keep it in memory, or in a file that is mapped (np.load(..., "
             "mmap_mode='r')): it is read anew for each batch."
         ),
         frozenset((CallKind.READING,)),
@@ -241,7 +241,7 @@ PYTHON_ACTIONS: tuple[Action[CallKind, Precondition, [str, Workload]], ...] = (
     Action(
         "keep_what_is_read",
         _says(
-            "Read it once (at {where}), before the training, and keep it in memory, or in a file that is mapped (np.load(..., "
+            "Read each file once (at {where}), before the training, and keep it in memory, or in a file that is mapped (np.load(..., "
             "mmap_mode='r')): the rest of the step is too short to hide it."
         ),
         frozenset((CallKind.READING,)),
@@ -268,11 +268,11 @@ PYTHON_ACTIONS: tuple[Action[CallKind, Precondition, [str, Workload]], ...] = (
     Action(
         "once_per_element",
         _by_program(
-            keras="Do it once for each element (at {where}), before the training, and hand out what was made, as far as nothing random is "
+            keras="Do the work once per element (at {where}), before the training, and hand out what was made, as far as nothing random is "
             "drawn in it. Or make elements ahead, in other processes (PyDataset: workers=2, use_multiprocessing=True).",
-            tensorflow="Do it once for each element (at {where}), before the training, and hand out what was made, as far as nothing random "
+            tensorflow="Do the work once per element (at {where}), before the training, and hand out what was made, as far as nothing random "
             "is drawn in it. Or make elements ahead, in other processes.",
-            jax="Do it once for each element (at {where}), before the training, and hand out what was made, as far as nothing random is drawn "
+            jax="Do the work once per element (at {where}), before the training, and hand out what was made, as far as nothing random is drawn "
             "in it. Or make elements ahead, in other processes.",
         ),
         frozenset((CallKind.COMPUTING,)),
@@ -291,11 +291,11 @@ PYTHON_ACTIONS: tuple[Action[CallKind, Precondition, [str, Workload]], ...] = (
     Action(
         "one_graph",
         _by_program(
-            keras="Call it as one tf.function (at {where}), or in the model's train_step, for the whole batch: today each op, and "
+            keras="Call the function as one tf.function (at {where}), or in the model's train_step, for the whole batch: today each op, and "
             "each conversion from NumPy, is a call of its own.",
-            tensorflow="Call it as one tf.function (at {where}), for the whole batch: today each op, and each conversion from "
+            tensorflow="Call the function as one tf.function (at {where}), for the whole batch: today each op, and each conversion from "
             "NumPy, is a call of its own.",
-            jax="Put it under one jax.jit (at {where}), for the whole batch.",
+            jax="Put the function under one jax.jit (at {where}), for the whole batch.",
         ),
         frozenset((CallKind.EAGER,)),
         _LESS,
@@ -319,7 +319,7 @@ PYTHON_ACTIONS: tuple[Action[CallKind, Precondition, [str, Workload]], ...] = (
     ),
     Action(
         "leave_batch_hook",
-        _says("Do it in on_epoch_end ({where}), not in the batch hook, or every N batches only."),
+        _says("Do the work in on_epoch_end ({where}), not in the batch hook, or every N batches only."),
         preconditions=_LESS | {Precondition.IN_BATCH_HOOK},
     ),
     Action(

@@ -123,10 +123,10 @@ def _linear_algebra(parts: list[Instruction]) -> SlowCase | None:
         f"linear algebra of {count:,} matrices of {sizes}, one after the other" if count > 1 else f"linear algebra of {sizes}"
     )
     small = "write such small matrices out (closed forms, element-wise over the batch)"
-    large = "replace it by products of matrices (a few iterations of Newton-Schulz, conjugate gradients)"
+    large = "use products of matrices (a few iterations of Newton-Schulz, conjugate gradients)"
     if _GENERAL in call.custom_call_target:
         large = (
-            "factor it once by Cholesky, where it is symmetric and positive definite, as a covariance is (jax.scipy.linalg.cho_factor, "
+            "factor the matrix once by Cholesky, where it is symmetric positive definite, as a covariance is (jax.scipy.linalg.cho_factor, "
             "cho_solve; the determinant is on the diagonal)"
         )
     way = small if math.prod(matrix.dimensions[-2:]) <= _MANY else large
@@ -149,7 +149,7 @@ def _convolution(parts: list[Instruction]) -> SlowCase | None:
     return SlowCase(
         "convolution",
         f"a convolution with a kernel of {kernel} over arrays that are spread out (dilated, transposed, or the gradient of one with strides)",
-        "take it apart (shifted slices of the input, beside each other in one array, times the kernel as a matrix), or compare another "
+        "take the window apart (shifted slices of the input, beside each other in one array, times the kernel as a matrix), or compare another "
         "order of dimensions (channels last)",
     )
 
@@ -184,7 +184,7 @@ def _product(parts: list[Instruction]) -> SlowCase | None:
         return SlowCase(
             "product_type",
             f"a product of {kind}, for which processors have no fast code",
-            "compute it in float32, and convert the result",
+            "compute in float32, and convert the result",
             is_of_processors=True,
         )
     batch = part.dot_dimension_numbers.numbers(_LHS_BATCH) if part.opcode in DOTS else []
@@ -193,8 +193,8 @@ def _product(parts: list[Instruction]) -> SlowCase | None:
         return SlowCase(
             "small_products",
             f"{count:,} matrix products of {flops / count:,.0f} operations each",
-            "join them into fewer and larger ones (fold the batch into rows, another order in einsum), or write each as a sum of element-wise "
-            "products over the batch",
+            "join such products into fewer, larger ones (fold the batch into rows, another order in einsum), or write each as a sum "
+            "of element-wise products over the batch",
         )
     return None
 
@@ -254,7 +254,7 @@ def _scatter(parts: list[Instruction]) -> SlowCase | None:
     return SlowCase(
         "scatter",
         f"a scatter that writes {updates.element_count:,} numbers one after the other",
-        "turn it into a gather, a reshape or a pad where the places are known before; else a product with a one-hot matrix where there are "
+        "use a gather, a reshape or a pad where the places are known before; else a product with a one-hot matrix where there are "
         "few places, or sorted indices (indices_are_sorted=True), or wider rows",
         is_of_processors=True,
     )
@@ -362,7 +362,7 @@ def _layout(parts: list[Instruction]) -> SlowCase | None:
         return SlowCase(
             "copy",
             f"a copy of {part.shapes[0]}, which keeps its layout",
-            "update it in place: donate the argument (donate_argnums), and take what is needed of the old values before the update",
+            "update the array in place: donate the argument (donate_argnums), and take what is needed of the old values before the update",
             does_less=True,
         )
     what = _REORDERS.get(part.opcode, f"a {part.opcode}")

@@ -81,7 +81,7 @@ def _convolution_case(convolution: Instruction) -> SlowCase | None:
         return SlowCase(
             "depthwise",
             reason,
-            "write it as shifted multiply-adds: the sum over the kernel's positions of the shifted input times that position's weights",
+            "write the convolution as shifted multiply-adds: the sum over the kernel's positions of the shifted input times its weights",
         )
     return SlowCase("groups", reason, "multiply the groups as one batched product, or use fewer groups")
 
@@ -94,7 +94,7 @@ def _fft_case(fft: Instruction) -> SlowCase | None:
     what = (
         f"{slow[0]:,} numbers, {'a prime' if is_prime(slow[0]) else f'which has the prime factor {largest_factor(slow[0]):,}'}"
     )
-    return SlowCase("fft_length", f"an FFT of {what}", f"pad it to {padded}, whose factors have fast kernels")
+    return SlowCase("fft_length", f"an FFT of {what}", f"pad the FFT to {padded}, whose factors have fast kernels")
 
 
 def _sort_case(sort: Instruction, roots: Collection[Instruction]) -> SlowCase | None:

@@ -77,7 +77,7 @@ _FIXES_JITTED = {
     kinds.STRUCTURE: "Pass arguments of one structure in every call: the same keys, the same number of arrays.",
     kinds.SAME_ARRAYS: "Pass changing numbers as arrays, not as static arguments (static_argnums) or captured Python values, "
     "and create the jitted function once, outside the loop.",
-    kinds.SAME_PROGRAM: "Give its arguments one form in every call: arrays, never Python numbers in their place (weak types), on the same "
+    kinds.SAME_PROGRAM: "Give arguments one form in every call: arrays, never Python numbers in their place (weak types), on the same "
     "devices. Create the jitted function once, outside the loop.",
     kinds.SAME_ARGUMENTS: "Create the jitted function once, outside the loop: "
     "each jax.jit of a new function object, as of a lambda, compiles anew.",
@@ -104,7 +104,7 @@ _TO_DEVICE = (
     "floats in the step), and copy what stays the same once, before the loop."
 )
 _PACKED = (
-    "Pack them into one array per type, before the call (np.stack, or a structured batch that is stored so), and take them apart inside the "
+    "Pack arguments into one array per type, before the call (np.stack, or a structured batch stored so), and take them apart inside the "
     "jitted function."
 )
 _LAUNCHING = (Category.HOST_COMPUTE, Category.KERNEL_LAUNCH, Category.ALL_OTHERS)

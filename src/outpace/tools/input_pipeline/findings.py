@@ -167,7 +167,7 @@ def _offloading(offload: HostOffload, breakdown: StepBreakdown) -> Iterator[Find
         sentence=f"The program keeps arrays in the host's memory: each step fetches {humanize(offload.fetched_bytes, Unit.BYTES)} "
         f"({offload.fetched_arrays:.0f} arrays, {offload.fetch_share:.0%} of the step) and writes "
         f"{humanize(offload.written_bytes, Unit.BYTES)} back ({offload.write_share:.0%}).",
-        action="Keep them in the device's memory, as far as they fit, or make them smaller (16 bits). Fetching one while another is computed "
+        action="Keep the arrays in the device's memory, where they fit, or make them smaller (16 bits). Fetching one while another is computed "
         f"with, and writing back, hides {hidden:.0%} of the step at most.",
         evidence=(
             Evidence(

@@ -113,8 +113,8 @@ def _remat_findings(run: Run, host: str) -> Iterator[Finding]:
         id="recomputed",
         severity=Severity.MODERATE,
         sentence=f"{share:.0%} of the step computes the forward pass once more for the backward pass (jax.checkpoint, jax.remat).",
-        action="Leave it out where memory allows, or keep more: jax.checkpoint(..., policy=jax.checkpoint_policies.dots_saveable), and around "
-        "fewer layers.",
+        action="Do not recompute where memory allows, or keep more: jax.checkpoint(..., policy=jax.checkpoint_policies.dots_saveable), and "
+        "around fewer layers.",
         evidence=(Evidence("share of the step in what is recomputed", share, Unit.FRACTION, "hlo_lines"),),
         threshold=_AGAIN,
         saving=compute_saving(share, "if nothing was computed twice"),
@@ -320,7 +320,7 @@ def _one_hot_findings(run: Run, host: str) -> Iterator[Finding]:
         severity=Severity.HIGH,
         sentence=f"{share:.0%} of the step multiplies by one-hot matrices{f', at {format_lines(sources)}' if sources else ''}: "
         "0 but for one place in each row.",
-        action="Take the rows by their index instead (table[ids], jnp.take), and sums by group with jax.ops.segment_sum.",
+        action="Take the rows by index instead (table[ids], jnp.take), and sums by group with jax.ops.segment_sum.",
         evidence=(
             Evidence("share of the step in such products, and in what makes their matrices", share, Unit.FRACTION, "hlo_lines"),
         ),

@@ -90,10 +90,10 @@ def render_part_actions(top: ModelPart, here: ActionContext) -> str:
     """Return the actions that make a part of the model cheaper."""
     if top.is_metrics:
         return here.program.select_text(
-            keras="Compute these metrics in the evaluation alone: each one of compile(metrics=...) is updated in every training step. Or give "
+            keras="Compute metrics in the evaluation alone: each one of compile(metrics=...) is updated in every training step. Or give "
             "them fewer thresholds or classes.",
-            tensorflow="Update these metrics every few steps, or in the evaluation alone. Or give them fewer thresholds or classes.",
-            jax="Compute these metrics every few steps, or in the evaluation alone. Or give them fewer thresholds or classes.",
+            tensorflow="Update metrics every few steps, or in the evaluation alone. Or give them fewer thresholds or classes.",
+            jax="Compute metrics every few steps, or in the evaluation alone. Or give them fewer thresholds or classes.",
         )
     if top.is_loop and top.work is not WorkKind.RECURRENT:
         unlooped = render_actions(WorkKind.RECURRENT, replace(here, has_short_ops=True))

@@ -199,10 +199,10 @@ def _stops(run: Run, host: str, program: Workload) -> Iterator[Finding]:
         sentence=f"The training thread stops for {humanize(gap.length_ps, Unit.PS)}{between}, almost equally long in {gap.gap_steps} of "
         f"{gap.steps} steps: a sleep, a lock, a wait for something outside, or Python that does the same each time.",
         action=program.select_text(
-            keras="Find what it waits for: sleep(), locks, network calls and long Python in callbacks and metrics that run after each "
+            keras="Find the wait: sleep(), locks, network calls and long Python in callbacks and metrics that run after each "
             "batch; 'outpace profile' names the line.",
-            tensorflow="Find what it waits for: sleep(), locks, network calls and long Python in the loop; 'outpace profile' names the line.",
-            jax="Find what it waits for: sleep(), locks, network calls and long Python in the loop; 'outpace profile' names the line.",
+            tensorflow="Find the wait: sleep(), locks, network calls and long Python in the loop; 'outpace profile' names the line.",
+            jax="Find the wait: sleep(), locks, network calls and long Python in the loop; 'outpace profile' names the line.",
         ),
         evidence=(
             Evidence("its length at least", gap.length_ps, Unit.PS, "average_step"),

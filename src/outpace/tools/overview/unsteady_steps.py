@@ -271,7 +271,7 @@ def _describe_difference(only: str, longer: bool, cause: Category) -> tuple[str,
     longer: whether they make the same calls, and these take longer.
     """
     if only:
-        return f", in {only}, which runs in no other step", f"Do it less often, what runs {only}, or off the training thread"
+        return f", in {only}, which runs in no other step", f"Run {only} less often, or off the training thread"
     if longer:
         action = "Look at what else used the cores then, and at larger inputs: the same calls took longer"
         return ", in the calls that every step makes", action

@@ -41,7 +41,7 @@ _NAMED = 3  # maximum number of workers in a sentence
 _FIXES = {
     Category.INPUT.label: "Check the input pipeline of the slow worker: give it the same files, cores and storage as the others, and "
     "shard the data evenly.",
-    Category.HOST_COMPUTE.label: "Check what else runs on its host, and whether that has the same cores and clock as the others.",
+    Category.HOST_COMPUTE.label: "Check what else runs on the slow worker, and whether that has the same cores and clock as the others.",
     Category.COMPILATION.label: "Keep shapes and Python arguments constant on the slow worker, which still traces or compiles. Capture after a "
     "warm-up.",
     Category.DEVICE_COLLECTIVES.label: "Check the network of the slow worker: links, placement, and the order in which gradients are reduced.",

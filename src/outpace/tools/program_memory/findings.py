@@ -179,7 +179,7 @@ def _one_array(found: Exhaustion) -> Finding | None:
         severity=Severity.HIGH,
         sentence=f"One array, {largest.shape}, takes {_size(largest.size)} of the {_size(found.used)} that are needed.",
         action=(
-            "Compute it in pieces, and reduce each at once (jax.lax.map over the batch, a loss by blocks of the vocabulary), "
+            "Compute the array in pieces, and reduce each at once (jax.lax.map over the batch, a loss by blocks of the vocabulary), "
             "or in 16 bits; where it is a mask or a one-hot array, compare or gather instead."
         ),
         evidence=(Evidence("the array", largest.size, Unit.BYTES, "live"), Evidence("needed", found.used, Unit.BYTES, "needs")),

@@ -27,6 +27,7 @@ def iter_findings(startups: Mapping[str, Mapping[str, Any]], parts: Table) -> It
         rows = list(parts.filter_by("host", host).records())
         whole_ps = own_duration_ns(startup) * PS_PER_NS
         yield from _compiled_anew(host, rows, whole_ps)
+        yield from _graphs_anew(host, rows, whole_ps)
         yield from _ops(host, rows, whole_ps)
         yield from _cache(host, startup, rows, whole_ps)
         yield from _imports(host, rows, whole_ps)
@@ -101,7 +102,7 @@ def _compiled_anew(host: str, rows: Sequence[Row], whole_ps: float) -> Iterator[
             sentence=f"'{row['name']}' is compiled {row['count']:.0f} times, which takes {_of_start(duration_ps, whole_ps)}"
             f"{'; the last time because of ' + row['cause'] if has_changed else ''}.",
             action=(
-                "Give it arguments of one shape and type: pad to one size, pass changing numbers as arrays."
+                "Give arguments one shape and type: pad to one size, pass changing numbers as arrays."
                 if has_changed
                 else "Make the jitted function once, outside of loops and of functions that are called again: each jax.jit(...) of a new "
                 "function compiles anew."
@@ -111,6 +112,27 @@ def _compiled_anew(host: str, rows: Sequence[Row], whole_ps: float) -> Iterator[
             location=row["source"],
             host=host,
         )
+
+
+def _graphs_anew(host: str, rows: Sequence[Row], whole_ps: float) -> Iterator[Finding]:
+    """Functions of the script of which TensorFlow builds graph after graph before the training is
+    steady.
+    """
+    for row in rows:
+        is_graph = row["kind"] == StartupKind.GRAPH.value and row["count"] >= _TIMES
+        if is_graph and _is_large(row["duration_ps"], whole_ps, _ANEW):
+            yield Finding(
+                id="graphs_built_anew_at_start",
+                severity=Severity.MODERATE,
+                sentence=f"TensorFlow builds {row['count']:.0f} graphs of '{row['name']}', which takes "
+                f"{_of_start(row['duration_ps'], whole_ps)}.",
+                action="Pass tensors instead of Python numbers, of one shape and dtype, and create the tf.function once, outside of loops "
+                "and of functions that are called again; an input_signature makes one graph do.",
+                evidence=_evidence(f"graphs of '{row['name']}'", row["duration_ps"], whole_ps),
+                threshold=_ANEW,
+                location=row["source"],
+                host=host,
+            )
 
 
 def _is_op(row: Row) -> bool:
@@ -169,7 +191,7 @@ def _lines(host: str, rows: Sequence[Row], whole_ps: float) -> Iterator[Finding]
                 id="slow_set_up_line",
                 severity=Severity.POTENTIAL,
                 sentence=f"{row['source']} takes {_of_start(row['duration_ps'], whole_ps)}{calls}.",
-                action="Store what it makes, and load that at the next start: np.save, a Parquet file, or Dataset.save.",
+                action="Store what the line makes, and load that at the next start: np.save, a Parquet file, or Dataset.save.",
                 evidence=_evidence("this line", row["duration_ps"], whole_ps),
                 threshold=_LINE,
                 location=row["source"],

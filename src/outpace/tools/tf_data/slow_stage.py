@@ -162,7 +162,7 @@ def _advice(stage: StageWork, context: PipelineContext) -> tuple[str, Saving | N
 def _cache(context: PipelineContext, stage: StageWork, share: float) -> str:
     if share == 1:
         where = render_cache_advice(context, stage)
-        return f"Cache its result, if that is the same in every epoch: {where[:1].lower()}{where[1:]}"
+        return f"Cache the stage's result, if that is the same in every epoch: {where[:1].lower()}{where[1:]}"
     return f"Cache the part that stays the same, {int(share * 100)}% of its work: put it into a map of its own, and .cache() between the two."
 
 
@@ -182,8 +182,8 @@ def render_cache_advice(context: PipelineContext, stage: StageWork) -> str:
         return f"Move {earlier} behind {called}, whose results it does not keep, before any random stage{new_file}."
     if shuffled and (library := find_stage_record(stage.label, context.record).get("library")):
         return (
-            f"Let {str(library).capitalize()} build it with shuffle=False and batch_size=None, and go on with .cache(), then .shuffle() and "
-            ".batch(): behind a shuffle, a cache would give the first epoch's order and batches in all epochs."
+            f"Let {str(library).capitalize()} make the data set with shuffle=False, batch_size=None, and go on with .cache(), then .shuffle() "
+            "and .batch(): behind a shuffle, a cache would give the first epoch's order and batches in all epochs."
         )
     before = " and ".join(["the shuffle"] * shuffled + [".repeat()"] * repeated)
     reason = (

@@ -188,7 +188,7 @@ STAGE_ACTIONS: tuple[Action[StageKind, Precondition, [Subject]], ...] = (
     _row(
         "slice_whole_tensors",
         "FLAT_MAP",
-        "Make its elements without flat_map, which builds a data set for each: a map that slices or frames whole tensors (tf.signal.frame, "
+        "Make elements without flat_map, which builds a data set for each: a map that slices or frames whole tensors (tf.signal.frame, "
         "keras.utils.timeseries_dataset_from_array for windows).",
     ),
     _row(
