@@ -43,6 +43,7 @@ OTHERS = {
     "model/files.py": _WRITES,
     "monitor/memory.py": _KERNEL,
     "report/glossary.py": _PACKAGE,
+    "report/recipes.py": _PACKAGE,
     "report/html.py": _PACKAGE,
     "store/logdir.py": "a run of our own, which is copied where it could not be uploaded",
     "store/tree.py": "a file of our own on its way to a store, and files of stores, which say what they are",

@@ -301,4 +301,4 @@ def test_one_program_is_not_to_be_fused_with_others(first: int, promises: bool, 
     step, *_ = KNOWN["programs that one could fuse"]
     rest = {name: [(f"{name}.1", 230 if promises else 10)] for name in APART[1:]}
     finding = report_of(tmp_path, replace(step, kernels={APART[0]: [(f"{APART[0]}.1", first)], **rest})).findings[0]
-    assert ("call them in one function under jax.jit" in finding.action.lower()) is promises
+    assert ("call such functions in one under jax.jit" in finding.action.lower()) is promises

@@ -105,6 +105,7 @@ def scatter(plot: ScatterPlot, title: str, route: str = "") -> Markup:
         'viewBox="0 0 960 430"',
         [*_scatter_grid(plot), *_scatter_lines(plot), *_scatter_points(plot, route), label],
         title,
+        "group" if route else "img",  # a picture holds no links
     )
 
 
@@ -155,8 +156,8 @@ def _add_tip(shape: Markup, tag: str, part: ChartPart) -> Markup:
     return shape + Markup(' data-tip="{}"><title>{}</title></{}>').format(tip, tip, tag)
 
 
-def _svg(kind: str, attributes: str, shapes: Sequence[Markup], label: str) -> Markup:
-    head = Markup('<svg class="{}" role="img" aria-label="{}" ').format(kind, label) + Markup(attributes) + Markup(">")
+def _svg(kind: str, attributes: str, shapes: Sequence[Markup], label: str, role: str = "img") -> Markup:
+    head = Markup('<svg class="{}" role="{}" aria-label="{}" ').format(kind, role, label) + Markup(attributes) + Markup(">")
     return head + Markup("").join(shapes) + Markup("</svg>")
 
 

@@ -12,7 +12,7 @@ const Find = (() => {
     document.querySelectorAll("nav a").forEach((link) => found.push({ kind: "Tool", text: link.textContent, route: link.hash }));
     document.querySelectorAll(".finding[id]").forEach((finding) => {
       const text = finding.querySelector("h4").firstChild.nextSibling.textContent.trim();
-      found.push({ kind: "Finding, " + heading(finding), text, more: finding.querySelector(".action").textContent, route: "#" + finding.id });
+      found.push({ kind: "Finding, " + heading(finding), text, more: finding.querySelector("p").textContent, route: "#" + finding.id });
     });
     const tables = new Map([...document.querySelectorAll("[data-table]")].reverse().map((box) => [box.dataset.table, box]));
     for (const [route, box] of [...tables].reverse()) found.push({ kind: "Table, " + heading(box), text: box.dataset.title, route: "#" + route });
