@@ -33,8 +33,8 @@ def compare_instances(
     instance, or where there are fewer than three common rounds.
 
     One instance of each says nothing of how processes differ: the interval is that of the prior,
-    about 0.83 to 1.2 times the ratio. Instances that share no rounds ran in turns: those of one
-    place in both sequences are a turn.
+    about 0.83 to 1.2 times the ratio at 95 %, 0.64 to 1.57 at 99 %. Instances that share no rounds
+    ran in turns: those of one place in both sequences are a turn.
     known: what *other* texts of the same tuning say of the spread; the same processes must not be
     given twice. Example: `compare_instances([{0: 9.9, 1: 10.1, 2: 10.0}, ...], [{0: 11.2, ...},
     ...], known=[spread_of(third)])`.

@@ -36,7 +36,7 @@ GROUPS = 4  # at least, where several passes are made in one call
 COMPARED_SHARE, LEAST_COMPARED = 0.6, 10.0  # of what is left of the budget, and seconds at least, for a comparison
 RUN, RUNS = 1.3, 2.2  # times the training's length that comparing takes: two runs side by side, and two more
 MOST_FEWER = 3  # changes that are taken out, one at a time
-LARGE = 1.5  # a ratio that no luck of a process explains: those of the search may go on
+LARGE = 2.0  # a ratio by the search, beyond what luck of a process explains: its processes may go on
 
 
 @dataclass(frozen=True)

@@ -5,6 +5,7 @@ times. These functions run in the workbench's analysis process.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
@@ -22,18 +23,21 @@ _MOST_SHAPE = 34  # characters of a shape on an edge
 
 def list_program_text(folder: str, state: str, program: str) -> list[str]:
     """Return the lines of a program's text. Raises UsageError where the run has no such program."""
-    return list(_find(folder, state, program, "")[1].iter_text())
+    name, every = _find(folder, state, program, "")
+    return list(every[name].iter_text())
 
 
 def describe_neighbours(folder: str, state: str, program: str, op: str, radius: int) -> dict[str, Any]:
     """Return the instructions near one of a program, by default its longest one, and the edges
-    between them, as JSON: `nodes` with distance, text, source, time per step and time above the
-    roof (ps; missing where it did not run), `edges` (from, to, shape). Raises UsageError where the
-    run has no such program or instruction.
+    between them, as JSON: `nodes` with distance, text, source, time per step (ps; missing where it
+    did not run) and the share of it above the roof (missing where that is unknown), `edges` (from,
+    to, shape); `alike`: how many programs of that name have the instruction. Raises UsageError
+    where the run has no such program or instruction.
     """
     from outpace.metrics.facts.hlo_instructions import instruction_stats
 
-    name, module, programs = _find(folder, state, program, op)
+    name, every = _find(folder, state, program, op)
+    module = every[name]
     stats = {id(each.op): each for ran in instruction_stats(load_profile(folder, state).run).values() for each in ran}
     centre = op or _longest(module, stats)
     near = module.find_neighbours(centre, radius)
@@ -46,24 +50,24 @@ def describe_neighbours(folder: str, state: str, program: str, op: str, radius: 
     ]
     return {
         "program": name,
-        "programs": programs,
+        "programs": sorted(every, key=lambda each: -len(every[each].graph.instructions)),
         "op": centre,
         "radius": radius,
         "is_whole": near.is_whole,
+        "alike": sum(each.rpartition("(")[0] == name.rpartition("(")[0] and centre in every[each] for each in every),
         "nodes": list(nodes.values()),
         "edges": edges,
     }
 
 
-def _find(folder: str, state: str, program: str, op: str) -> tuple[str, HloModule, list[str]]:
-    """Return the name of the program that an address means, the program, and the names of all: of
-    several with that name, the one with the instruction, and with most of them.
+def _find(folder: str, state: str, program: str, op: str) -> tuple[str, dict[str, HloModule]]:
+    """Return the name of the program that an address means, and all programs by name: of several
+    with that name, the one with the instruction, and with most of them.
     """
     from outpace.timeline.hlo.choice import choose_program
 
     programs = load_profile(folder, state).programs()
-    name = choose_program(programs, program or None, op or None)
-    return name, programs[name], sorted(programs, key=lambda each: -len(programs[each].graph.instructions))
+    return choose_program(programs, program or None, op or None), programs
 
 
 def _longest(module: HloModule, stats: Mapping[int, InstructionStats]) -> str:
@@ -73,6 +77,8 @@ def _longest(module: HloModule, stats: Mapping[int, InstructionStats]) -> str:
 
 
 def _node(module: HloModule, instruction: Instruction, far: int, stats: Mapping[int, InstructionStats]) -> dict[str, Any]:
+    from outpace.metrics.facts.roofs import NO_ROOF_BOUNDS
+
     op = module[instruction.name]
     found = module.describe(instruction.name)
     node: dict[str, Any] = {
@@ -84,9 +90,11 @@ def _node(module: HloModule, instruction: Instruction, far: int, stats: Mapping[
         "framework_op": op.framework_op,
         "parts": list(_parts(module, instruction)),
     }
-    if (ran := stats.get(id(op))) is not None:
-        node |= {"time_ps": ran.time_ps, "share": ran.share, "bound": ran.roof.bound.value}
-        node["above_share"] = ran.roof.above_ps / ran.executed_ps if ran.executed_ps else 0.0
+    if (ran := stats.get(id(op))) is None or math.isnan(ran.share):  # without steady steps there is no share
+        return node
+    node |= {"time_ps": ran.time_ps, "share": ran.share, "bound": ran.roof.bound.value}
+    if ran.roof.bound.value not in NO_ROOF_BOUNDS:
+        node["above_share"] = ran.above_ps / ran.time_ps if ran.time_ps else 0.0
     return node
 
 

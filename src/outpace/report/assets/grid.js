@@ -15,7 +15,7 @@ const Grid = (() => {
       this.by = named("by");
       this.sums = named("sums");
       this.columns = box.dataset.order.split(" ").map((name) => this.column(columns, name));
-      this.programs = document.body.dataset.programs ? this.columns.find((c) => c.name === "program") : undefined;
+      this.programs = document.body.dataset.programs && box.dataset.table.endsWith("hlo_ops") ? this.columns.find((c) => c.name === "program") : undefined;
       this.count = this.columns[0].values.length;
       this.aside = columns.some((c) => c.name === box.dataset.aside) ? Tables.values(Tables.load(this.route), box.dataset.aside) : null;
       this.showAside = false;
@@ -321,7 +321,11 @@ const Grid = (() => {
         PageDown: [page, 0], PageUp: [-page, 0], Home: [0, -column], End: [0, this.shown.length],
       };
       if (event.key === "c" && (event.ctrlKey || event.metaKey) && !String(getSelection())) this.copyCell();
-      else if (event.key === "Enter" && event.target.closest("td")) this.enter(at);
+      else if (event.key === "Enter" && event.target.closest("td")) {
+        const link = event.target.closest("td").querySelector("a");
+        if (link) link.dispatchEvent(new MouseEvent("click", { bubbles: true, cancelable: true }));
+        else this.enter(at);
+      }
       else if (moves[event.key] && !event.ctrlKey && !event.altKey) this.go(at + moves[event.key][0], column + moves[event.key][1]);
       else return;
       event.preventDefault();

@@ -167,8 +167,8 @@ class Verdict:
     rate to the baseline's with its 95% CI, and why.
 
     estimate: None where fewer than two rounds were run. confirmed: whether it comes from fresh
-    rounds. control: the baseline against itself in the same rounds, None where both sides have
-    several instances: what they differ by is in the interval. rate: steps (or examples) per second,
+    rounds. control: the baseline against itself in the same rounds, None where processes are
+    compared: what they differ by is in the interval. rate: steps (or examples) per second,
     the median of the same rounds' blocks. break_even_steps: after how many steps a longer first
     call has paid for itself; None when it never does or needs not.
     """

@@ -85,7 +85,7 @@ def biased(control: Estimate | None) -> bool:
 @dataclass(frozen=True)
 class _Basis:
     """The rounds that a verdict rests on. control: None also where processes were compared. alone:
-    one process of each ran.
+    there is one process of a side.
     """
 
     processes: bool
@@ -224,6 +224,8 @@ def _size(estimate: Estimate) -> str:
 
 def _same(estimate: Estimate, confirmed: bool, protocol: Protocol) -> str:
     limits = f"between {(estimate.low - 1) * 100:+.1f} and {(estimate.high - 1) * 100:+.1f}%"
+    if protocol.processes:
+        return f"Any difference is {limits} (99% CI); processes of one program can differ by {protocol.effect * 100:g}%."
     if confirmed:
         said = "A difference seen at first was not confirmed" if protocol.search else "No difference was found"
         return f"{said} on {estimate.rounds} fresh rounds; it is {limits}.{_shown(estimate)}"

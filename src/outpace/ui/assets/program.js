@@ -4,7 +4,7 @@ const Program = (() => {
   const PAD = 9, LINE = 16, WIDEST = 300, RADII = [1, 2, 3], MOST_LINES = 1000;
   const { html, svg } = Dom;
   const element = (id) => document.getElementById(id);
-  const text = document.getElementById("program-text"), op = document.getElementById("op"), choice = document.getElementById("program");
+  const text = document.getElementById("program-text"), op = document.getElementById("op"), choice = document.getElementById("program"), words = document.getElementById("filter");
   const opened = new Set(); // fusions whose parts are shown
   let found = null, asked = "", program = "", blocks = [];
 
@@ -38,8 +38,12 @@ const Program = (() => {
       found = answer;
       show();
     } catch (error) {
+      if (asked !== query) return;
+      element("title").textContent = "A compiled program";
       element("state").textContent = error.message;
+      element("legend").hidden = true;
       element("graph").replaceChildren();
+      element("chosen").replaceChildren();
     }
   }
 
@@ -48,11 +52,13 @@ const Program = (() => {
     choice.replaceChildren(...found.programs.map((name) => html("option", name === found.program ? { selected: "" } : {}, name)));
     op.value = found.op;
     const few = found.is_whole ? "" : " These are the nearest ones.";
-    element("state").textContent = `${found.nodes.length} instructions within ${found.radius} of ${found.op}.${few}`;
-    element("legend").hidden = !found.nodes.some((node) => "time_ps" in node);
+    const alike = found.alike > 1 ? ` ${found.alike} programs of this name have it: choose one above.` : "";
+    element("state").textContent = `${found.nodes.length} instructions within ${found.radius} of ${found.op}.${few}${alike}`;
+    element("legend").hidden = !found.nodes.some((node) => "above_share" in node);
     if (program !== found.program) {
       program = found.program;
       blocks = [];
+      words.value = "";
       element("computations").replaceChildren();
       if (text.open) readText();
     }
@@ -68,20 +74,22 @@ const Program = (() => {
     return [[node.op, "name"], [node.opcode + time, "what"], ...source, ...parts];
   }
 
-  const shorten = (words) => Units.shorten(words, 44);
-  const width = (words, kind) => shorten(words).length * (kind === "name" ? 7.6 : 6.4);
+  const shorten = (name) => Units.shorten(name, 44);
+  const width = (name, kind) => shorten(name).length * (kind === "name" ? 7.6 : 6.4);
 
   function heat(node) {
-    return "above_share" in node ? "h" + Math.min(4, Math.round(4 * node.above_share)) : "idle";
+    if ("above_share" in node) return "h" + Math.min(4, Math.round(4 * node.above_share));
+    return "time_ps" in node ? "ran" : "idle";
   }
 
   function draw() {
+    const keeps = element("graph").contains(document.activeElement);
     const layout = new dagre.graphlib.Graph({ multigraph: false });
     layout.setGraph({ rankdir: "TB", nodesep: 22, ranksep: 44, marginx: 8, marginy: 8 });
     layout.setDefaultEdgeLabel(() => ({}));
     for (const node of found.nodes) {
       const rows = lines(node), more = node.parts.length ? 1 : 0;
-      const wide = Math.min(WIDEST, Math.max(...rows.map(([words, kind]) => width(words, kind)))) + 2 * PAD;
+      const wide = Math.min(WIDEST, Math.max(...rows.map(([name, kind]) => width(name, kind)))) + 2 * PAD;
       layout.setNode(node.op, { node, rows, width: wide, height: (rows.length + more) * LINE + PAD });
     }
     for (const edge of found.edges) layout.setEdge(edge.from, edge.to, { shape: edge.shape, width: edge.shape.length * 5.8, height: 14, labelpos: "c" });
@@ -94,6 +102,7 @@ const Program = (() => {
     const centre = layout.node(found.op), frame = element("graph");
     frame.scrollLeft = centre.x - frame.clientWidth / 2;
     frame.scrollTop = centre.y - frame.clientHeight / 2;
+    if (keeps) picture.querySelector(".centre").focus({ preventScroll: true });
   }
 
   function line({ points, shape, x, y }) {
@@ -107,9 +116,9 @@ const Program = (() => {
 
   function box({ node, rows, x, y, width: wide, height: high }) {
     const left = x - wide / 2, top = y - high / 2, isCentre = node.op === found.op;
-    const group = svg("g", { class: `node ${heat(node)}${isCentre ? " centre" : ""}`, tabindex: "0", role: "link", "aria-label": rows.slice(0, 3).map(([words]) => words).join(", ") },
+    const group = svg("g", { class: `node ${heat(node)}${isCentre ? " centre" : ""}`, tabindex: "0", role: "link", "aria-label": rows.slice(0, 3).map(([name]) => name).join(", ") },
       svg("title", {}, node.text), svg("rect", { class: "box", x: left, y: top, width: wide, height: high, rx: 4 }));
-    rows.forEach(([words, kind], at) => group.append(svg("text", { class: kind, x: left + PAD, y: top + LINE * (at + 1) }, shorten(words))));
+    rows.forEach(([name, kind], at) => group.append(svg("text", { class: kind, x: left + PAD, y: top + LINE * (at + 1) }, shorten(name))));
     const choose = () => { if (!isCentre) go({ op: node.op }); };
     group.addEventListener("click", choose);
     group.addEventListener("keydown", (event) => {
@@ -133,8 +142,8 @@ const Program = (() => {
 
   /* The instruction in the middle, in full. */
   function described(node) {
-    const said = [["Framework op", node.framework_op], ["Source", node.source], ["Bound by", node.bound]].filter(([, words]) => words);
-    const facts = html("dl", {}, ...said.flatMap(([name, words]) => [html("dt", {}, name), html("dd", {}, words)]));
+    const known = [["Framework op", node.framework_op], ["Source", node.source], ["Bound by", node.bound]].filter(([, said]) => said);
+    const facts = html("dl", {}, ...known.flatMap(([name, said]) => [html("dt", {}, name), html("dd", {}, said)]));
     return [html("h2", { class: "small" }, node.op), html("pre", {}, node.text), facts,
       html("p", {}, html("a", { href: "../#hlo_stats" }, "All instructions with their times"))];
   }
@@ -142,21 +151,28 @@ const Program = (() => {
   /* The text, a computation at a time: its lines are made when it is opened. */
   async function readText() {
     if (blocks.length) return;
+    const of = program;
     element("lines").textContent = "The text is on the way …";
-    const all = await get("text?" + new URLSearchParams({ program }));
+    let all;
+    try {
+      all = await get("text?" + new URLSearchParams({ program: of }));
+    } catch (error) {
+      element("lines").textContent = error.message;
+      return;
+    }
+    if (of !== program) return;
     blocks = [];
     for (const one of all) {
       if (one.endsWith("{")) blocks.push({ head: one.slice(0, -2), lines: [] });
       else if (one.startsWith("  ")) blocks.at(-1)?.lines.push(one);
     }
-    element("lines").textContent = `${all.length.toLocaleString("en-US")} lines`;
-    fold();
+    filter();
   }
 
   function row(one) {
     const name = /^\s*(?:ROOT )?%([^ ]+) = /.exec(one)?.[1];
     if (!name) return html("div", {}, one);
-    const at = one.indexOf("%"), link = html("a", { href: address({ op: name }) }, "%" + name);
+    const at = one.indexOf("%"), link = html("a", { href: address({ op: name }), "data-op": name }, "%" + name);
     return html("div", {}, one.slice(0, at), link, one.slice(at + name.length + 1));
   }
 
@@ -169,9 +185,14 @@ const Program = (() => {
     }));
   }
 
-  function filter(words) {
-    if (!words) { fold(); return; }
-    const all = blocks.flatMap((block) => block.lines).filter((one) => one.toLowerCase().includes(words));
+  function filter() {
+    const asks = words.value.trim().toLowerCase();
+    const all = blocks.flatMap((block) => block.lines).filter((one) => one.toLowerCase().includes(asks));
+    if (!asks) {
+      element("lines").textContent = `${all.length.toLocaleString("en-US")} instructions`;
+      fold();
+      return;
+    }
     element("lines").textContent = `${all.length.toLocaleString("en-US")} lines${all.length > MOST_LINES ? `, the first ${MOST_LINES.toLocaleString("en-US")}` : ""}`;
     element("computations").replaceChildren(html("div", { class: "lines" }, ...all.slice(0, MOST_LINES).map(row)));
   }
@@ -184,15 +205,13 @@ const Program = (() => {
     press();
     choice.addEventListener("change", () => go({ program: choice.value, op: "" }));
     op.addEventListener("change", () => go({ op: op.value.trim().replace(/^%/, "") }));
-    text.addEventListener("toggle", () => { if (text.open) readText().catch((error) => { element("lines").textContent = error.message; }); });
-    const words = document.getElementById("filter");
-    words.addEventListener("input", () => filter(words.value.trim().toLowerCase()));
+    text.addEventListener("toggle", () => { if (text.open) readText(); });
+    words.addEventListener("input", filter);
     element("computations").addEventListener("click", (event) => {
       const link = event.target.closest("a");
       if (!link || event.ctrlKey || event.metaKey) return;
       event.preventDefault();
-      history.pushState(null, "", link.getAttribute("href"));
-      load();
+      go({ op: link.dataset.op });
       element("title").scrollIntoView();
     });
     addEventListener("popstate", () => { press(); load(); });
