@@ -89,7 +89,9 @@ def test_the_addresses_of_a_program(site: Site) -> None:
         answer = site.answer(Request(f"run/{run}/program/{place}", query=query))
         return answer.status, answer.body.decode() if isinstance(answer.body, bytes) else ""
 
-    (line,) = json.loads(site.answer(Request("runs")).body)  # type: ignore[arg-type]
+    listed = site.answer(Request("runs")).body
+    assert isinstance(listed, bytes)
+    (line,) = json.loads(listed)
     run = line["id"]
     assert ask("")[0] == 200 and "Text of the program" in ask("")[1]
     assert json.loads(ask("near", op="fft.41.0", radius="1")[1])["op"] == "fft.41.0"

@@ -20,7 +20,8 @@ def choose_program(programs: Mapping[str, HloModule], program: str | None = None
     """
     found = [name for name in programs if program in (None, name, name.rpartition("(")[0])]
     if not found:
-        raise UsageError(f"There is no program {program!r}.{format_suggestion(str(program), list(programs))}")
+        suggestion = format_suggestion(str(program), list(programs)) or f" The largest one is {choose_program(programs)}."
+        raise UsageError(f"There is no program {program!r}.{suggestion}")
     holding = [name for name in found if op is None or op in programs[name]]
     if not holding:
         names = [each for name in found for each in programs[name]]

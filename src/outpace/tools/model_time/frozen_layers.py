@@ -56,7 +56,7 @@ def iter_frozen_layer_findings(run: Run, host: str) -> Iterator[Finding]:
         sentence=f"{share:.0%} of the step computes layers that do not train{f', at {line}' * bool(line)}: "
         f"{join_names(sorted(names, key=lambda name: -names[name]))}. An example gives the same there in every epoch.",
         action="Compute frozen layers once per example, before the training or in a map of the data set with .cache() behind it, and train "
-        "on these, where the examples are not augmented.",
+        "on their outputs, where the examples are not augmented.",
         evidence=(Evidence("share of the step in layers that do not train", share, Unit.FRACTION, "model_parts"),),
         threshold=_FROZEN,
         counter_evidence=("With augmentation, or where their weights are exchanged, they must be computed anew.",),

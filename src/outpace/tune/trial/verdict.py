@@ -61,7 +61,8 @@ def claimed(estimate: Estimate | None, protocol: Protocol) -> Decision | None:
     """
     if estimate is None or estimate.rounds < protocol.few_rounds:
         return None
-    excluded = 1 + protocol.large if estimate.rounds < protocol.least_rounds else 1 + protocol.effect * protocol.processes
+    least = 1 + protocol.effect if protocol.processes else 1.0
+    excluded = 1 + protocol.large if estimate.rounds < protocol.least_rounds else least
     if estimate.low > excluded and estimate.ratio >= 1 + protocol.effect:
         return Decision.FASTER
     if estimate.high < 1 / excluded and estimate.ratio <= 1 / (1 + protocol.effect):
