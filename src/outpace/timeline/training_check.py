@@ -81,8 +81,12 @@ def _steady(steps: Steps, until: int) -> tuple[int, int]:
     """Return (time of steps, time that they should fill), ps, from the end of the warm-up on and
     without first builds.
     """
-    usual = np.array([why not in (Exclusion.WARM_UP, Exclusion.FIRST_BUILD) for why in steps.exclusions], bool)
-    begin = int(steps.start[usual].min()) if usual.any() else int(steps.start[0])
+    warm_up, first_build = (
+        np.array([why is kind for why in steps.exclusions], bool) for kind in (Exclusion.WARM_UP, Exclusion.FIRST_BUILD)
+    )
+    # A first step that the capture has in part is not judged, so that it can precede the warm-up.
+    begin = int(steps.end[warm_up].max()) if warm_up.any() else int(steps.start[0])
+    usual = (steps.start >= begin) & ~first_build
     built = covered_time(steps.first_builds, np.array([begin]), np.array([until]))
     return int(steps.duration[usual].sum()), until - begin - int(built[0])
 

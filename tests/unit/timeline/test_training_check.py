@@ -108,3 +108,12 @@ def test_a_loop_that_ended_early_is_refused_where_nothing_says_that_it_trains() 
     assert len(captured(repeated("f", 12, 9, 1), 200)) == 12
     assert refused(captured(repeated("f", 12, 9, 1), 300))
     assert len(captured(repeated("predict", 12, 9, 1), 300)) == 12, "its name says what it does"
+
+
+def test_a_first_step_in_part_before_a_long_warm_up_hides_no_steps() -> None:
+    """The first call begins before the capture and is not judged; the warm-up takes 20 of 28 ms."""
+    loop = Loop().jit("f", 3.4)
+    for ms in (3.3, 4.6, 7.3, 4.6, *[0.6] * 7):
+        loop.event("convert", 0.01).jit("f", ms)
+    found = captured(loop, 28)
+    assert len(found) == 12 and found.complete.tolist() == [False, *[True] * 11]
