@@ -22,7 +22,7 @@ from outpace.model import median
 from outpace.model.arrays import Codes, Indices, Numbers, Picoseconds
 from outpace.timeline import Timeline
 from outpace.timeline.event_names import EventFlag, event_names
-from outpace.timeline.function_names import parse_jitted_function
+from outpace.timeline.function_names import normalize_function_name, parse_jitted_function
 from outpace.timeline.gradients import find_training_functions
 from outpace.timeline.xla_threads import find_hlo_events, host_mask
 from outpace.trace import Trace, dialect, open_trace
@@ -129,7 +129,9 @@ def _count_training_rounds(trace: Trace, calls: _FunctionEvents, runs: _Function
     program.
     """
     training = find_training_functions(trace)
-    steps = [events.step[np.array([text in training for text in events.texts], bool)[events.code]] for events in (calls, runs)]
+    names = ([normalize_function_name(text) for text in events.texts] for events in (calls, runs))
+    masks = (np.array([name in training for name in own], bool) for own in names)
+    steps = [events.step[mask[events.code]] for events, mask in zip((calls, runs), masks, strict=True)]
     return len(distinct(np.concatenate(steps)))
 
 
@@ -146,7 +148,9 @@ def _find_next_training(timeline: Timeline) -> str:
         Counter(parse_jitted_function(trace.names[index]) for index in trace.name[group].tolist())
         for group in (rows[~is_after], rows[is_after])
     )
-    candidates = [name for name in (after.keys() - before.keys()) & find_training_functions(trace) if after[name] >= MIN_ROUNDS]
+    training = find_training_functions(trace)
+    new = (name for name in after.keys() - before.keys() if normalize_function_name(name) in training)
+    candidates = [name for name in new if after[name] >= MIN_ROUNDS]
     return max(candidates, key=after.__getitem__, default="")
 
 

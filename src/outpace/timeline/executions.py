@@ -101,7 +101,7 @@ def find_uncalled_executions(trace: Trace, calls: Indices) -> tuple[str, ModuleE
     programs where none computes gradients.
     """
     programs = {name: runs for name, runs in _programs(trace).items() if len(runs) > TOO_FEW_EXECUTIONS and runs.is_sequential}
-    train = {_plain(f"jit_{name}") for name in find_training_functions(trace)} & programs.keys()
+    train = find_training_functions(trace) & programs.keys()
     name = max(train or programs, key=lambda name: int(programs[name].duration.sum()), default="")
     called = sum(_plain(trace.names[code]) == name for code in trace.name[calls].tolist())
     return (name, programs[name]) if name and 2 * called < len(programs[name]) else None

@@ -15,7 +15,7 @@ import numpy as np
 
 from outpace.model.arrays import Indices, Mask
 from outpace.timeline.event_names import EventFlag, event_names
-from outpace.timeline.function_names import parse_jitted_function
+from outpace.timeline.function_names import normalize_function_name, parse_jitted_function
 from outpace.trace import Trace, dialect
 
 _TRANSPOSED = b"transpose(jvp("
@@ -33,11 +33,12 @@ def training_mask(trace: Trace, calls: Indices) -> Mask:
 
 
 def find_training_functions(trace: Trace) -> set[str]:
-    """Return the names of jitted functions whose compiled program has a backward pass; empty where
-    the profile has no programs.
+    """Return the jitted functions whose compiled program has a backward pass, in XLA's spelling
+    (`_lambda` for a call of `<lambda>`); empty where the profile has no programs.
     """
     programs = ((trace.names[row], stats.get(dialect.HLO_PROTO)) for row, stats in trace.name_stats.items())
-    return {parse_jitted_function(name) for name, proto in programs if isinstance(proto, bytes) and _TRANSPOSED in proto}
+    training = (name for name, proto in programs if isinstance(proto, bytes) and _TRANSPOSED in proto)
+    return {normalize_function_name(parse_jitted_function(name)) for name in training}
 
 
 def _gradient_call_mask(trace: Trace) -> Mask:
@@ -46,7 +47,8 @@ def _gradient_call_mask(trace: Trace) -> Mask:
     """
     functions = find_training_functions(trace)
     called = event_names(trace).mask(EventFlag.JIT_CALL)
-    called[called] = [parse_jitted_function(trace.names[code]) in functions for code in np.flatnonzero(called).tolist()]
+    names = (parse_jitted_function(trace.names[code]) for code in np.flatnonzero(called).tolist())
+    called[called] = [normalize_function_name(name) in functions for name in names]
     return called
 
 

@@ -20,7 +20,7 @@ from outpace.model.arrays import Indices
 from outpace.model.units import format_count
 from outpace.timeline.builds import find_first_builds, find_jax_builds, find_unfinished_build
 from outpace.timeline.event_names import EventFlag, event_names
-from outpace.timeline.function_names import parse_jitted_function
+from outpace.timeline.function_names import normalize_function_name, parse_jitted_function
 from outpace.timeline.gradients import find_training_functions, training_mask
 from outpace.timeline.span_coverage import covered_time
 from outpace.timeline.steady_state import Exclusion
@@ -40,7 +40,8 @@ def verify_training(trace: Trace, calls: Indices, steps: Steps, function: str) -
 
     calls: event rows of the repeated calls of `function`, if the capture has any.
     """
-    trained = bool(training_mask(trace, calls).any()) or parse_jitted_function(function) in find_training_functions(trace)
+    name = normalize_function_name(parse_jitted_function(function))
+    trained = bool(training_mask(trace, calls).any()) or name in find_training_functions(trace)
     if why := _no_training(trace, calls, steps, function, trained):
         return empty_steps(why)
     span = trace.span_ps[1] - int(steps.start[0])

@@ -36,6 +36,16 @@ def test_the_function_with_the_gradients_is_the_step_though_an_evaluation_runs_m
     assert "PjitFunction(update)" in steps.explanation
 
 
+def test_a_lambda_trains_under_the_name_that_its_program_has() -> None:
+    """XLA calls the program of `<lambda>` `jit__lambda`."""
+    loop = Loop()
+    programs(loop, _lambda=BACKWARD, loss=b"jit(loss)/dot_general")
+    for _ in range(12):
+        loop.jit("<lambda>", 2).jit("loss", 0.1)
+    loop.wait(1000).event("after", 1)  # a capture of which the steps fill little
+    assert "PjitFunction(<lambda>)" in loop.steps().explanation and len(loop.steps()) == 12
+
+
 def test_without_programs_the_longest_function_is_the_step() -> None:
     assert "PjitFunction(loss)" in evaluated_often(Loop()).steps().explanation
 
