@@ -71,14 +71,19 @@ class Run:
 
 
 @pytest.fixture
-def profile(tmp_path: Path, capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> Callable[..., Run]:
-    """Write a script into an empty folder, run it from there, and answer what came of it."""
+def profile(
+    tmp_path: Path, capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest
+) -> Callable[..., Run]:
+    """Write a script into an empty folder, run it from there, and answer what came of it. A test
+    that fails shows what the script wrote to stderr.
+    """
     monkeypatch.chdir(tmp_path)
 
     def run(text: str, *argv: str, **options: Any) -> Run:
         (tmp_path / "job.py").write_text(textwrap.dedent(text))
         result = run_script("job.py", argv, CaptureOptions(**{"warmup": 4, "steps": 6, "after": 2, **options}))
         out, err = capfd.readouterr()
+        request.node.add_report_section("call", "stderr of the script", f"{result}\n{err}")
         return Run(result, out, err)
 
     return run
