@@ -146,12 +146,12 @@ def test_one_view_is_seen_at_a_time_and_history_leads_back(report: Report) -> No
     report.wait("location.hash === '#op_stats'")
     assert report.views() == ["op_stats"]
     assert report.text("nav [aria-current]") == "Op statistics"
-    report.run("scrollTo(0, 500)")
-    report.wait("history.state && history.state.y === 500")
+    report.run("scrollTo(0, 150)")
+    report.wait("history.state && history.state.y === 150")
     report.click("nav a[href='#overview']")
     report.wait("document.querySelector('#overview').offsetHeight > 0")
     report.run("history.back()")
-    report.wait("document.querySelector('#op_stats').offsetHeight > 0 && scrollY === 500")
+    report.wait("document.querySelector('#op_stats').offsetHeight > 0 && scrollY === 150")
     report.run("history.forward()")
     report.wait("document.querySelector('#overview').offsetHeight > 0")
 
@@ -159,15 +159,16 @@ def test_one_view_is_seen_at_a_time_and_history_leads_back(report: Report) -> No
 def test_back_leads_to_where_a_reader_scrolled_a_moment_before_leaving(report: Report) -> None:
     report.visit("keras_fit", "op_stats")
     report.wait("document.body.offsetHeight > 1400")
-    report.run("scrollTo(0, 400), document.querySelector('nav a[href=\"#overview\"]').click()")
+    report.run("scrollTo(0, 150), document.querySelector('nav a[href=\"#overview\"]').click()")
     report.wait("document.querySelector('#overview').offsetHeight > 0")
     report.run("history.back()")
-    report.wait("document.querySelector('#op_stats').offsetHeight > 0 && scrollY === 400")
-    report.run("scrollTo(0, 300), document.querySelector('#op_stats .live tbody td').focus()")
+    report.wait("document.querySelector('#op_stats').offsetHeight > 0 && scrollY === 150")
+    report.select(OPS + ".check select", "")
+    report.run("scrollTo(0, 100), document.querySelector('#op_stats .live tbody td').focus()")
     report.press("Enter")
     report.wait("location.hash.startsWith('#op_stats/')")
     report.run("history.back()")
-    report.wait("location.hash === '#op_stats' && scrollY === 300")
+    report.wait("document.querySelector('#op_stats').offsetHeight > 0 && scrollY === 100")
 
 
 ON_SCREEN = (
@@ -299,6 +300,7 @@ def test_a_file_holds_what_is_shown(report: Report) -> None:
         return list(csv.DictReader(str(report.run(SAVED % button)).splitlines()))
 
     report.click(OPS + ".tabs button:nth-child(2)")
+    report.select(OPS + ".check select", "")
     rows = saved()
     assert {row["side"] for row in rows} == {"Device"} and "rows" not in rows[0]
     report.select(OPS + ".check select", "type")
@@ -315,6 +317,8 @@ def test_a_file_holds_what_is_shown(report: Report) -> None:
 def test_on_a_phone_rows_are_low_and_a_tap_shows_the_whole_name(report: Report) -> None:
     report.visit("tf_gpu_v100_bert", "op_stats/ops", width=390)
     cell = OPS + ".live tbody tr:nth-child(5) .first"
+    report.wait(f"document.querySelector({json.dumps(OPS + '.check select')}) !== null")
+    report.select(OPS + ".check select", "")
     report.wait(f"document.querySelector({json.dumps(cell)}) !== null")
     heights = f"[...document.querySelectorAll({json.dumps(OPS + '.live tbody tr:not(.space)')})].map(r => r.offsetHeight)"
     assert max(report.run(heights)) <= 42
@@ -384,6 +388,22 @@ def test_cells_are_walked_through_and_copied(report: Report) -> None:
     ]
     report.press("Enter")
     report.wait("location.hash === '#op_stats/ops/11'")
+
+
+def test_a_long_table_opens_on_its_first_lines_summed_up(report: Report) -> None:
+    report.visit("keras_fit", "op_stats/ops")
+    report.wait(f"document.querySelector({json.dumps(OPS + 'tr.group')}) !== null")
+    box, last = (
+        f"document.querySelector({json.dumps(OPS + '.live .scroll')})",
+        f"document.querySelectorAll({json.dumps(OPS + 'tbody tr')})[%d]",
+    )
+    inside = f"{last}.getBoundingClientRect().bottom <= {box}.getBoundingClientRect().top + {box}.clientHeight + 1"
+    assert report.run(inside % 7) and not report.run(inside % 8), "eight lines are in sight"
+    report.click(OPS + ".opener")
+    assert report.run(inside % 8) and report.run(f"document.querySelector({json.dumps(OPS + '.opener')}).hidden")
+    report.select(OPS + ".check select", "")
+    assert report.run(f"document.querySelector({json.dumps(OPS + 'tr.group')})") is None
+    report.wait("location.hash.includes('nothing')")
 
 
 def test_a_table_stands_on_its_page_once(report: Report) -> None:

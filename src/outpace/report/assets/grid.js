@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* A static table becomes one to sort, filter, walk through and copy from when it first has a width. Long tables draw only the rows in sight. */
 const Grid = (() => {
-  const LINE = 16, GAP = 9, BAR = 17, MOST_HIGH = 480, ALL_DRAWN = 300, AHEAD = 15;
+  const LINE = 16, GAP = 9, BAR = 17, FEW = 8, MANY = 12, NOTHING = "nothing", MOST_HIGH = 480, ALL_DRAWN = 300, AHEAD = 15;
   const grids = new Map();
 
   class Table {
@@ -20,7 +20,9 @@ const Grid = (() => {
       this.aside = columns.some((c) => c.name === box.dataset.aside) ? Tables.values(Tables.load(this.route), box.dataset.aside) : null;
       this.showAside = false;
       this.picked = new Map(); // of a column, the only value whose rows are shown
-      this.grouped = "";
+      this.grouped = ""; // the column whose values the lines sum up
+      this.asked = null; // the one that the reader chose, "" for none; null: as the table opens
+      this.whole = false; // whether the reader opened the table beyond its first lines
       this.opened = new Set();
       this.filters = new Map();
       this.words = "";
@@ -32,6 +34,7 @@ const Grid = (() => {
       this.frame();
       this.coming = typeof Rest === "undefined" ? null : Rest.of(this); // a file has all rows that it will have
       if (!this.coming) GridTools.add(this);
+      this.foot();
       this.choose();
       Kept.hold(this.route, (chosen) => this.write(chosen));
       Dom.whenWide(this.live, () => this.layOut());
@@ -66,6 +69,26 @@ const Grid = (() => {
       this.body.addEventListener("focusin", (event) => this.pick(event.target));
     }
 
+    get few() { return !this.whole && this.lines.length > MANY; }
+
+    get scrolls() { return this.few || this.lines.length * this.high > MOST_HIGH; }
+
+    /* How high the table is at most: its first lines until the reader opens it. Lines of prose differ in height. */
+    get limit() {
+      const last = this.lines.length <= ALL_DRAWN ? this.body.rows[FEW - 1] : null;
+      const bar = this.scroller.offsetHeight - this.scroller.clientHeight; // below them, where the table is wide
+      return this.few ? (last ? last.offsetTop + last.offsetHeight : this.head.offsetHeight + FEW * this.high) + bar : MOST_HIGH;
+    }
+    /* The way from the first lines to all of them. */
+    foot() {
+      this.opener = Dom.button("", "A higher table: the first lines are in sight, the others below them", () => {
+        this.whole = true;
+        this.layOut();
+        this.cell(this.active)?.focus({ preventScroll: true });
+      });
+      this.opener.classList.add("opener");
+      this.live.after(this.opener);
+    }
     get shown() { return this.columns.filter((c) => !c.hidden); }
 
     /* Which rows are there, and in which order. */
@@ -93,7 +116,7 @@ const Grid = (() => {
     /* What a reader chose, as it is kept in the address. */
     chosen() {
       const { columns, sorted } = this, changed = columns.some((c) => c.hidden !== this.hidden.includes(c.name));
-      const all = { words: this.words, sort: sorted ? (sorted.sign < 0 ? "-" : "") + sorted.name : "", by: this.grouped, aside: this.showAside ? "1" : "" };
+      const all = { words: this.words, sort: sorted ? (sorted.sign < 0 ? "-" : "") + sorted.name : "", by: this.asked === "" ? NOTHING : this.asked || "", aside: this.showAside ? "1" : "" };
       all.columns = changed ? this.shown.map((c) => c.name).join(",") : "";
       for (const { name } of columns) {
         all["has." + name] = this.filters.get(name) || "";
@@ -108,7 +131,7 @@ const Grid = (() => {
       const sort = chosen.sort?.replace(/^-/, ""), given = (begin) => new Map(this.columns.flatMap(({ name }) => (chosen[begin + name] ? [[name, chosen[begin + name]]] : [])));
       this.words = chosen.words || "";
       this.sorted = known(sort) ? { name: sort, sign: chosen.sort.startsWith("-") ? -1 : 1 } : null;
-      this.grouped = this.by.includes(chosen.by) ? chosen.by : "";
+      this.asked = chosen.by === NOTHING ? "" : this.by.includes(chosen.by) ? chosen.by : null;
       this.showAside = chosen.aside === "1";
       this.filters = given("has.");
       this.picked = given("is.");
@@ -131,6 +154,7 @@ const Grid = (() => {
 
     /* Which lines are drawn: rows, or groups of them. */
     relist() {
+      this.grouped = this.asked ?? GridGroups.initial(this, FEW);
       this.lines = GridGroups.lines(this);
       this.table.setAttribute("role", this.grouped ? "treegrid" : "grid");
       this.active = [Math.min(this.active[0], Math.max(0, this.lines.length - 1)), this.active[1]];
@@ -139,7 +163,7 @@ const Grid = (() => {
     }
 
     group(name) {
-      this.grouped = name;
+      this.asked = name;
       this.opened.clear();
       this.active = [0, 0];
       this.scroller.scrollTop = 0;
@@ -153,7 +177,7 @@ const Grid = (() => {
       this.high = lines * LINE + GAP;
       this.table.style.setProperty("--high", this.high + "px");
       this.table.classList.toggle("tall", lines > 1);
-      const bar = this.lines.length * this.high > MOST_HIGH ? BAR : 0;
+      const bar = this.scrolls ? BAR : 0;
       this.widths = GridLayout.fit(columns, room - bar, lines);
       this.columnGroup.replaceChildren(...[number, ...this.widths].map((width) => {
         const col = Dom.html("col");
@@ -235,7 +259,9 @@ const Grid = (() => {
       rows.push(this.space(this.lines.length - to));
       if (!this.lines.length) rows.push(this.none());
       this.body.replaceChildren(...rows.filter(Boolean));
-      this.scroller.style.maxHeight = this.lines.length * this.high > MOST_HIGH ? MOST_HIGH + "px" : "";
+      this.scroller.style.maxHeight = this.scrolls ? this.limit + "px" : "";
+      this.opener.textContent = "All " + this.lines.length.toLocaleString("en-US") + (this.grouped ? " lines" : " rows");
+      this.opener.hidden = !this.few;
       this.mark(focused);
       this.scrolled();
     }
@@ -372,6 +398,7 @@ const Grid = (() => {
     reveal(number) {
       const index = number - 1;
       if (!(index >= 0 && index < this.count)) return null;
+      this.target = index;
       if (!this.rows.includes(index)) {
         this.filters.clear();
         this.words = "";
@@ -381,11 +408,10 @@ const Grid = (() => {
         this.choose();
         this.box.dispatchEvent(new CustomEvent("written"));
       }
-      if (this.grouped) {
-        this.opened.add(this.columns.find((c) => c.name === this.grouped).texts[index]);
-        this.relist();
-      }
-      this.target = index;
+      this.grouped = this.asked ?? GridGroups.initial(this, FEW);
+      if (this.grouped) this.opened.add(this.columns.find((c) => c.name === this.grouped).texts[index]);
+      this.relist();
+      this.box.dispatchEvent(new CustomEvent("chosen"));
       this.active = [this.lines.indexOf(index), 0];
       this.drawn = "";
       if (!this.widths) this.layOut();

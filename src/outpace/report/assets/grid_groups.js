@@ -3,6 +3,14 @@
 const GridGroups = (() => {
   const COUNT = 12; // characters for "1,234 rows" beside a name
 
+  /* The column that a table opens grouped by: its first, where the groups are several and far fewer than the rows; not while rows are to come, for a row that an address names, or where the reader sorts by what groups have no sum of. */
+  function initial(grid, few) {
+    const by = grid.by[0], { rows, sorted } = grid;
+    if (!by || grid.coming || grid.target !== undefined || rows.length <= few || (sorted && sorted.name !== by && !grid.sums.includes(sorted.name))) return "";
+    const { texts } = grid.columns.find((c) => c.name === by), groups = new Set(rows.map((row) => texts[row])).size;
+    return groups > 1 && groups <= rows.length / 2 ? by : "";
+  }
+
   /* What is drawn: numbers are rows; where the table is grouped, an object is the line of a group, above its rows if it is open. */
   function lines(grid) {
     if (!grid.grouped) return grid.rows;
@@ -81,5 +89,5 @@ const GridGroups = (() => {
     grid.relist();
   }
 
-  return { lines, row, saved, text, toggle };
+  return { initial, lines, row, saved, text, toggle };
 })();

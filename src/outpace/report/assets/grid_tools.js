@@ -77,7 +77,7 @@ const GridTools = (() => {
     if (!names.length) return [];
     const select = Dom.html("select", {}, Dom.html("option", { value: "" }, "nothing"), ...names.map((name) => Dom.html("option", { value: name }, titled(grid, name).toLowerCase())));
     select.addEventListener("change", () => grid.group(select.value));
-    grid.box.addEventListener("written", () => { select.value = grid.grouped; });
+    grid.box.addEventListener("chosen", () => { select.value = grid.grouped; });
     return [Dom.html("label", { class: "check", title: "Sums by the values of a column; a click on a line, or Enter, shows its rows" }, "Group by", select)];
   }
 

@@ -37,7 +37,8 @@ const Rest = (() => {
     grid.coming = null;
     bar.replaceChildren();
     GridTools.add(grid);
-    for (const event of ["chosen", "written"]) grid.box.dispatchEvent(new CustomEvent(event));
+    grid.choose();
+    grid.box.dispatchEvent(new CustomEvent("written"));
     if (fault) bar.prepend(Dom.html("span", { class: "unavailable" }, "Further rows did not come: " + fault));
     return true;
   }
