@@ -331,8 +331,10 @@ def test_a_step_opens_in_the_timeline_inside(bench: Workbench) -> None:
 
 
 def open_program(bench: Workbench) -> None:
-    """The page of a run's program, by the first instruction of its table."""
+    """The page of a run's program, by the first instruction of its table's first group."""
     bench.open("jax_loop", "hlo_stats")
+    bench.wait("!!document.querySelector('#hlo_stats tr.group td')")
+    bench.page.run("document.querySelector('#hlo_stats tr.group td').click()")
     bench.wait("!!document.querySelector('#hlo_stats td a[href^=program]')")
     bench.page.run("document.querySelector('#hlo_stats td a[href^=program]').click()")
     bench.wait("!!document.querySelector('#graph .node.centre')")
