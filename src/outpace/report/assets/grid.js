@@ -79,6 +79,7 @@ const Grid = (() => {
       const bar = this.scroller.offsetHeight - this.scroller.clientHeight; // below them, where the table is wide
       return this.few ? (last ? last.offsetTop + last.offsetHeight : this.head.offsetHeight + FEW * this.high) + bar : MOST_HIGH;
     }
+
     /* The way from the first lines to all of them. */
     foot() {
       this.opener = Dom.button("", "A higher table: the first lines are in sight, the others below them", () => {
@@ -89,6 +90,7 @@ const Grid = (() => {
       this.opener.classList.add("opener");
       this.live.after(this.opener);
     }
+
     get shown() { return this.columns.filter((c) => !c.hidden); }
 
     /* Which rows are there, and in which order. */
@@ -408,9 +410,11 @@ const Grid = (() => {
         this.choose();
         this.box.dispatchEvent(new CustomEvent("written"));
       }
-      this.grouped = this.asked ?? GridGroups.initial(this, FEW);
-      if (this.grouped) this.opened.add(this.columns.find((c) => c.name === this.grouped).texts[index]);
-      this.relist();
+      this.relist(); // a row that an address names ends the groups that the table opened with
+      if (this.grouped) {
+        this.opened.add(this.columns.find((c) => c.name === this.grouped).texts[index]);
+        this.relist();
+      }
       this.box.dispatchEvent(new CustomEvent("chosen"));
       this.active = [this.lines.indexOf(index), 0];
       this.drawn = "";
