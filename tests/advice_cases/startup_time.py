@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 
 from outpace.model import Severity
-from outpace.store.record import Startup, StartupKind, StartupPart
+from outpace.store.startup import Startup, StartupKind, StartupPart
 from outpace.tools.startup_time import findings as rules
 from outpace.tools.startup_time.compute import build_parts
 from tests.advice_cases.build import HOST

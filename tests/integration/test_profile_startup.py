@@ -11,7 +11,7 @@ import pytest
 
 from outpace import api
 from outpace.capture import CaptureOptions, run_script
-from outpace.store.record import Startup, StartupKind, StartupPart
+from outpace.store.startup import Startup, StartupKind, StartupPart
 from tests.integration.programs import needs_jax, needs_tensorflow
 
 OWN_IMPORTS_S = 1.0  # what the watch shows and the record leaves out at most: the start of the process that is watched

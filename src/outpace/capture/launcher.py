@@ -33,7 +33,7 @@ from outpace.capture.steps_keras import KerasSteps
 from outpace.capture.steps_tf import LoopSteps, hook_jax_profiler, hook_marks, hook_profiler
 from outpace.capture.timed_window import TimedWindow
 from outpace.capture.window import WindowState
-from outpace.store.record import Startup
+from outpace.store.startup import Startup
 
 
 class ScriptLauncher:

@@ -29,10 +29,10 @@ from outpace.store.record import (
     OpSources,
     PipelineStage,
     PythonSamples,
-    Startup,
     StepDurations,
     write_record,
 )
+from outpace.store.startup import Startup
 
 if TYPE_CHECKING:
     from outpace.capture.sources import Sources

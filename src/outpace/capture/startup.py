@@ -29,7 +29,8 @@ from outpace.capture.stacks import OWN, PYTHON, Frame, StackKey, StackTable, own
 from outpace.frameworks.jax import CACHE_MISS, TRACEBACK_FILE
 from outpace.frameworks.keras import TRACEBACK_FILE as KERAS_TRACEBACK_FILE
 from outpace.frameworks.tensorflow import READ_NEXT
-from outpace.store.record import Compilation, FunctionTrace, Startup, StartupKind, StartupPart
+from outpace.store.record import Compilation, FunctionTrace
+from outpace.store.startup import Startup, StartupKind, StartupPart
 
 MAX_SAMPLES = 60_000
 MAX_PARTS, LEAST_SHARE = 60, 0.003  # parts that are stored, and their minimum share; the rest is added up by kind

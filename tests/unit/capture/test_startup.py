@@ -16,7 +16,8 @@ import pytest
 from outpace.capture.compilations import COMPILE_EVENT
 from outpace.capture.imports import ImportTimes
 from outpace.capture.startup import MAX_PARTS, OTHERS, PartKey, Span, StartupRecorder, divide, find_first_steady
-from outpace.store.record import Compilation, FunctionTrace, Startup, StartupKind
+from outpace.store.record import Compilation, FunctionTrace
+from outpace.store.startup import Startup, StartupKind
 
 MS = 10**6
 CODE = PartKey(StartupKind.CODE, "")

@@ -9,7 +9,7 @@ import pytest
 
 from outpace import api
 from outpace.model import Page
-from outpace.store.record import Startup, StartupKind, StartupPart
+from outpace.store.startup import Startup, StartupKind, StartupPart
 from outpace.testing import SpaceBuilder
 from outpace.timeline import Run
 from outpace.tools.startup_time.compute import describe_change

@@ -9,7 +9,7 @@ from typing import Any
 
 from outpace.metrics.source_line import format_source_line
 from outpace.model import Row, Table
-from outpace.store.record import StartupKind
+from outpace.store.startup import StartupKind
 from outpace.timeline import Run
 from outpace.tools.startup_time.schema import STARTUP_KINDS, STARTUP_PARTS
 

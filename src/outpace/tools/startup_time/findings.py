@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from outpace.model import Evidence, Finding, Row, Severity, Table, Threshold, Unit, humanize
-from outpace.store.record import StartupKind
+from outpace.store.startup import StartupKind
 from outpace.tools.startup_time.compute import PS_PER_NS, own_duration_ns
 
 _OURS = "our choice: of the start-up"
