@@ -609,6 +609,63 @@ def test_only_a_training_that_was_compared_as_a_whole_is_proven(
     assert found.length == length
 
 
+GROWING = (
+    JAX
+    + """
+data = [np.full(3, float(i), np.float32) for i in range(64)]
+rate = 0.01
+@jax.jit
+def step(w, x, rate): return w - rate * jax.grad(lambda w: ((w - x) ** 2).sum())(w)
+w = jnp.zeros(3)
+queue = list(range(64))
+for at, i in enumerate(queue):
+    w = step(w, data[i], rate)
+    rate = rate * 0.9 if at == 1000 else rate
+    if len(queue) < 2000:
+        queue.append(i)
+print(w)
+"""
+)
+
+
+@needs_jax
+def test_a_training_that_grows_while_it_runs_and_is_cut_is_not_proven(tmp_path: Path) -> None:
+    """Items that were counted without the loop's body are not all that there are."""
+    edit = Edit(GROWING, "for at, i", (("w, x, rate): return w - rate", "w, x, _): return w - 0.01"),), whole=1e-4)
+    found = edit.judged(tmp_path)
+    assert found.same is True and found.standing is Standing.COMPARED, found
+    assert found.made < 1000 and found.length == 0, found
+
+
+CHECKED = """
+import tensorflow as tf
+w = tf.Variable(tf.ones(4))
+
+@tf.function()
+def step(x):
+    tf.debugging.assert_less(x, 100.0)
+    w.assign(0.9 * w + 0.01 * x)
+
+for at in range(40):
+    step(tf.fill([4], float(at)))
+print(w.numpy())
+"""
+
+
+@needs_tensorflow
+def test_an_assertion_that_xla_leaves_out_is_no_proof(tmp_path: Path) -> None:
+    found = Edit(CHECKED, "for at in", (("tf.function()", "tf.function(jit_compile=True)"),)).judged(tmp_path)
+    assert found.same is True and found.standing is Standing.COMPARED, found
+    assert any(each.startswith("the assertion of train.py:6") for each in found.omissions), found.omissions
+
+
+@needs_tensorflow
+def test_an_assertion_that_was_left_out_before_is_the_same(tmp_path: Path) -> None:
+    script = CHECKED.replace("tf.function()", "tf.function(jit_compile=True)")
+    found = Edit(script, "for at in", (("w = tf.Variable", "import math\nw = tf.Variable"),)).judged(tmp_path)
+    assert found.standing is Standing.PROVEN, found
+
+
 @needs_jax
 def test_a_branch_that_did_not_run_is_named(tmp_path: Path) -> None:
     seldom = CLOSURE.replace(

@@ -66,10 +66,28 @@ class Proof:
         assert self.stack is not None and self.gain is not None
         found, names = self.gain, " and ".join(self.stack.titles)
         where = f" in {self.judgement.scope}" if self.standing is Standing.COMPARED else ""
-        said = f"Speed-up {found.ratio:.2f}x{where}, 95% CI {found.low:.2f} to {found.high:.2f}, with: {names}."
+        said = (
+            f"Speed-up {found.ratio:.2f}x{where}, 95% CI {found.low:.2f} to {found.high:.2f}, with: {names}.{self._as_a_whole}"
+        )
         if self.standing is Standing.PROVEN:
-            return f"{said} Proven the same program: the whole training was compared."
+            held = "".join(f", {each}" for each in self.judgement.provisos)
+            return f"{said} Proven the same program: the whole training was compared{held}."
         return f"{said} It is another program, which was allowed." if self.standing is Standing.ALLOWED else said
+
+    @property
+    def _as_a_whole(self) -> str:
+        """A further sentence where the whole training gains less than a step: by what is prepared
+        before the first one, and by what lies between steps. Empty where it does not, or where its
+        length is not known.
+        """
+        length, stack = self.judgement.known_length, self.stack
+        whole = self.race.of_run(stack.name, length) if length and stack is not None and self.race is not None else None
+        if whole is None or self.gain is None or whole >= self.gain.low:
+            return ""
+        said = f" That is of a step: all {length:,} steps, with the first call and what lies between them,"
+        if whole >= 1:
+            return f"{said} gain {whole:.2f}x."
+        return f"{said} take {1 / whole:.2f} times as long."
 
     @property
     def known(self) -> tuple[str, ...]:

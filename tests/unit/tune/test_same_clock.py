@@ -72,6 +72,16 @@ def test_a_librarys_dates_are_the_systems(clock: Clock) -> None:
 
 def test_of_the_other_clock_all_readings_are_others() -> None:
     one = ClockSetting(1_000_000_000.0)
-    first, second = (time.gmtime(each.begin) for each in (one, one.other))
+    first, second = (time.gmtime(each.begin) for each in (one, one.other(0.0)))
     assert all(getattr(first, name) != getattr(second, name) for name in ("tm_hour", "tm_min", "tm_sec"))
-    assert one.tick != one.other.tick
+    assert one.tick != one.other(0.0).tick
+
+
+@pytest.mark.parametrize("seconds", [0.5, 8.0, 300.0])
+def test_the_other_clock_goes_on_for_longer_than_the_script(seconds: float) -> None:
+    """From the second reading on: what waits for a time that the script really takes sees it."""
+    setting = ClockSetting(BEGIN).other(seconds)
+    other = Clock(lambda file: True, setting)
+    first = other._now()
+    later = [other._now() - first for _ in range(50)]
+    assert later[0] >= max(seconds, 1.0) and later == sorted(later) and later[-1] < 10 * max(seconds, 1.5)

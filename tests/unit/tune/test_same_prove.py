@@ -144,6 +144,15 @@ def test_what_hangs_on_the_clock_is_not_proven(off: float) -> None:
     assert asked.asked[-1] == (0, False, False) and len(asked.clocks) == 2
 
 
+@pytest.mark.parametrize(("drawn", "readings"), [(0, 0), (1, 0), (0, 3), (1, 3)])
+def test_what_is_proven_says_what_it_holds_for(drawn: int, readings: int) -> None:
+    """Numbers that a script does not seed, and times that it reads."""
+    found, _ = confirmed(lambda draw, edited, nudged: replace(record(drawn * draw), readings=readings))
+    assert found.standing is Standing.PROVEN
+    assert ("with two draws of the random numbers that it does not seed" in found.sentence) == bool(drawn)
+    assert ("but for the times that it reads" in found.sentence) == bool(readings)
+
+
 @pytest.mark.parametrize("draws", [0, 1])
 def test_a_branch_that_no_run_took_is_left_out_where_chance_may_decide_about_it(draws: int) -> None:
     found, _ = confirmed(lambda draw, edited, nudged: record(draws * draw), missed=(12, 15))

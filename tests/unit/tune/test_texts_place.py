@@ -7,7 +7,7 @@ import textwrap
 
 import pytest
 
-from outpace.tune.texts.place import Place, header_of, loop_at, loops_of
+from outpace.tune.texts.place import Place, header_of, loop_at, loops_of, may_be_left
 
 TEXT = textwrap.dedent(
     """
@@ -129,3 +129,20 @@ def test_what_a_loop_goes_over_is_told_in_one_form() -> None:
 
 def test_a_place_in_words() -> None:
     assert str(Place()) == "fit" and str(Place("/folder/train.py", "main", (0, 1))) == "train.py main loop 1.2"
+
+
+@pytest.mark.parametrize(
+    ("body", "left"),
+    [
+        ("step(x)", False),
+        ("if done: break", True),
+        ("while a:\n        break", False),
+        ("while a:\n        pass\n    else:\n        break", True),
+        ("for y in x:\n        return", True),
+        ("def inner():\n        return 1", False),
+        ("try: step(x)\n    finally: break", True),
+    ],
+)
+def test_whether_a_loop_may_be_left_before_its_last_pass(body: str, left: bool) -> None:
+    text = f"for x in items:\n    {body}\n"
+    assert may_be_left(next(node for _, path, node in loops_of(ast.parse(text)) if path == (0,))) is left

@@ -354,3 +354,36 @@ def test_a_whole_run_has_its_first_call_too() -> None:
     short, even, long = (experiment.of_run("b", steps) for steps in (100, 600, 1_000_000))
     assert short is not None and even is not None and long is not None
     assert short < 0.5 and even == pytest.approx(1.0, rel=0.1) and long == pytest.approx(2.0, rel=0.03)
+
+
+def test_steps_before_the_race_are_a_part_of_the_run() -> None:
+    """Of an arm that waits for the end of an epoch of 100 steps: these are not made again."""
+    machine = quiet()
+    slow = machine.arm("a", facts=lambda: Facts(first_seconds=STEP))
+    cached = machine.arm("b", 4.0, facts=lambda: Facts(first_seconds=100 * STEP, first_steps=100))
+    experiment = race(machine, slow, cached)
+    assert experiment.of_run("b", 99) is None
+    assert experiment.of_run("b", 100) == pytest.approx(1.0, rel=0.1)
+    assert experiment.of_run("b", 1000) == pytest.approx(1000 / 325, rel=0.1)
+
+
+def test_a_whole_run_has_what_lies_between_its_steps() -> None:
+    """Ends of epochs take as long as the steps themselves, of both arms: four times as fast in the
+    step are 1.6 times of a run.
+    """
+    machine = quiet()
+
+    def arm(name: str, rate: float) -> Arm:
+        def run(steps: int) -> Work:
+            machine.work(STEP * steps * (1 + 1 / rate))
+            return Work(steps, STEP / rate * steps, None, STEP * steps, ends)
+
+        return Arm(name, run, facts=lambda: Facts(first_seconds=STEP))
+
+    ends = 0
+    assert race(machine, arm("a", 1.0), arm("b", 4.0)).of_run("b", 1_000_000) is None, "none was seen"
+    ends = 1
+    experiment = race(machine, arm("a", 1.0), arm("b", 4.0))
+    found = experiment.verdict("b").estimate
+    assert found is not None and found.ratio == pytest.approx(4.0, rel=0.1)
+    assert experiment.of_run("b", 1_000_000) == pytest.approx(2 / 1.25, rel=0.05)

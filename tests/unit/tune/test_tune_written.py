@@ -19,9 +19,9 @@ from outpace.tune.same import Judgement
 from outpace.tune.searched import Searched, Seen, Stack
 from outpace.tune.session import Tuned
 from outpace.tune.texts.place import Place
-from outpace.tune.trial import Experiment, run_experiment
+from outpace.tune.trial import Experiment, Facts, run_experiment
 from outpace.tune.written import report, times
-from tests.unit.tune.simulated import Machine
+from tests.unit.tune.simulated import STEP, Machine
 
 CLIMBED = Climbed(None, (), (), 60.0, "nothing else is left to try")
 FOUND = Searched(CLIMBED, None, (), Place(), 1)
@@ -89,6 +89,25 @@ def test_what_is_proven_is_written_as_a_patch_and_over_nothing(
     assert written(files, searched, proof) != 0
     assert "exists and is not overwritten" in capfd.readouterr().err
     assert (tmp_path / "fast.patch").read_text(encoding="utf-8") == patch
+
+
+@pytest.mark.parametrize("length", [0, 2, 1_000_000])
+def test_a_training_too_short_to_gain_as_a_whole_is_said(
+    length: int, tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    searched, proof = proven(tmp_path)
+    machine = Machine(3, noise=0.0, drift=0.0, bursts=False)
+    firsts = (Facts(first_seconds=STEP), Facts(first_seconds=300 * STEP))
+    arms = [machine.arm("as it is", facts=lambda: firsts[0]), machine.arm("cache", 2.0, facts=lambda: firsts[1])]
+    raced = run_experiment(arms, budget=20, clock=machine.clock)
+    proof = replace(proof, race=raced, judgement=replace(proof.judgement, length=length))
+    whole = raced.of_run("cache", length) if length else None
+    assert written(plan(), searched, proof) == 0
+    said = " ".join(capfd.readouterr().out.split())
+    assert (
+        ("with the first call and what lies between them, take" in said) == (length == 2) == (whole is not None and whole < 1)
+    )
+    assert (f"x of all {length:,} steps" in said) == (length > 0)
 
 
 def test_what_is_not_proven_is_no_patch(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:

@@ -11,7 +11,6 @@ import copy
 import functools
 import itertools
 import sys
-import textwrap
 import types
 from collections.abc import Mapping, Sequence
 from types import FrameType
@@ -35,6 +34,7 @@ from outpace.tune.loop.statement import (
     reached,
     source_of,
 )
+from outpace.tune.texts.indentation import dedent_code, indent_code
 from outpace.tune.texts.parsed import parsed
 
 if TYPE_CHECKING:
@@ -107,7 +107,7 @@ class Body:
         """Lines of the file, by their numbers, with the comments right above the first one."""
         while first > 1 and self.lines[first - 2].lstrip().startswith("#"):
             first -= 1
-        return textwrap.dedent("".join(self.lines[first - 1 : last])).rstrip()
+        return dedent_code("".join(self.lines[first - 1 : last])).rstrip()
 
     @property
     def names(self) -> Mapping[str, Any]:
@@ -310,7 +310,7 @@ class Body:
         unpacked = [f"{listed(names)[1:-1]} = {part}" for part, names in parts.items() if names]
         return _SCAN.format(
             name=name,
-            step=textwrap.indent("\n".join([*unpacked, self.text(self.steps)]), " " * 8),
+            step=indent_code("\n".join([*unpacked, self.text(self.steps)]), " " * 8),
             carried=listed(self.carried),
             results=listed(self.results),
             jax=module,

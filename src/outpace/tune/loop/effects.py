@@ -11,7 +11,6 @@ import ast
 import inspect
 import random
 import sys
-import textwrap
 import types
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
@@ -19,6 +18,7 @@ from typing import Any
 from outpace.pyscope.mutations import MUTATING_METHODS, VALUE_METHODS, assignment_targets, mutated_object, root_name
 from outpace.pyscope.names import outer_names, stored_names
 from outpace.pyscope.nodes import is_read
+from outpace.tune.texts.indentation import dedent_code
 from outpace.tune.texts.parsed import parsed
 
 _READS = frozenset({"numpy", "item", "tolist"})  # a tensor's value, which a graph does not have
@@ -47,7 +47,7 @@ def _found(function: Any, depth: int, seen: set[Any], given: Sequence[Any] = ())
         return
     seen.add(code)
     try:
-        tree = parsed(textwrap.dedent(inspect.getsource(function)))
+        tree = parsed(dedent_code(inspect.getsource(function)))
     except (OSError, TypeError, SyntaxError):
         yield f"calls {getattr(function, '__name__', function)}, whose source is not at hand"
         return

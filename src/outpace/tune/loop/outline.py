@@ -8,7 +8,6 @@ from __future__ import annotations
 import ast
 import copy
 import linecache
-import textwrap
 import types
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
@@ -30,6 +29,7 @@ from outpace.tune.loop.statement import (
     source_of,
 )
 from outpace.tune.loop.step import Outline, Step, users_frame
+from outpace.tune.texts.indentation import dedent_code, indent_code
 
 if TYPE_CHECKING:
     from types import FrameType
@@ -353,7 +353,7 @@ def _made(statement: Statement, parted: Parted, aside: ast.AST | None) -> Outlin
     name = unused_name("train_step", {*used_names(ast.walk(tree)), *defined})
     text = f"def {name}({', '.join(given)}):\n"
     own = (line for at, line in enumerate(lines[first - 1 : last], first) if not any(holds(each, at) for each in parted.looks))
-    text += textwrap.indent(textwrap.dedent("".join(own)).rstrip() + "\n", "    ")
+    text += indent_code(dedent_code("".join(own)).rstrip() + "\n", "    ")
     text += f"    return {', '.join(returned)}\n" if returned else ""
     return Outline(
         statement.file,

@@ -9,7 +9,6 @@ import inspect
 import linecache
 import os
 import sys
-import textwrap
 import types
 from collections.abc import Sequence
 from types import CodeType, FrameType
@@ -17,6 +16,7 @@ from types import CodeType, FrameType
 from outpace._dataclass import dataclass
 from outpace.capture import frames
 from outpace.tune.loop.statement import in_script, loop_at
+from outpace.tune.texts.indentation import dedent_code, indent_code
 from outpace.tune.texts.parsed import parsed
 
 
@@ -135,7 +135,7 @@ class Peeled:
     def of(cls, function: types.FunctionType) -> Peeled | None:
         """None where the function's last statement is not its one `return`, or reads no values."""
         try:
-            node = parsed(textwrap.dedent(inspect.getsource(function))).body[0]
+            node = parsed(dedent_code(inspect.getsource(function))).body[0]
         except (OSError, TypeError, SyntaxError, IndexError):
             return None
         last = node.body[-1] if isinstance(node, ast.FunctionDef) and not node.decorator_list else None
@@ -192,7 +192,7 @@ def _made(node: ast.FunctionDef, like: types.FunctionType) -> types.FunctionType
     file, free = f"{like.__code__.co_filename}#{node.name}", like.__code__.co_freevars
     text = ast.unparse(ast.fix_missing_locations(node)) + "\n"
     if free:
-        text = f"def around({', '.join(free)}):\n" + textwrap.indent(text, "    ") + f"    return {node.name}\n"
+        text = f"def around({', '.join(free)}):\n" + indent_code(text, "    ") + f"    return {node.name}\n"
     linecache.cache[file] = (len(text), None, text.splitlines(keepends=True), file)
     codes = [compile(text, file, "exec", dont_inherit=True)]
     while codes[0].co_name != node.name:

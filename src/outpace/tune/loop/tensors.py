@@ -9,7 +9,6 @@ import ast
 import copy
 import functools
 import inspect
-import textwrap
 import types
 from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar
@@ -22,6 +21,7 @@ from outpace.pyscope.nodes import COMPREHENSIONS, iter_calls
 from outpace.tune.loop.body import Body, listed, stands_for
 from outpace.tune.loop.outline import takes_gradients
 from outpace.tune.loop.statement import GIVES, SAID, called_objects, meant, reached
+from outpace.tune.texts.indentation import indent_code
 
 _SIMPLE = (int, float, complex, bool, str, bytes, type(None), range, slice)
 _HOLDS = (list, tuple, dict, set, frozenset)
@@ -123,7 +123,7 @@ class TensorBody(Body):
             stack=stack,
             one_step=step,
             given=", ".join((stack, *self.fixed)),
-            step=textwrap.indent(unpacked + self.text(self.steps), " " * 8),
+            step=indent_code(unpacked + self.text(self.steps), " " * 8),
             results=listed(self.results) if self.results else f"{module}.constant(0)",
             tf=module,
             signature=f"({said}{',' if len(values) == 1 else ''})" if values else f"{module}.int32",

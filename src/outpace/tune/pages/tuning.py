@@ -62,7 +62,6 @@ _MUCH = 0.1  # of a step, of a line that is named
 _FEW = 4  # of which the reasons are told in the terminal, too
 _MOST_SHOWN = 6  # rows of what was tried
 _WHY = "--details says why each was tried or not"
-_NEAR = 0.97
 _LONGER = 2  # times the budget
 _RUNS = (100, 1000, 10_000)  # steps of runs that a gain is told of
 
@@ -172,19 +171,20 @@ def _proof(searched: Searched, proof: Proof) -> str:
     if proof.race is not None:
         lines.append("The edited script was raced against the original, both as processes of their own, over their own input.")
     if proof.race is not None and proof.stack is not None:
-        lines += _of_runs(proof.race, proof.stack.name)
+        lines += _of_runs(proof.race, proof.stack.name, judged.known_length)
     if proof.dropped:
         lines.append(f"Taken out: {', '.join(proof.dropped)}. {proof.because}")
     return "\n".join(lines)
 
 
-def _of_runs(race: Experiment, arm: str) -> Iterator[str]:
+def _of_runs(race: Experiment, arm: str, length: int) -> Iterator[str]:
     """What the gain of a step is of whole runs: a first call may take longer, and an epoch that
-    fills a cache is as slow as before.
+    fills a cache is as slow as before. length: steps of the training; 0 where that is not known.
     """
-    known = [(steps, ratio) for steps in _RUNS if (ratio := race.of_run(arm, steps)) is not None]
+    runs = sorted({*_RUNS, *([length] if length else [])})
+    known = [(steps, ratio) for steps in runs if (ratio := race.of_run(arm, steps)) is not None]
     if known:
-        told = ", ".join(f"{ratio:.2f}x of {steps:,} steps" for steps, ratio in known)
+        told = ", ".join(f"{ratio:.2f}x of {'all ' * (steps == length)}{steps:,} steps" for steps, ratio in known)
         yield f"Of whole runs, from the first call on: {told}."
 
 

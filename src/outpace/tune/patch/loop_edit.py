@@ -4,7 +4,6 @@
 from __future__ import annotations
 
 import ast
-import textwrap
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
@@ -18,6 +17,7 @@ from outpace.tune.patch.calls import Unpatchable
 from outpace.tune.patch.source import SourceFile
 from outpace.tune.patch.step_edit import made_with
 from outpace.tune.patch.written import Edits
+from outpace.tune.texts.indentation import dedent_code, indent_code
 
 if TYPE_CHECKING:
     from outpace.tune.loop.loop import Loop
@@ -164,20 +164,20 @@ class _Several:
             call += f"\n{found} = {self.names['each_of']}({found}, len({group}))"
         text = [
             f"for {group}, {stack} in {self.names['in_groups']}({items}, {self.loop.per_call}, {len(body.inputs)}{ends}):",
-            *(textwrap.indent(each, " " * 4) for each in opened if each),
+            *(indent_code(each, " " * 4) for each in opened if each),
             f"    if {stack} is None:",
             *([f"        {found} = []"] if body.results else []),
             f"        for {each} in {group}:",
-            textwrap.indent(single, " " * 12),
+            indent_code(single, " " * 12),
             "    else:",
-            textwrap.indent(call, " " * 8),
+            indent_code(call, " " * 8),
         ]
         rest = body.text(body.after)
         if rest or body.results or _outlives(body):
             text.append(
                 f"    for {names}, {results} in zip({group}, {found}):" if body.results else f"    for {each} in {group}:"
             )
-            text.append(textwrap.indent(rest or "pass", " " * 8))
+            text.append(indent_code(rest or "pass", " " * 8))
         if body.breaks:  # which leaves the group's loop alone
             text.append("    else:\n        continue\n    break")
         return inputs + "\n".join(text) + "\n"
@@ -185,12 +185,12 @@ class _Several:
     def _inputs(self, names: str) -> tuple[str, str]:
         """What stands before the loop, and gives the inputs of the steps one after the other."""
         body = self.body
-        iterated = textwrap.dedent(_source(body, body.loop.iter))
+        iterated = dedent_code(_source(body, body.loop.iter))
         target = _source(body, body.loop.target)
         if not body.before:
             return "", f"({names} for {target} in {iterated})"
         name, items = self.names["inputs"], self.names["items"]
-        held = textwrap.indent(body.text(body.before), " " * 8)
+        held = indent_code(body.text(body.before), " " * 8)
         return f"def {name}({items}):\n    for {target} in {items}:\n{held}\n        yield {names}\n\n\n", f"{name}({iterated})"
 
 

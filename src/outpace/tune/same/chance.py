@@ -85,6 +85,11 @@ class Chance:
         """What of TensorFlow's own ways to draw does not show with the hashes, in words."""
         return frozenset(self._hashed.hidden) if self._hashed is not None else frozenset()
 
+    @property
+    def drew(self) -> bool:
+        """Whether the user's code asked for random numbers without a seed."""
+        return any(file for file, _ in self._counts)
+
     def seed(self) -> int:
         """A number for the user's line that asks, and for the how manieth time."""
         place = self._place(sys._getframe(1))

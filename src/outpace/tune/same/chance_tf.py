@@ -261,23 +261,43 @@ class Hashed:
 
     def _uniform(self, shape: Any, seed: Any, low: Any, high: Any, dtype: Any) -> Any:
         tf = self._tf
+        if dtype.is_integer:
+            whole = self._whole_numbers(shape, seed)
+            if low is None and high is None:
+                return tf.cast(whole, dtype)
+            low, high = tf.cast(0 if low is None else low, tf.int64), tf.cast(1 if high is None else high, tf.int64)
+            return tf.cast(low + tf.math.floormod(whole, high - low), dtype)
         unit = self._unit(shape, seed, 0)
         low, high = 0 if low is None else low, 1 if high is None else high
-        if dtype.is_integer:
-            span = tf.cast(tf.cast(high, tf.int64) - tf.cast(low, tf.int64), tf.float32)
-            return tf.cast(tf.cast(low, tf.int64) + tf.cast(tf.floor(unit * span), tf.int64), dtype)
         low, high = tf.cast(low, tf.float32), tf.cast(high, tf.float32)
         return tf.cast(low + unit * (high - low), dtype)
+
+    def _whole_numbers(self, shape: Any, seed: Any) -> Any:
+        """Whole numbers of 64 bits, all equally likely."""
+        tf = self._tf
+        low, high = (tf.cast(self._bits(shape, seed, part), tf.int64) for part in range(2))
+        return tf.reshape(tf.bitwise.bitwise_or(tf.bitwise.left_shift(high, tf.constant(32, tf.int64)), low), shape)
 
     def _unit(self, shape: Any, seed: Any, part: int) -> Any:
         """Numbers from 0 to 1, without 1."""
         tf = self._tf
-        seed = tf.cast(tf.reshape(seed, [-1]), tf.uint32)
+        shift = tf.bitwise.right_shift(self._bits(shape, seed, part), tf.constant(8, tf.uint32))
+        return tf.reshape(tf.cast(shift, tf.float32) * 2.0**-24, shape)
+
+    def _bits(self, shape: Any, seed: Any, part: int) -> Any:
+        """The 32 bits of each number, in a row."""
+        tf = self._tf
+        seed = self._folded_seed(tf.cast(tf.reshape(seed, [-1]), tf.int64))
         at = tf.cast(tf.range(tf.reduce_prod(shape)), tf.uint32) * tf.constant(_GOLDEN, tf.uint32)
         mixed = self._mixed(at + seed[0] + tf.constant(part * 0x51ED270B % 2**32, tf.uint32))
-        mixed = self._mixed(mixed + seed[-1] * tf.constant(_GOLDEN, tf.uint32))
-        shift = tf.bitwise.right_shift(mixed, tf.constant(8, tf.uint32))
-        return tf.reshape(tf.cast(shift, tf.float32) * 2.0**-24, shape)
+        return self._mixed(mixed + seed[-1] * tf.constant(_GOLDEN, tf.uint32))
+
+    def _folded_seed(self, seed: Any) -> Any:
+        """Seeds of 32 bits, which hang on all 64 of those that are given."""
+        tf = self._tf
+        half = tf.constant(32, tf.int64)
+        low, high = (tf.cast(each, tf.uint32) for each in (seed, tf.bitwise.right_shift(seed, half)))
+        return tf.bitwise.bitwise_xor(low, high * tf.constant(_FIRST, tf.uint32))
 
     def _mixed(self, bits: Any) -> Any:
         tf = self._tf

@@ -14,7 +14,7 @@ import sys
 import threading
 import time
 import traceback
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from types import CodeType, FrameType
 from typing import Any
@@ -174,13 +174,20 @@ class TextRun:
             self.chance.coupled, self._told - self._end, self.begin,
             (*self._lasting, *sorted(self.sending.places)), self.said.printed,
             readings=self.clock.readings, hidden=self._hidden(), started=tuple(self.sending.started), drawn=self.said.drawn,
+            skipped=self.marks.skipped or self.fits.skipped, drew=self.chance.drew,
         )  # fmt: skip
         found.write(self.plan.result)
 
     def _hidden(self) -> frozenset[str]:
         """What stands in for real numbers, times and steps does not show, in words."""
         times = ["the time that a compiled function reads"] if self.clock.traced else []
-        return frozenset([*self.chance.hidden, *self.fits.hidden, *times])
+        return frozenset([*self.chance.hidden, *self.fits.hidden, *self._unchecked(), *times])
+
+    def _unchecked(self) -> Iterator[str]:
+        """Yield assertions that XLA leaves out, by their lines in the original."""
+        for file, line in self.frozen.unchecked:
+            at = self.loaded.lines.get(os.path.realpath(file), {}).get(line, line)
+            yield f"the assertion of {os.path.basename(file)}:{at} where XLA compiles it, which leaves it out"
 
     def run(self) -> int:
         """The whole script, or as much as there is time for."""

@@ -27,22 +27,25 @@ _NAMED_BY = ("LOAD_ATTR", "LOAD_METHOD", "IMPORT_FROM")  # instructions of code 
 _MIXED = 2_654_435_761  # odd, and far from every power of two
 _SHIFT = 40 * 86_400 + 41_567  # s: the month, the weekday, half of the day, the minute and the second are others
 _UNEVEN = 1_000  # ns of the shortest tick
-_LONG = 1.5  # s of the first long tick; the n-th is as long as that divided by n
+_LONG = 1.5  # s of the longest tick at least
 
 
 @dataclass(frozen=True)
 class ClockSetting:
     """begin: s since 1970. tick: ns, long enough for a script that waits for a time; 0 for ticks
-    that differ: from 1 µs to 1 ms, and at readings 1, 2, 3, 5, 8, 13, ... one of seconds.
+    that differ: from 1 µs to 1 ms, and at readings 1, 2, 3, 5, 8, 13, ... one of seconds. longest:
+    s of the first two of these; each later one, the n-th, is as long as that divided by n - 1.
     """
 
     begin: float = 0.0
     tick: int = 10_000_000
+    longest: float = _LONG
 
-    @property
-    def other(self) -> ClockSetting:
-        """A clock of which all readings are others."""
-        return ClockSetting(self.begin - _SHIFT, 0)
+    def other(self, seconds: float) -> ClockSetting:
+        """A clock of which all readings are others. Between the first and the second one it passes
+        at least so many seconds.
+        """
+        return ClockSetting(self.begin - _SHIFT, 0, max(_LONG, seconds))
 
 
 class Clock:
@@ -91,7 +94,7 @@ class Clock:
             return _UNEVEN << (self.readings * _MIXED >> 16) % 11
         self._next, self._after = self._after, self._next + self._after
         self._long += 1
-        return int(_LONG * _SECOND / self._long)
+        return int(self._setting.longest * _SECOND / max(1, self._long - 1))
 
     def _clock(self, clock: Callable[[], Any], is_whole: bool) -> Callable[[], Any]:
         @functools.wraps(clock)

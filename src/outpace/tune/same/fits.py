@@ -69,6 +69,7 @@ class Fits:
         self._cut = Cut()
         self.items: dict[str, list[Items]] = {}
         self.made = 0
+        self.skipped = False  # whether epochs or batches are left out, or may be
         self.hidden: set[str] = set()  # what is taken back, in words
         self.over: Callable[[bool], None] = lambda over: None
         self.between: Callable[[FrameType, Any], None] = lambda frame, model: None
@@ -169,13 +170,19 @@ class Fits:
             self.items[BATCH] = [_batches(given)]
         self._cut = cut_of(self._shown)
         made = sum(end - start for start, end in self._cut.epochs)
+        batches = self._shown.end(BATCH, 1)
+        self.skipped = (
+            self._first + made < given["epochs"]
+            or batches is None
+            or sum(end - start for start, end in self._cut.batches) < batches
+        )
         given["epochs"] = min(given["epochs"], self._first + made)
         _fewer_batches(given, self._cut.batches, self._shown.end(BATCH, 1))
         if given.get("validation_data") is not None and given.get("validation_steps") is None:
             data = given["validation_data"]
             count = batches_of(data[0] if isinstance(data, tuple) else data, given["batch_size"])
             if count is None or count > VALIDATION:
-                given["validation_steps"] = VALIDATION
+                given["validation_steps"], self.skipped = VALIDATION, True
 
 
 def counts_of(model: Any) -> list[Any]:

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import contextlib
 import inspect
+import os
 import sys
 from collections import ChainMap, Counter
 from collections.abc import Callable, Iterator, Mapping
@@ -18,7 +19,7 @@ from typing import Any
 
 from outpace.frameworks.jax import JAXPR_TRACE, SET_TRACE, TRACE_TO_JAXPR
 from outpace.frameworks.private import PrivateName
-from outpace.frameworks.tensorflow import TRACE_GRAPH
+from outpace.frameworks.tensorflow import JIT_COMPILE, TRACE_GRAPH, function_class
 from outpace.tune.same.changes import TraceRead
 from outpace.tune.same.reads import Read, reads_of
 from outpace.tune.same.state import is_filled
@@ -30,7 +31,8 @@ _FRAMEWORKS = ("tensorflow", "jax", "jaxlib", "keras", "tf_keras", "torch")
 class Frozen:
     """Watches the traces of a process. users: whether a file is one of the user's. traces: what
     functions have read and keep, with the number of traces in which they read it. rewritten: code
-    of which a copy ran, which tells nothing of its branches.
+    of which a copy ran, which tells nothing of its branches. unchecked: files and lines of the
+    user's assertions in functions that XLA compiles, which leaves them out.
     """
 
     def __init__(self, users: Callable[[str], bool]) -> None:
@@ -39,6 +41,7 @@ class Frozen:
         self._depth = 0
         self.traces: Counter[TraceRead] = Counter()
         self.rewritten: set[CodeType] = set()
+        self.unchecked: set[tuple[str, int]] = set()
 
     def is_tracing(self) -> bool:
         """Whether a function is being traced."""
@@ -63,16 +66,27 @@ class Frozen:
 
     def on_tensorflow(self, tf: ModuleType) -> None:
         """Of all that TensorFlow makes a graph of."""
-        self._around(TRACE_GRAPH)
+        self._around(TRACE_GRAPH, self._note_assertions)
 
-    def _around(self, name: PrivateName) -> None:
+    def _around(self, name: PrivateName, seen: Callable[[Any], None] = lambda _: None) -> None:
         plain = name.value
 
         def watched(*args: Any, **kwargs: Any) -> Any:
             with self.watching():
-                return plain(*args, **kwargs)
+                made = plain(*args, **kwargs)
+            seen(made)
+            return made
 
         name.replace(watched)
+
+    def _note_assertions(self, graph: Any) -> None:
+        """Note which lines of the user's ask for an assertion in a graph that XLA compiles."""
+        checks = [op for op in graph.get_operations() if op.type == "Assert"]
+        if checks and any(map(JIT_COMPILE.of, _functions_on(sys._getframe(2)))):
+            for op in checks:
+                asks = next((at for at in reversed(list(op.traceback)) if not _is_library(at.filename)), None)
+                if asks is not None and self._users(asks.filename):
+                    self.unchecked.add((asks.filename, asks.lineno))
 
     @contextlib.contextmanager
     def watching(self) -> Iterator[None]:
@@ -148,6 +162,20 @@ class Frozen:
         code = getattr(inspect.unwrap(found) if callable(found) else None, "__code__", None)
         module = sys.modules.get(getattr(found, "__module__", None) or "") if isinstance(found, type) else None
         return self._users(code.co_filename if code is not None else getattr(module, "__file__", None) or "<")
+
+
+def _functions_on(frame: FrameType | None) -> Iterator[Any]:
+    """Yield the `tf.function` objects that are being called."""
+    kind = function_class(sys.modules["tensorflow"])
+    while frame is not None:
+        if isinstance(frame.f_locals.get("self"), kind):
+            yield frame.f_locals["self"]
+        frame = frame.f_back
+
+
+def _is_library(file: str) -> bool:
+    """Whether a file is TensorFlow's own, or this one."""
+    return f"{os.sep}tensorflow{os.sep}python{os.sep}" in file or file == __file__
 
 
 def _taken(value: Any, read: Read) -> Any:

@@ -36,7 +36,8 @@ class Judgement:
     moves most of what training changes as far as training does, so that nothing is known; 0 for
     none. changeable: what compiled functions keep of a training that was compared as a whole, and
     what may change it. made: passes that were compared, of a training of `length` passes; 0 where
-    that is not known.
+    that is not known. at_most: whether it may end before that. provisos: of what is proven, what it
+    holds for, each in a clause.
     """
 
     same: bool | None
@@ -56,6 +57,8 @@ class Judgement:
     changeable: tuple[str, ...] = ()
     made: int = 0
     length: int = 0
+    at_most: bool = False
+    provisos: tuple[str, ...] = ()
 
     @property
     def standing(self) -> Standing | None:
@@ -74,12 +77,19 @@ class Judgement:
         return min(1.0, self.made / self.length) if self.made and self.length else None
 
     @property
+    def known_length(self) -> int:
+        """Passes of the whole training; 0 where nobody knows."""
+        return 0 if self.at_most else self.length
+
+    @property
     def extent(self) -> str:
         """How many passes were compared of how many, in words: "68 of 1,000,000 passes"."""
         if not self.made:
             return "passes"
+        if self.length == self.made:
+            return f"all {self.length:,} passes"
         if self.length:
-            return f"{self.made:,} of {self.length:,} passes"
+            return f"{self.made:,} of {'at most ' * self.at_most}{self.length:,} passes"
         return f"{format_count(self.made, 'pass', 'passes')} of a training of unknown length"
 
     @property
@@ -87,6 +97,8 @@ class Judgement:
         """What was compared, as the object of a sentence: "the 68 of 1,000,000 passes that were
         compared".
         """
+        if self.made and self.length == self.made:
+            return self.extent
         return f"the {self.extent} that {'was' if self.made == 1 and not self.length else 'were'} compared"
 
     @property
@@ -104,5 +116,6 @@ class Judgement:
             omitted = f"; not compared: {', '.join(self.omissions[:_SHOWN])}{more}" if self.omissions else ""
             compared = format_count(self.compared, "value")
             extent = f"compared to step {self.passes}" if self.whole or not self.made else f"compared in {self.extent}"
-            return f"{extent}, {compared}{part}{omitted}{missed if self.missed else ''}{later}"
+            held = "".join(f", {each}" for each in self.provisos)
+            return f"{extent}, {compared}{held}{part}{omitted}{missed if self.missed else ''}{later}"
         return self.why

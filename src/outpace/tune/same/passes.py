@@ -43,6 +43,8 @@ class Passes:
     many each loop made when it ran last. items: by loop, what its runs were seen to give.
     over: told when the outermost loop begins (false) and when it is over (true). between: told of
     every pass, once it was read, with the user's frame. made: passes of the innermost loop, in all.
+    skipped: whether passes were left out, or may have been: how many there are, a loop may decide
+    while it runs.
     """
 
     shown: Shown
@@ -57,6 +59,7 @@ class Passes:
     over: Callable[[bool], None] = lambda over: None
     between: Callable[[FrameType], None] = lambda frame: None
     made: int = 0
+    skipped: bool = False
     _entries: dict[str, int] = field(default_factory=dict)
     _spans: tuple[Span, ...] | None = None
     _spans_of: tuple[str, int] = ("", 0)
@@ -104,7 +107,10 @@ class Passes:
         if spans is None:
             return items
         told = functools.partial(self.items.setdefault(key, []).append) if self.surveyed else None
-        return _Some(items, spans, self._end(key, spans), told)
+        return _Some(items, spans, self._end(key, spans), told, self._skip)
+
+    def _skip(self) -> None:
+        self.skipped = True
 
     def _pass(self, key: str, items: Iterable[Any]) -> Iterator[Any]:
         for item in items:
@@ -118,7 +124,9 @@ class Passes:
             made += 1
         self._entries[f"{key}?"] = self._entries[key]
         spans = self.spans(key)
-        return spans is None or made < spans[0][1]
+        goes_on = spans is None or made < spans[0][1]
+        self.skipped = self.skipped or not goes_on
+        return goes_on
 
     def _made(self, key: str, passes: int, frame: FrameType) -> None:
         self.passes[key] = made = self.passes[key] + passes
@@ -145,13 +153,19 @@ class Passes:
 
 class _Some:
     """Some items of something, which otherwise is what it was. end: how many it has. told: of how
-    many there were.
+    many there were. skip: called where one is left out, or where nobody knows whether there is
+    another one.
     """
 
     def __init__(
-        self, items: Iterable[Any], spans: tuple[Span, ...], end: int | None, told: Callable[[Items], None] | None
+        self,
+        items: Iterable[Any],
+        spans: tuple[Span, ...],
+        end: int | None,
+        told: Callable[[Items], None] | None,
+        skip: Callable[[], None],
     ) -> None:
-        self._items, self._spans, self._end, self._told = items, spans, end, told
+        self._items, self._spans, self._end, self._told, self._skip = items, spans, end, told, skip
 
     def __iter__(self) -> Iterator[Any]:
         last = self._spans[-1][1]
@@ -167,6 +181,10 @@ class _Some:
             drawn += 1
             if drawn > last or any(start < drawn <= end for start, end in self._spans):
                 yield item
+            else:
+                self._skip()
+        else:
+            self._skip()
         if self._told is not None:  # it was not left before
             self._told(Items(drawn, True, took) if drawn < until else counted_in(items, drawn, took))
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import dataclasses
 import json
+import secrets
 from collections.abc import Sequence
 from typing import Any
 
@@ -12,20 +13,28 @@ from outpace._dataclass import dataclass
 from outpace.tune.same.clock import ClockSetting
 from outpace.tune.same.shown import Items, Shown
 
+_ORDERS = 2**32 - 1  # seeds of hashes, but for 0
+
 
 @dataclass(frozen=True)
 class Surroundings:
     """What a run finds that its script does not say. clock: of its own. draw: which random numbers
-    it gets where it gives no seed.
+    it gets where it gives no seed. order: seed of Python's hashes of texts, by which sets are in
+    order.
     """
 
     clock: ClockSetting = ClockSetting()
     draw: int = 0
+    order: int = 0
 
-    @property
-    def other(self) -> Surroundings:
-        """Surroundings of which all is another."""
-        return Surroundings(self.clock.other, self.draw + 1)
+    def other(self, seconds: float) -> Surroundings:
+        """Surroundings of which all is another. seconds: that its clock goes on at least."""
+        return Surroundings(self.clock.other(seconds), self.draw + 1, any_order())
+
+
+def any_order() -> int:
+    """Return a seed of hashes, another one in each tuning."""
+    return 1 + secrets.randbelow(_ORDERS)
 
 
 @dataclass(frozen=True)
@@ -55,6 +64,6 @@ class Plan:
         plan: dict[str, Any] = json.loads(text)
         items = {loop: [Items(**each) for each in runs] for loop, runs in plan["shown"].pop("items").items()}
         around = plan["surroundings"]
-        plan["surroundings"] = Surroundings(ClockSetting(**around["clock"]), around["draw"])
+        plan["surroundings"] = Surroundings(ClockSetting(**around["clock"]), around["draw"], around["order"])
         plan["shown"] = Shown(**plan["shown"], items=items)
         return cls(**plan)

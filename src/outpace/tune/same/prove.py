@@ -31,7 +31,7 @@ from outpace.tune.same.judgement import Judgement, Standing
 from outpace.tune.same.lines import error_lines, lines_drawn
 from outpace.tune.same.names import dead_names
 from outpace.tune.same.passes import END
-from outpace.tune.same.plan import Plan, Surroundings
+from outpace.tune.same.plan import Plan, Surroundings, any_order
 from outpace.tune.same.record import CUT_SHORT, Record
 from outpace.tune.same.shown import FULL, Shown, Span, said
 from outpace.tune.same.unrun import unrun
@@ -39,7 +39,7 @@ from outpace.tune.starts import Forks
 from outpace.tune.texts.edition import Edition
 from outpace.tune.texts.load import lines_between, source_of
 from outpace.tune.texts.parsed import parsed
-from outpace.tune.texts.place import FIT, MODULE, Place, loops_of
+from outpace.tune.texts.place import FIT, MODULE, Place, loops_of, may_be_left
 
 CUT = 64  # passes
 LIMIT = 300.0  # seconds of a run
@@ -56,6 +56,9 @@ _ROUNDS = 2.5  # times the longest run so far: two side by side, and a nudged on
 _SURVEYED = 8  # passes of a loop of which one only wants to know how many there are
 _LOOK = 3.0  # times a run, that have to be left for one that only counts passes
 _ELSEWHERE = "other random numbers and another clock"
+_DRAWS = "with two draws of the random numbers that it does not seed"
+_TIMES = "but for the times that it reads"
+_CLOCK_SHARE = 2.0  # seconds of the other clock for each second of a run, at least
 _MOST_READS = 3  # names of what a function keeps
 Texts = Mapping[str, str]  # by absolute path
 
@@ -82,7 +85,8 @@ class Original:
     whole: float = WHOLE
     behind: float = BEHIND
     forks: Forks = field(default_factory=Forks)
-    _surroundings: Surroundings = field(default_factory=lambda: Surroundings(ClockSetting(time.time())))
+    _surroundings: Surroundings = field(default_factory=lambda: Surroundings(ClockSetting(time.time()), order=any_order()))
+    _others: Surroundings | None = None
     _took: float = 0.0
     _was_equal: bool = False  # whether what was compared last is equal to the bit
     _seen: Record | None = None  # items and numbers
@@ -154,6 +158,12 @@ class Original:
         return math.prod(math.inf if (end := self.shown.end(key, 1)) is None else end for key in keys)
 
     @property
+    def _elsewhere(self) -> Surroundings:
+        """Surroundings of which all is another, with times longer than the script's own ones."""
+        self._others = self._others or self._surroundings.other(_CLOCK_SHARE * self._took)
+        return self._others
+
+    @property
     def _longest(self) -> float:
         """Seconds that a run gets which may take longer than the first: it is compiled first, or
         trains for longer by another clock.
@@ -199,10 +209,8 @@ class Original:
         if _ROUNDS * self._took > seconds:
             return replace(found, omissions=(f"{_ELSEWHERE} (there was no time for it)",))
         try:
-            again = self._comparison(texts, grouped, self._surroundings.other, self._was_equal, seconds / 2)
-            here, there = (
-                self._original(around, self._longest).result() for around in (self._surroundings, self._surroundings.other)
-            )
+            again = self._comparison(texts, grouped, self._elsewhere, self._was_equal, seconds / 2)
+            here, there = (self._original(around, self._longest).result() for around in (self._surroundings, self._elsewhere))
         except TuneError as error:
             return replace(found, omissions=(f"{_ELSEWHERE} ({error})",))
         if again.same is False:
@@ -220,13 +228,14 @@ class Original:
                 )
             if here.readings and self._hangs_on_clock(here, seconds / 2):
                 omissions += ("what training makes of the time (an edited script is faster)",)
-        return replace(found, omissions=omissions)
+        provisos = (_DRAWS,) if here.drew or _differ(here, there) else ()
+        return replace(found, omissions=omissions, provisos=(*provisos, *([_TIMES] if here.readings else [])))
 
     def _hangs_on_clock(self, here: Record, seconds: float) -> bool:
         """Whether training makes other numbers by another clock alone, or does not come to its end
         in its time.
         """
-        around = replace(self._surroundings, clock=self._surroundings.other.clock)
+        around = replace(self._surroundings, clock=self._elsewhere.clock)
         try:
             other = self._original(around, min(self._longest, seconds)).result()
         except TuneError:
@@ -261,7 +270,7 @@ class Original:
         """A judgement with what was compared of the training, and what should be read of the rest.
         end: what is said of its end. made: passes that all runs of the original made.
         """
-        if self.cut and not original.made >= self._passes():
+        if original.skipped:
             found = replace(found, whole=False, shown=self._shown() + end)
         elif original.ended == CUT_SHORT or made < original.made:
             found = replace(found, whole=False)
@@ -280,16 +289,26 @@ class Original:
 
     def _measured(self, found: Judgement, original: Record, made: int) -> Judgement:
         """With how many passes were compared, of how many: of a training that is not over in its
-        time nobody knows, nor of one that is cut each time that its loop is entered.
+        time nobody knows, nor of one that is cut each time that its loop is entered, nor of one
+        that grows while it runs.
         """
         passes = math.inf
-        if not self.cut:
+        if not original.skipped:
             passes = float(original.made) if original.over else math.inf
         elif not any(key == str(self.place.path[0]) and entry > 1 for key, entry, _ in original.marks if self.place.path):
-            passes = self._passes()
+            passes = seen if (seen := self._passes()) > original.made else math.inf
         length = 0 if math.isinf(passes) else max(original.made, int(passes))
         made = min(found.parts or made, made)
-        return replace(found, made=made, length=length, whole=found.whole and length > 0)
+        at_most = original.skipped and self._may_be_left()
+        return replace(found, made=made, length=length, at_most=at_most, whole=found.whole and length > 0)
+
+    def _may_be_left(self) -> bool:
+        """Whether a loop of the training may end before its last pass."""
+        if self.place.function == FIT:
+            return False
+        around = {self.place.path[:depth] for depth in range(1, len(self.place.path) + 1)}
+        loops = loops_of(parsed(source_of(self.place.file)))
+        return any(may_be_left(node) for name, path, node in loops if name == self.place.function and path in around)
 
     def _lines_by_read(self, original: Record, edited: Record, texts: Texts) -> dict[TraceRead, list[str]]:
         """Return what the functions that an edited script compiles keep, each with the lines that
@@ -398,17 +417,17 @@ class Original:
             plan = replace(plan, shown=replace(plan.shown, first=cut))
         (folder / "plan").write_text(plan.to_json(), encoding="utf-8")
         began = time.monotonic()
-        found = self._finished(folder, over or self._left, plan.surroundings.draw)
+        found = self._finished(folder, over or self._left, plan.surroundings.order)
         self._took = max(self._took, time.monotonic() - began)
         return found
 
-    def _finished(self, folder: Path, over: threading.Event, draw: int) -> Record:
-        """over: set when nobody waits for it any more."""
+    def _finished(self, folder: Path, over: threading.Event, order: int) -> Record:
+        """over: set when nobody waits for it any more. order: seed of Python's hashes of texts."""
         environment = {
             "TF_FORCE_GPU_ALLOW_GROWTH": "true",
             "XLA_PYTHON_CLIENT_PREALLOCATE": "false",
             **os.environ,
-            "PYTHONHASHSEED": str(draw),
+            "PYTHONHASHSEED": str(order),
         }
         with open(folder / "out", "wb") as out, open(folder / "err", "wb") as err:
             process = self.forks.start("outpace.tune.same.child", [str(folder / "plan")], out, err, environment, self.folder)

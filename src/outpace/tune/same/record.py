@@ -35,6 +35,8 @@ class Record:
     errors: lines on stderr, without those of C++ libraries. readings: how often its own code read
     the clock. hidden: what the numbers, times and steps that stand in for real ones do not show of
     it, in words. started: the commands of programs that it started. drawn: lines that Keras wrote.
+    skipped: whether passes of its training were left out, or may have been. drew: whether it drew
+    random numbers that it does not seed.
     """
 
     marks: Mapping[tuple[str, int, int], State]
@@ -65,6 +67,8 @@ class Record:
     hidden: frozenset[str] = frozenset()
     started: tuple[str, ...] = ()
     drawn: frozenset[str] = frozenset()
+    skipped: bool = False
+    drew: bool = False
 
     def write(self, path: str | os.PathLike[str]) -> None:
         """Write it for the process that compares, whole or not at all."""

@@ -8,7 +8,7 @@ import os
 from collections.abc import Iterator
 
 from outpace._dataclass import dataclass
-from outpace.pyscope.nodes import SCOPES
+from outpace.pyscope.nodes import SCOPES, iter_scope
 from outpace.tune.texts.parsed import parsed
 
 FIT = "fit"
@@ -61,6 +61,18 @@ def _loops(scope: ast.AST, name: str, around: tuple[int, ...]) -> Iterator[tuple
                 yield from within(child)
 
     yield from within(scope)
+
+
+def may_be_left(loop: Loop) -> bool:
+    """Whether a statement in a loop may end it before its last pass."""
+    todo: list[ast.AST] = list(loop.body)
+    while todo:
+        node = todo.pop()
+        if isinstance(node, ast.Break):
+            return True
+        if not isinstance(node, SCOPES):
+            todo += node.orelse if isinstance(node, (ast.For, ast.While, ast.AsyncFor)) else list(ast.iter_child_nodes(node))
+    return any(isinstance(node, ast.Return) for node in iter_scope(loop))
 
 
 def loop_at(text: str, line: int, file: str) -> Place | None:

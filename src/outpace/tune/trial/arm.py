@@ -23,12 +23,15 @@ from outpace.tune.trial.record import Per, Protocol, Trial
 @dataclass(frozen=True)
 class Work:
     """What a block did, where the arm knows better than the engine's clock: training steps done,
-    seconds that they took, and processor seconds of all threads (None: not known).
+    seconds that they took, processor seconds of all threads (None: not known), seconds between the
+    steps, and how many ends of epochs and validations lay there.
     """
 
     steps: int
     seconds: float
     cpu: float | None = None
+    between: float = 0.0
+    ends: int = 0
 
 
 @dataclass(frozen=True)
@@ -36,14 +39,15 @@ class Facts:
     """What an arm can say of itself once it runs.
 
     step: what one step is, in words. examples: examples per step, None where that cannot be seen.
-    versions: of what it runs on, by name. first_seconds: of building, tracing and the first step,
-    where that happened before this race.
+    versions: of what it runs on, by name. first_seconds: of building, tracing and the first steps,
+    where that happened before this race. first_steps: how many these were.
     """
 
     step: str = "one call"
     examples: float | None = None
     versions: Mapping[str, str] = field(default_factory=dict)
     first_seconds: float | None = None
+    first_steps: int = 1
 
 
 @dataclass(frozen=True, eq=False)
@@ -111,6 +115,7 @@ class Lane:
             step=self.facts.step,
             examples=self.facts.examples,
             first_seconds=self.first_seconds,
+            first_steps=self.facts.first_steps,
             warmup_seconds=self.warmup_seconds,
             warmup_steps=self.warmup_steps,
             dropped=self.dropped,

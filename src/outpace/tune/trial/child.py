@@ -137,7 +137,7 @@ class Hooks:
         with self.session.resting():  # else reads would be steps of a loop of the script's
             for _ in range(WARMUP):
                 next(batches)
-            self.session.turns.ready("one batch read", self._batch)
+            self.session.turns.ready("one batch read", self._batch, WARMUP)
             while True:
                 began = time.perf_counter()
                 next(batches)

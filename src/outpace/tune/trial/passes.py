@@ -92,7 +92,7 @@ class RacedPasses:
         elif self._seen >= WARMUP and (self._runs > 0 or now - self._began >= self._first_epoch):
             self._ready = True
             self._session.sync()
-            self._turns.ready(f"pass of {self._place}", None, whole=self._runs > 0)
+            self._turns.ready(f"pass of {self._place}", None, self._seen, whole=self._runs > 0)
         self._last = time.perf_counter()
 
     @property

@@ -28,6 +28,8 @@ from outpace.model.files import parse_json, write_atomically
 from outpace.model.input_files import RACE, read_file
 from outpace.stats.ratios import Estimate
 
+_LITTLE = 0.02  # of the time of steps, that may lie between them without being known well
+_FEWEST_ENDS = 8  # ends of epochs by which the time between steps is known
 AGAIN = "baseline again (A/A)"  # the baseline of one instance, the second time in a round
 
 
@@ -127,7 +129,9 @@ class Sample:
 
     `round` counts from 0 within a phase. `order` is the block's place in its round, `when` the
     seconds from the race's start to the block's. cpu: processor time that the process took
-    meanwhile, all threads, in seconds; None where that is not known.
+    meanwhile, all threads, in seconds; None where that is not known. between: seconds that lay
+    between the steps, such as ends of epochs and validations, which are not in `seconds`. ends: how
+    many of these there were.
     """
 
     arm: str
@@ -138,22 +142,26 @@ class Sample:
     seconds: float
     when: float
     cpu: float | None = None
+    between: float = 0.0
+    ends: int = 0
 
 
 @dataclass(frozen=True)
 class Trial:
     """One arm's story apart from its samples.
 
-    first_seconds: from preparing to the end of the first step (building, tracing, compiling); None
-    if it never got there. warmup_seconds, warmup_steps: what ran untimed after that. failure: why
-    the arm left, or None. dropped: the round after which the search let it go as too slow, or None.
-    treatment: what the arm is one instance of, "" for itself alone.
+    first_seconds: from preparing to the end of the first steps (building, tracing, compiling); None
+    if it never got there. first_steps: how many these were. warmup_seconds, warmup_steps: what ran
+    untimed after that. failure: why the arm left, or None. dropped: the round after which the
+    search let it go as too slow, or None. treatment: what the arm is one instance of, "" for itself
+    alone.
     """
 
     arm: str
     step: str = "one call"
     examples: float | None = None
     first_seconds: float | None = None
+    first_steps: int = 1
     warmup_seconds: float = 0.0
     warmup_steps: int = 0
     dropped: int | None = None
@@ -303,7 +311,8 @@ class Experiment:
         None where that or the rate is not known.
 
         The first call may trace or compile, and what ran untimed after it fills caches and buffers:
-        both take what they took.
+        both take what they took. So does what lies between steps, in the mean of all blocks: where
+        that is much, and too few ends of epochs were seen, nothing is known.
         """
         times = [self._of_run(name, steps) for name in (self.baseline, arm)]
         return None if times[0] is None or times[1] is None else times[0] / times[1]
@@ -312,13 +321,22 @@ class Experiment:
         """Seconds of it, of the quickest start of an arm's processes: the first of all pays for
         what is done once.
         """
-        rates = (self.together(arm, Phase.CONFIRM) or self.together(arm, Phase.SEARCH)).values()
+        phase = Phase.CONFIRM if self.together(arm, Phase.CONFIRM) else Phase.SEARCH
+        rates = self.together(arm, phase).values()
+        blocks = [s for s in self.samples if s.phase is phase and s.arm in self.instances(arm)]
         starts = []
         for trial in map(self.trial, self.instances(arm)):
-            if trial.first_seconds is not None:
-                untimed = min(1.0, (steps - 1) / trial.warmup_steps) * trial.warmup_seconds if trial.warmup_steps else 0.0
-                starts.append((trial.first_seconds + untimed, max(steps - 1 - trial.warmup_steps, 0)))
-        return min(start + left / median(rates) for start, left in starts) if starts and rates else None
+            if trial.first_seconds is not None and trial.first_steps <= steps:  # shorter runs did not end by themselves
+                more = steps - trial.first_steps
+                untimed = min(1.0, more / trial.warmup_steps) * trial.warmup_seconds if trial.warmup_steps else 0.0
+                starts.append((trial.first_seconds + untimed, max(more - trial.warmup_steps, 0)))
+        if not starts or not rates:
+            return None
+        between, seconds = math.fsum(s.between for s in blocks), math.fsum(s.seconds for s in blocks)
+        if between > _LITTLE * seconds and sum(s.ends for s in blocks) < _FEWEST_ENDS:  # chance decides how many were seen
+            return None
+        between /= sum(s.steps for s in blocks)
+        return min(start + left * (1 / median(rates) + between) for start, left in starts)
 
     @property
     def winner(self) -> str:

@@ -176,7 +176,9 @@ class ScriptArm:
                 f"{self.command}: its first epoch was not over after {self.first_epoch:.0f} s; "
                 "a cache that fills in it is not whole in what is timed"
             )
-        self._facts = Facts(ready["step"], ready["examples"], ready["versions"], time.perf_counter() - self._began)
+        self._facts = Facts(
+            ready["step"], ready["examples"], ready["versions"], ready["at"] - self._began, max(1, ready["made"])
+        )
         self.pause()
 
     def launch(self) -> None:
@@ -185,7 +187,7 @@ class ScriptArm:
         """
         if self._process is not None:
             return
-        self._began = time.perf_counter()
+        self._began = time.monotonic()  # which processes have in common
         self._channel, theirs = Pipe()
         self._room = register_folder(tempfile.mkdtemp(prefix="outpace-trial-"))
         self._log = tempfile.TemporaryFile()  # noqa: SIM115 - it lives as long as the process, `close` closes it
@@ -230,7 +232,7 @@ class ScriptArm:
         except OSError:
             raise self._ended() from None
         done = self._receive(BLOCK_SECONDS + 20 * self._step_seconds * (steps + settle))
-        work = Work(done["steps"], done["seconds"], done["cpu"])
+        work = Work(done["steps"], done["seconds"], done["cpu"], done["between"], done["ends"])
         self._steps += work.steps
         self._step_seconds = work.seconds / max(work.steps, 1)
         return work

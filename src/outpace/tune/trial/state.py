@@ -184,7 +184,9 @@ class Race:
             except Exception as error:
                 self._fail(lane, error)
                 continue
-            self.samples.append(Sample(lane.name, phase, number, order, work.steps, work.seconds, when, work.cpu))
+            self.samples.append(
+                Sample(lane.name, phase, number, order, work.steps, work.seconds, when, work.cpu, work.between, work.ends)
+            )
 
     def estimate(self, lane: Lane, level: float = LEVEL) -> Estimate | None:
         """What the search says of a treatment."""

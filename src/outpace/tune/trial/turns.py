@@ -3,8 +3,8 @@
 the process tells of itself. Standard library only.
 
 The steps are found by the hooks of `outpace profile`; the window that they feed is replaced by one
-that pauses the training thread between blocks. A step counts from its own begin to its end, so that
-epoch ends and validations, which lie between steps, are not timed.
+that pauses the training thread between blocks. A step counts from its own begin to its end; what
+lies between steps, ends of epochs and validations, is told beside it.
 """
 
 from __future__ import annotations
@@ -35,15 +35,15 @@ class Turns:
     def __init__(self, channel: Connection, sync: Callable[[], object]) -> None:
         """`sync` waits until the devices are idle."""
         self._channel, self._sync = channel, sync
-        self._settle = self._wanted = self._done = 0
+        self._settle = self._wanted = self._done = self._interrupted = self._ends = 0
         self._seconds = 0.0
         self._began = 0.0, 0.0
 
-    def ready(self, step: str, examples: float | None, writers: Sequence[str] = (), whole: bool = True) -> None:
-        """Say that the warm-up is over, which callbacks were switched off, and whether an epoch is
-        over (`whole`), and wait for the first block.
+    def ready(self, step: str, examples: float | None, made: int, writers: Sequence[str] = (), whole: bool = True) -> None:
+        """Say that the warm-up is over, with so many steps made (`made`), which callbacks were
+        switched off, and whether an epoch is over (`whole`), and wait for the first block.
         """
-        told = {"step": step, "examples": examples, "versions": framework_versions()}
+        told = {"step": step, "examples": examples, "versions": framework_versions(), "made": made, "at": time.monotonic()}
         self._channel.send({"ready": {**told, "writers": list(writers), "whole": whole}})
         self._wait()
 
@@ -63,8 +63,20 @@ class Turns:
             self._seconds += time.perf_counter() - started
             wall, cpu = time.perf_counter() - self._began[0], time.process_time() - self._began[1]
             share = min(1.0, self._seconds / wall) if wall > 0 else 1.0  # the rest lies between steps
-            self._channel.send({"steps": self._done, "seconds": self._seconds, "cpu": cpu * share})
+            made = 1 + self._interrupted / self._done  # times the steps that are counted
+            between = max(0.0, wall / made - self._seconds)
+            self._channel.send(
+                {"steps": self._done, "seconds": self._seconds, "cpu": cpu * share, "between": between, "ends": self._ends}
+            )
             self._wait()
+
+    def skip(self, steps: int) -> None:
+        """A call of `steps` steps in which an epoch ended, or a validation ran: its time is not
+        that of its steps.
+        """
+        if self._settle <= 0:
+            self._interrupted += steps
+            self._ends += 1
 
     def _wait(self) -> None:
         try:
@@ -73,7 +85,7 @@ class Turns:
             remove_graph_sources()
             os._exit(0)  # the race is over; a pipeline of this process might hang at the interpreter's own end
         self._wanted, self._settle = order["steps"], order["settle"]
-        self._done, self._seconds = 0, 0.0
+        self._done, self._interrupted, self._ends, self._seconds = 0, 0, 0, 0.0
         self._began = time.perf_counter(), time.process_time()
 
 
@@ -89,7 +101,9 @@ class PausingWindow(StepWindow):
         if len(self.during_ns) > before:
             seconds = self.during_ns.pop() / 1e9
             self.interrupted.clear()
-            if not interrupted:  # else an epoch's end or a validation lies within
+            if interrupted:
+                self.turns.skip(step.steps_per_execution)
+            else:
                 self.turns.step(seconds, step.steps_per_execution)
 
 
@@ -124,7 +138,11 @@ class RaceSession(CaptureSession):
         examples = self.examples() if candidate.mode == "keras fit" else None
         size = f", {examples:g} examples" if examples else ""
         self.turns.ready(
-            f"{format_candidate(candidate)}{size}", examples, self.writers, candidate.mode != "keras fit" or self._epochs > 0
+            f"{format_candidate(candidate)}{size}",
+            examples,
+            candidate.count * candidate.steps_per_execution,
+            self.writers,
+            candidate.mode != "keras fit" or self._epochs > 0,
         )
         return True
 
@@ -178,7 +196,7 @@ def run_hook(hook: Callable[[], Any], channel: Connection) -> None:
     for _ in range(2):
         result = step()
     wait_for(result)
-    turns.ready("step of outpace_race()" + (f", {examples:g} examples" if examples else ""), examples)
+    turns.ready("step of outpace_race()" + (f", {examples:g} examples" if examples else ""), examples, 2)
     while True:
         started = time.perf_counter()
         result = step()
