@@ -28,7 +28,8 @@ pytestmark = [
     pytest.mark.skipif(CHROMIUM is None, reason="no Chromium here; install Debian's package chromium"),
 ]
 KERAS, HOSTS, GPU, MEMORY, INPUT = "keras_fit", "multi_host", "tf_gpu_v100_bert", "memory_heavy", "tfdata_heavy"
-RUNS = (KERAS, HOSTS, GPU, MEMORY, INPUT)
+WORKERS = "multi_worker_strategy"
+RUNS = (KERAS, HOSTS, GPU, MEMORY, INPUT, WORKERS)
 VIEWER, DIALOG = "viewer", "document.getElementById('ask-capture').click()"
 DOCUMENT = Path(__file__).parents[2] / "docs" / "from-tensorboard.md"
 
@@ -73,7 +74,7 @@ def tracks(*names: str) -> str:
 
 CONTROLS = (
     Control("the page of profiles", "", "", "document.title.startsWith('Runs')"),
-    Control("choice of the run", "", "", many("#runs td.name a", 5)),
+    Control("choice of the run", KERAS, "summary", many("#run-choice select")),
     Control("choice of the tool", KERAS, "", many("nav a", 9)),
     Control("choice of the host", HOSTS, "", many(".chips select[name=hosts]")),
     Control("step-time breakdown", KERAS, "summary", many("#summary svg") + " && " + says("input", "ops on the host")),
@@ -88,7 +89,8 @@ CONTROLS = (
     Control("input pipeline: summary", INPUT, "input_pipeline", says("input-bound")),
     Control("input pipeline: step time over step number", INPUT, "input_pipeline", many("#input_pipeline [data-chart] svg")),
     Control("input pipeline: average, deviation, range", INPUT, "input_pipeline", says("step time statistics", "mean", "std", "min", "max")),
-    Control("input pipeline: range of wait across cores per step", HOSTS, "input_pipeline", says("wait")),
+    Control("input pipeline: range of wait across cores per step", WORKERS, "input_pipeline",
+            columns("input_pipeline/wait_ranges", "step", "min", "mean", "max")),
     Control("input pipeline: host side, by category", INPUT, "input_pipeline", says("reading data from files on demand", "preprocessing")),
     Control("input pipeline: Input Op Statistics", INPUT, "input_pipeline/input_ops",
             columns("input_pipeline/input_ops", "op", "count", "total", "self", "category")),
@@ -100,7 +102,7 @@ CONTROLS = (
     Control("TensorFlow stats: export as CSV", KERAS, "op_stats/ops",
             "[...document.querySelectorAll('#op_stats .tools button')].some(b => b.textContent === 'CSV')"),
     Control("TensorFlow stats: idle time in the table", GPU, "op_stats/ops", many("#op_stats .tools input[type=checkbox]")),
-    Control("TensorFlow stats: idle time in the charts", GPU, "op_stats", says("idle")),
+    Control("TensorFlow stats: idle time in the charts", GPU, "op_stats", says("idle time left out")),
     Control("TensorFlow stats: self, accumulated and cumulative shares", KERAS, "op_stats/ops",
             columns("op_stats/ops", "self", "total", "of busy")),
     Control("trace viewer: timeline", KERAS, VIEWER, f"!!{FRAME}.app.trace"),
@@ -117,7 +119,10 @@ CONTROLS = (
     Control("kernel stats: chart", GPU, "kernel_stats", many("#kernel_stats .bars tr", 2)),
     Control("kernel stats: table", GPU, "kernel_stats/kernels",
             columns("kernel_stats/kernels", "kernel", "registers", "block", "grid", "tensor cores", "occupancy", "total", "mean", "max")),
-    Control("memory profile: Memory ID", GPU, "memory_profile", many("#memory_profile .controls select, #memory_profile .tabs button")),
+    Control("memory profile: Memory ID", GPU, "memory_profile",
+            "document.querySelector('#memory_profile .block[data-choice]:not([hidden])').innerText.includes('GPU_4_bfc')",
+            "(s => { s.value = 'GPU_4_bfc'; s.dispatchEvent(new Event('change')); })"
+            "(document.querySelector('#memory_profile [data-picture=area] select:has(option[value^=GPU_])'))"),
     Control("memory profile: summary of a memory", MEMORY, "memory_profile", says("allocations", "deallocations", "peak")),
     Control("memory profile: at the peak", MEMORY, "memory_profile", says("stack", "heap", "free", "fragmentation")),
     Control("memory profile: timeline", MEMORY, "memory_profile", many("#memory_profile [data-picture=area] svg")),
@@ -139,8 +144,10 @@ CONTROLS = (
     Control("tf.data: critical path and bottleneck", INPUT, "tf_data",
             many("#tf_data .node.bottleneck") + " && " + many("#tf_data .edge.thick")),
     Control("tf.data: what a stage says of itself", INPUT, "tf_data",
-            "[...document.querySelectorAll('#tf_data .node')].every(n => /total|self|calls/i.test(n.dataset.tip))"),
-    Control("tf.data: long names", INPUT, "tf_data/stages", columns("tf_data/stages", "iterator::root")),
+            "[...document.querySelectorAll('#tf_data .node')].every(n => "
+            "['Start', 'Total', 'Self', 'Calls'].every(t => n.dataset.tip.includes(t)))"),
+    Control("tf.data: long names", INPUT, "tf_data",
+            "[...document.querySelectorAll('#tf_data .node')].every(n => n.dataset.tip.includes('Iterator::Root'))"),
     Control("capture: addresses", "", "", many("#capture textarea[name=addresses]"), DIALOG),
     Control("capture: duration", "", "", many("#capture input[name=duration]"), DIALOG),
     Control("capture: host, device and Python tracer level", "", "", many("#capture select[name$=_level]", 3), DIALOG),

@@ -81,6 +81,35 @@ def test_one_of_everything_is_clicked(name: str, report: Report) -> None:
     assert clicked > (0 if name == "idle_empty" else 40)
 
 
+UNSEEN = """(() => {
+  const looks = (each) => [each, ...[...each.children].slice(0, 9)].map((one) => {
+    const { outlineStyle, outlineWidth, boxShadow, stroke, strokeWidth, backgroundColor } = getComputedStyle(one);
+    return [outlineStyle, outlineWidth, boxShadow, stroke, strokeWidth, backgroundColor].join();
+  }).join();
+  const found = [];
+  for (const each of window.controls) {
+    document.activeElement.blur();
+    const before = looks(each);
+    each.focus({ focusVisible: true });
+    if (document.activeElement === each && looks(each) === before) found.push(each.outerHTML.slice(0, 160));
+  }
+  return found;
+})()"""
+
+
+@pytest.mark.parametrize("name", LOOKED_AT)
+def test_every_control_shows_that_it_has_the_focus(name: str, report: Report) -> None:
+    report.visit(name)
+    report.page.ask("Emulation.setFocusEmulationEnabled", enabled=True)  # as a window that somebody works in
+    for view in report.run("[...document.querySelectorAll('.view')].map(v => v.id)"):
+        report.run(f"location.hash = {json.dumps(view)}")
+        report.wait(f"document.getElementById({json.dumps(view)}).offsetHeight > 0")
+        report.run("document.querySelectorAll('.view.on [data-table]').forEach(Grid.of)")
+        settled(report)
+        report.run(CONTROLS % (KINDS, KINDS.replace(".on ", "")))
+        assert report.run(UNSEEN) == [], view
+
+
 @pytest.mark.parametrize("name", LOOKED_AT)
 def test_where_a_link_leads_is_in_sight(name: str, report: Report) -> None:
     """Every address on the first screen, and one of each kind in every view, clicked on a page that

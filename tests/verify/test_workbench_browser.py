@@ -5,7 +5,9 @@ inside.
 from __future__ import annotations
 
 import importlib.util
+import itertools
 import json
+import re
 import shutil
 from collections.abc import Iterator
 from pathlib import Path
@@ -207,7 +209,9 @@ def test_a_line_opens_its_run_and_steps_that_are_not_there_are_said(bench: Workb
     address = bench.page.run("location.href")
     for text, said in (("900", "There are the steps 9 to 24."), ("x", "The number of a step, or nothing.")):
         field = "document.querySelector('.chips [name=first]')"
-        bench.page.run(f"{field}.value = {json.dumps(text)}; document.querySelector('.chips button').click()")
+        bench.page.run(
+            f"{field}.value = {json.dumps(text)}; {field}.dispatchEvent(new KeyboardEvent('keydown', {{ key: 'Enter' }}))"
+        )
         assert bench.page.run(f"{field}.validationMessage") == said
         assert bench.page.run("location.href") == address
 
@@ -298,6 +302,44 @@ def test_a_host_is_chosen_in_every_view(bench: Workbench) -> None:
     assert bench.page.run("[...document.querySelectorAll('.chips option')].some(o => o.textContent.startsWith('program 1'))")
 
 
+def test_a_run_of_several_programs_opens_on_the_one_with_most_to_gain(bench: Workbench) -> None:
+    bench.open("multi_host")
+    chosen = "document.querySelector('.chips select[name=hosts]').selectedOptions[0].textContent"
+    assert bench.page.run(chosen) == "program 1, most to gain (localhost_7010, localhost_7012)"
+    assert "localhost_7011" not in bench.page.run("document.getElementById('summary').innerText")
+    bench.page.run("document.querySelector('.chips a').click()")
+    bench.wait("location.search === '?hosts=all' && document.readyState === 'complete'")
+    assert bench.page.run(chosen) == "all" and not bench.page.run("!!document.querySelector('.chips a')")
+    bench.visit()
+    bench.lines()
+    assert "3 hosts · program 1 of 2" in bench.page.run("document.getElementById('runs').innerText")
+
+
+STRIP = """(box => {
+  box.replaceChildren();
+  box.dataset.steps = JSON.stringify([...Array(%d).keys()].map(i => [i + 100, 1e10 + i, false]));
+  Chips.start();
+  const { left, top, width } = box.querySelector("svg").getBoundingClientRect();
+  box.dispatchEvent(new PointerEvent("pointermove", { clientX: left + width / 2, clientY: top + 5 }));
+  const columns = [...box.querySelectorAll(".in")].map(c => [Number(c.getAttribute("x")), Number(c.getAttribute("width"))]);
+  const numbers = [...box.querySelectorAll(".number")].map(t => Number(t.textContent.replaceAll(",", "")));
+  const boxes = [...box.querySelectorAll(".number")].map(t => t.getBoundingClientRect()).map(b => [b.left, b.width]);
+  return [columns, numbers, boxes, box.dataset.tip, width, box.clientWidth];
+})(document.querySelector(".strip"))"""
+
+
+@pytest.mark.parametrize("count", [2, 3, 5, 8, 304, 2000])
+def test_columns_of_steps_stay_apart_and_say_their_numbers(count: int, bench: Workbench) -> None:
+    """However many steps there are: none stands outside, each column is told from the next one."""
+    bench.open("keras_fit")
+    columns, numbers, boxes, told, width, room = bench.page.run(STRIP % count)
+    assert width <= room and len(columns) >= min(count, 100)
+    assert all(left + wide < after for each in (columns, boxes) for (left, wide), (after, _) in itertools.pairwise(each))
+    assert 1 <= len(numbers) <= max(2, width / 35) and all(100 <= number < 100 + count for number in numbers)
+    first, *last = map(int, re.findall(r"\d+", told.partition(":")[0]))
+    assert abs(first - (100 + count / 2)) <= max(2, count / len(columns)) and (not last or last[0] > first)
+
+
 def test_a_step_leads_to_every_event_of_it(bench: Workbench) -> None:
     bench.open("keras_fit", "overview/step/12")
     bench.wait("!!document.querySelector('#overview .opened a[href$=\"#explain\"]')")
@@ -326,6 +368,11 @@ def test_a_step_opens_in_the_timeline_inside(bench: Workbench) -> None:
     assert begin == pytest.approx(step["begin"], abs=0.1 * (end - begin)) and end == pytest.approx(
         step["end"], abs=0.1 * (end - begin)
     )
+    is_dark = "!!document.querySelector('.stage iframe').contentDocument.querySelector('.pf-theme-provider--dark')"
+    assert bench.page.run(is_dark) is False
+    for wanted in ("true", "false"):  # and light again
+        bench.page.run("document.getElementById('theme').click()")
+        bench.wait(f"{is_dark} === {wanted}")
     bench.page.console.clear()  # the viewer grumbles at what its policy forbids
     bench.page.requests[:] = [url for url in bench.page.requests if url not in bench.page.stopped]
 

@@ -57,7 +57,8 @@ class RunPart:
         )
 
     def __str__(self) -> str:
-        parts = [f"{what} {', '.join(names)}" for what, names in (("host", self.hosts), ("device", self.devices)) if names]
+        named = (("host", "hosts", self.hosts), ("device", "devices", self.devices))
+        parts = [f"{one if len(names) == 1 else several} {', '.join(names)}" for one, several, names in named if names]
         if self.steps is not None:
             first, last = self.steps
             parts.insert(

@@ -199,6 +199,7 @@ def _verdict(verdict: RunSummary, before: _Before | None) -> dict[str, Any]:
         "saved": verdict.saved_share,
         "script": clean(verdict.script),
         "program": clean(verdict.program),
+        "part": verdict.part,
     }
     if verdict.step and before is not None:
         line["against"] = {

@@ -19,6 +19,8 @@ from outpace.timeline.steps import Steps
 if TYPE_CHECKING:
     from outpace.timeline import Run
 
+ALL_HOSTS = "all"  # value of `hosts` for the whole run, where a page without it opens on one program
+
 _QUERY_KEYS = ("hosts", "device", "steps")
 _MOST_STEPS = 2_000  # maximum number of columns in the strip of steps; it shows the first ones
 
@@ -30,24 +32,36 @@ class PartChoices:
     hosts: names of the hosts.
     programs: for each program, the indices of its hosts.
     devices: names of the devices.
-    steps: (number, duration in ps, whether it is excluded from means) of each step.
+    steps: for each host, (number, duration in ps, whether it is excluded from means) of each step.
     """
 
     hosts: tuple[str, ...]
     programs: tuple[tuple[int, ...], ...]
     devices: tuple[str, ...]
-    steps: tuple[tuple[int, int, bool], ...]
+    steps: tuple[tuple[tuple[int, int, bool], ...], ...]
 
     def parse_part(self, query: Mapping[str, str]) -> RunPart:
         """Return the part that a query selects. Raises UsageError where the query is not valid."""
-        chosen = query.get("hosts", "")
-        if chosen and not re.fullmatch(r"\d{1,6}(,\d{1,6})*", chosen):
-            raise UsageError(f"hosts={chosen!r} names no hosts: write their numbers, as in hosts=0,2.")
-        numbers = [int(text) for text in chosen.split(",")] if chosen else []
-        if any(number >= len(self.hosts) for number in numbers):
-            raise UsageError(f"The run has {len(self.hosts)} hosts: hosts={chosen} names another one.")
+        numbers = self._numbers(query.get("hosts", ""))
         device = query.get("device", "")
         return RunPart(tuple(self.hosts[number] for number in numbers), (device,) if device else (), _steps(query))
+
+    def steps_of(self, hosts: str) -> tuple[tuple[int, int, bool], ...]:
+        """Return the steps of the hosts that a query's `hosts` selects: those of the one with most
+        of them.
+        """
+        return max((self.steps[number] for number in self._numbers(hosts) or range(len(self.steps))), key=len, default=())
+
+    def _numbers(self, chosen: str) -> list[int]:
+        """Return the indices of the hosts that a query's `hosts` names; none for all."""
+        if chosen in ("", ALL_HOSTS):
+            return []
+        if not re.fullmatch(r"\d{1,6}(,\d{1,6})*", chosen):
+            raise UsageError(f"hosts={chosen!r} names no hosts: write their numbers, as in hosts=0,2.")
+        numbers = [int(text) for text in chosen.split(",")]
+        if any(number >= len(self.hosts) for number in numbers):
+            raise UsageError(f"The run has {len(self.hosts)} hosts: hosts={chosen} names another one.")
+        return numbers
 
 
 def _steps(query: Mapping[str, str]) -> StepRange | None:
@@ -71,8 +85,7 @@ def build_choices(run: Run) -> PartChoices:
     hosts = tuple(timeline.host for timeline in run.hosts)
     programs = tuple(tuple(hosts.index(host) for host in group) for group in program_groups(run).groups)
     devices = tuple(dict.fromkeys(plane.name for timeline in run.hosts for plane in timeline.device_planes))
-    longest = max((timeline.steps for timeline in run.hosts), key=len)
-    return PartChoices(hosts, programs, devices, _lengths(longest))
+    return PartChoices(hosts, programs, devices, tuple(_lengths(timeline.steps) for timeline in run.hosts))
 
 
 def _lengths(steps: Steps) -> tuple[tuple[int, int, bool], ...]:
@@ -81,30 +94,42 @@ def _lengths(steps: Steps) -> tuple[tuple[int, int, bool], ...]:
     return tuple((number, length, bool(reason.value)) for number, length, reason in list(rows)[:_MOST_STEPS])
 
 
-def build_part_view(choices: PartChoices, query: Mapping[str, str]) -> dict[str, Any]:
-    """Return the data for a page's head: the choices, and the selected part."""
+def build_part_view(choices: PartChoices, query: Mapping[str, str], first_hosts: str = "") -> dict[str, Any]:
+    """Return the data for a page's head: the choices, and the selected part. first_hosts: the hosts
+    on which the run's page opened by itself.
+    """
     hosts, (first, last) = query.get("hosts", ""), _steps(query) or (None, None)
     host_options = [(str(index), name) for index, name in enumerate(choices.hosts)]
-    programs = [
-        (
-            ",".join(map(str, group)),
-            f"program {index + 1} ({', '.join(choices.hosts[i] for i in group[:3])}{', …' if len(group) > 3 else ''})",
-        )
-        for index, group in enumerate(choices.programs)
-    ]
+    whole = ALL_HOSTS if len(choices.programs) > 1 else ""
+    steps = choices.steps_of(hosts)
+    programs = _program_options(choices, first_hosts) if whole else []
     return {
-        "hosts": _options(hosts, [*(programs if len(programs) > 1 else []), *host_options]) if len(host_options) > 1 else [],
+        "query": part_query(query),
+        "whole": whole,
+        "hosts": _options(hosts, [*programs, *host_options]) if len(host_options) > 1 else [],
         "devices": _options(query.get("device", ""), [(name, name) for name in choices.devices])
         if len(choices.devices) > 1
         else [],
-        "steps": choices.steps if len(choices.steps) > 1 else (),
+        "steps": steps if len(steps) > 1 else (),
         "first": "" if first is None else first,
         "last": "" if last is None else last,
-        "part": bool(part_query(query)),
+        "part": part_query(query) not in ("", part_query({"hosts": whole})),
     }
 
 
+def _program_options(choices: PartChoices, first_hosts: str) -> list[tuple[str, str]]:
+    """Return (value, text) of each program; the one on which the page opened by itself says why."""
+    options = []
+    for index, group in enumerate(choices.programs):
+        value = ",".join(map(str, group))
+        names = ", ".join([*(choices.hosts[i] for i in group[:3]), *("…" for _ in group[3:4])])
+        options.append((value, f"program {index + 1}{', most to gain' if value == first_hosts else ''} ({names})"))
+    return options
+
+
 def _options(chosen: str, options: list[tuple[str, str]]) -> list[dict[str, Any]]:
-    """Return the entries of a list, each once: a program of one host is that host."""
-    texts = dict(reversed(options))
-    return [{"value": value, "text": texts[value], "chosen": value == chosen} for value in reversed(texts)]
+    """Return the entries of a list, each once: a program of one host is that host, whose own name
+    is `name`.
+    """
+    texts, names = dict(options[::-1]), dict(options)
+    return [{"value": value, "text": texts[value], "name": names[value], "chosen": value == chosen} for value in names]

@@ -51,6 +51,7 @@ class RunSummary:
     verdict: the headline in two words and a share; "" where no step tells.
     parts: (name, colour key, share) of each part of the step, in the order of the report's picture.
     saved_share: the most that the change saves, as a share of the step; 0 where it is not known.
+    part: which of the run's programs this is a summary of; "" where it is of the whole run.
     error: why the run could not be read; all other fields are then empty.
     """
 
@@ -64,6 +65,7 @@ class RunSummary:
     verdict: str = ""
     parts: tuple[tuple[str, str, float], ...] = ()
     saved_share: float = 0.0
+    part: str = ""
     error: str = ""
 
     @once
@@ -112,6 +114,8 @@ def same_program(one: RunSummary, other: RunSummary, *, same_logdir: bool) -> bo
     if one.script and other.script:
         if one.program != other.program:
             return False
+        if one.part or other.part:  # one program of several, whose script tells nothing
+            return share is not None and share >= _HALF
         return same_logdir if share is None else share >= _HALF or (same_logdir and one.script == other.script)
     return share is not None and share >= _EQUAL
 
@@ -142,16 +146,6 @@ def _sample(names: Iterable[str]) -> tuple[int, ...]:
     orders = (hashlib.blake2b(key, digest_size=4 * _SAMPLE).digest() for key in keys)
     numbers = [[int.from_bytes(digest[i : i + 4], "big") for i in range(0, 4 * _SAMPLE, 4)] for digest in orders]
     return tuple(map(min, zip(*numbers, strict=True)))
-
-
-def summarize_run(folder: str) -> RunSummary:
-    """Return the summary of a run that nobody has opened; runs in a worker process, and leaves no
-    profile open.
-    """
-    from outpace import api
-
-    with api.open(folder) as profile:
-        return build_summary(profile, profile.report())
 
 
 class SummaryCache:

@@ -12,7 +12,7 @@ import tempfile
 import threading
 import time
 from collections import OrderedDict
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -198,9 +198,12 @@ class Site:
         step, while the rest is computed.
         """
         listed, part = self._run(run), part_choice.part_query(request.query)
-        first = not part and "whole" not in request.query and not self._has(listed, part)
-        opened = self._open_preview(listed) if first else self._open_report(listed, request)
-        chips = part_choice.build_part_view(opened.choices, request.query)
+        is_preview = not part and "whole" not in request.query and not self._has(listed, part)
+        opened = self._open_preview(listed) if is_preview else self._open_report(listed, request.query)
+        query = request.query if part or not opened.hosts else {"hosts": opened.hosts}
+        part = part_choice.part_query(query)
+        gains = opened.summary is not None and opened.summary.saved_share > 0
+        chips = part_choice.build_part_view(opened.choices, query, opened.hosts if gains else "")
         app = html.AppLinks(
             "../../assets/",
             "view/",
@@ -208,7 +211,7 @@ class Site:
             "sight",
             f"?{part}" if part else "",
             chips,
-            "?whole=1" if first else "",
+            "?whole=1" if is_preview else "",
             "program/",
         )
         return Response(html.render_app(opened.report, app).encode("utf-8", "replace"))
@@ -217,7 +220,7 @@ class Site:
         """Return a view of a report."""
         part = part_choice.part_query(request.query)
         page = html.render_view(
-            self._open_report(self._run(run), request).report,
+            self._open_report(self._run(run), request.query).report,
             view,
             lambda table: f"rows/{table}?{part}{'&' if part else ''}from=",
         )
@@ -230,15 +233,20 @@ class Site:
         begin = request.query.get("from", "")
         if not re.fullmatch(r"\d{1,9}", begin):
             raise UsageError("Which rows? 'from' is the number of the first one.")
-        page = html.render_rows(self._open_report(self._run(run), request).report, table, int(begin))
+        page = html.render_rows(self._open_report(self._run(run), request.query).report, table, int(begin))
         return text_response(404, "This report has no such table.") if page is None else Response(page.encode(), JSON)
 
     def _file(self, request: Request, run: str) -> Response:
-        """Return the report as one self-contained file."""
+        """Return the report as one self-contained file, of the whole run where no part is asked
+        for.
+        """
         listed = self._run(run)
+        opened = self._open_report(listed, request.query)
+        if opened.hosts and not part_choice.part_query(request.query):
+            opened = self._open_report(listed, {"hosts": part_choice.ALL_HOSTS})
         name = re.sub(r"[^\w.-]", "_", listed.info.run, flags=re.ASCII)
         headers = {"Content-Disposition": f'attachment; filename="outpace-{name}.html"'}
-        return Response(html.render(self._open_report(listed, request).report).encode("utf-8", "replace"), headers=headers)
+        return Response(html.render(opened.report).encode("utf-8", "replace"), headers=headers)
 
     def _sight(self, request: Request, run: str) -> Response:
         """Return the time range that the timeline viewer shows, and the address of its trace."""
@@ -327,14 +335,17 @@ class Site:
             (key[0], key[1], ""), runs, lambda: self._analysts.ask(runs, worker.open_comparison, sides)
         ).report
 
-    def _open_report(self, run: ListedRun, request: Request) -> OpenedReport:
-        """Return the report of the part that a request selects, from memory or computed now."""
-        folder, state, part = run.info.folder, run.info.state, part_choice.part_query(request.query)
+    def _open_report(self, run: ListedRun, query: Mapping[str, str]) -> OpenedReport:
+        """Return the report of the part that a query selects, from memory or computed now."""
+        folder, state, part = run.info.folder, run.info.state, part_choice.part_query(query)
 
         def analyse() -> OpenedReport:
             opened = self._analysts.ask([folder], worker.open_report, folder, state, dict(parse_qsl(part)))
             if opened.summary is not None:
                 self._cache.put(run.info, opened.summary)
+            if opened.hosts:  # the page asks for its views by these hosts
+                with self._lock:
+                    self._reports[folder, state, part_choice.part_query({"hosts": opened.hosts})] = opened
             return opened
 
         return self._stored_report((folder, state, part), [folder], analyse)

@@ -60,29 +60,32 @@ class OpenedReport(NamedTuple):
 
     report: the report of a part of a run.
     choices: the parts of the run that a user can choose.
-    summary: the run's summary, for a report of the whole run; else None.
+    summary: the run's summary, where no part was asked for; else None.
+    hosts: the hosts on which the page opens by itself; "" for all.
     """
 
     report: Report
     choices: PartChoices
     summary: RunSummary | None
+    hosts: str = ""
 
 
 def open_report(folder: str, state: str, query: Mapping[str, str]) -> OpenedReport:
-    """Return the report of the part that an address's query selects. Raises UsageError where the
-    run has no such part.
+    """Return the report of the part that an address's query selects, and without a query of the
+    part on which the run opens. Raises UsageError where the run has no such part.
     """
     from outpace import api
+    from outpace.ui.first_part import open_first_part
     from outpace.ui.part_choice import build_choices
-    from outpace.ui.run_summaries import build_summary
 
     profile = load_profile(folder, state)
     choices = build_choices(profile.run)
+    if not query:
+        first = open_first_part(profile, choices)
+        return OpenedReport(first.report, choices, first.summary, first.hosts)
     part = choices.parse_part(query).select_from(profile.run)
-    if part is profile.run:
-        report = profile.report()
-        return OpenedReport(report, choices, build_summary(profile, report))
-    return OpenedReport(api.Profile(part).report(), choices, None)
+    report = profile.report() if part is profile.run else api.Profile(part).report()
+    return OpenedReport(report, choices, None)
 
 
 def open_comparison(sides: Sequence[tuple[str, str, str]]) -> OpenedReport:

@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import TypeVar
 
 from outpace.model import OutpaceError
-from outpace.ui import run_summaries
+from outpace.ui import first_part
 from outpace.ui.folders import Folders
 from outpace.ui.run_summaries import RunSummary, SummaryCache
 from outpace.ui.runs import ListedRun
@@ -199,7 +199,7 @@ class SummaryFiller:
         """Compute and store the summary of a run."""
         try:
             with self._folders.confined():
-                verdict = worker.call(ANALYSIS_TIMEOUT, run_summaries.summarize_run, run.info.folder)
+                verdict = worker.call(ANALYSIS_TIMEOUT, first_part.summarize_run, run.info.folder)
         except Exception as error:  # an error of one run must not stop the others
             verdict = RunSummary(error=str(error) or type(error).__name__)
         try:

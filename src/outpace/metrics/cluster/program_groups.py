@@ -107,6 +107,17 @@ def main_program_hosts(run: Run) -> tuple[str, ...]:
     return max(groups, key=lambda group: (len(group), sum(stepping[host] for host in group)), default=())
 
 
+def hosts_that_train_together(run: Run) -> tuple[str, ...]:
+    """Return the hosts of the main program, as `main_program_hosts`, where they train together, so
+    that a step's number means the same step on each of them; else none, and none of one host.
+    """
+    hosts, groups = main_program_hosts(run), program_groups(run)
+    if len(hosts) < 2:
+        return ()
+    joined = [group for group, together in zip(groups.groups, groups.trains_together, strict=True) if together]
+    return hosts if any(set(hosts) <= set(group) for group in joined) else ()
+
+
 @memoize
 def program_groups(run: Run) -> ProgramGroups:
     """Return the hosts of a run grouped by the program that they execute."""

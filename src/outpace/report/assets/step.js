@@ -49,9 +49,10 @@ const Step = (() => {
   /* The address of one step as a part of the run, with all its events; of several hosts, of the column's own. */
   function part(chart, row) {
     const query = new URLSearchParams(location.search), options = [...document.querySelectorAll(".chips [name=hosts] option")];
-    const host = chart.choices.length > 1 ? options.find((option) => option.textContent === chart.of[row])?.getAttribute("value") : "";
+    const host = chart.choices.length > 1 ? options.find((option) => option.dataset.name === chart.of[row])?.getAttribute("value") : "";
     query.delete("whole");
-    if (host) query.set("hosts", host);
+    const hosts = host || options.find((option) => option.hasAttribute("selected"))?.getAttribute("value");
+    if (hosts) query.set("hosts", hosts);
     query.set("steps", `${chart.labels[row]}:${chart.labels[row]}`);
     return `?${query.toString().replaceAll("%3A", ":")}#explain`;
   }

@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 
 import numpy as np
 
@@ -14,7 +14,7 @@ from outpace.metrics.facts.op_metrics import HOST
 from outpace.metrics.facts.step_breakdown import StepBreakdown
 from outpace.model import Category, Row, Table
 from outpace.model.arrays import Values
-from outpace.tools.input_pipeline.schema import CATEGORIES, INPUT_INSTANCES, INPUT_OPS, STATISTICS
+from outpace.tools.input_pipeline.schema import CATEGORIES, INPUT_INSTANCES, INPUT_OPS, STATISTICS, WAIT_RANGES
 
 ENQUEUE = "Enqueuing data to be transferred to device"
 READ_ON_DEMAND = "Reading data from files on demand"
@@ -42,6 +42,31 @@ def compute_step_statistics(breakdown: StepBreakdown) -> Table:
         if values.any():
             rows.append(_spread(category.label, values, step))
     return STATISTICS.build(rows)
+
+
+def compute_wait_ranges(breakdown: StepBreakdown, hosts: Collection[str]) -> Table:
+    """Return the range of the wait for input over some hosts, for each step that several of them
+    executed.
+    """
+    steps = breakdown.steady_steps
+    waits: dict[int, dict[str, float]] = {}
+    for step, host, wait in zip(
+        steps["step"].tolist(), steps["host"].tolist(), breakdown.category_ps(Category.INPUT, steps).tolist(), strict=True
+    ):
+        if host in hosts:
+            waits.setdefault(step, {})[host] = wait
+    return WAIT_RANGES.build(
+        {
+            "step": step,
+            "hosts": len(of_hosts),
+            "min_ps": min(of_hosts.values()),
+            "mean_ps": sum(of_hosts.values()) / len(of_hosts),
+            "max_ps": max(of_hosts.values()),
+            "host": max(of_hosts, key=of_hosts.__getitem__),
+        }
+        for step, of_hosts in sorted(waits.items())
+        if len(of_hosts) > 1
+    )
 
 
 def _spread(name: str, values: Values, step: Values) -> Row:

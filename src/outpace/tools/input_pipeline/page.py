@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import math
 
+from outpace.metrics.cluster.program_groups import hosts_that_train_together
 from outpace.metrics.facts.cpu_saturation import cpu_saturation
 from outpace.metrics.facts.host_offload import host_offloads
 from outpace.metrics.facts.input_pipelines import slowest_segment_share
@@ -30,7 +31,12 @@ from outpace.model import (
 from outpace.timeline import Run
 from outpace.tools.input_pipeline import TOOL
 from outpace.tools.input_pipeline import findings as rules
-from outpace.tools.input_pipeline.compute import compute_host_categories, compute_input_ops, compute_step_statistics
+from outpace.tools.input_pipeline.compute import (
+    compute_host_categories,
+    compute_input_ops,
+    compute_step_statistics,
+    compute_wait_ranges,
+)
 
 _NONE = Unavailable(
     "neither steps nor input ops were recorded",
@@ -83,7 +89,7 @@ def _wait_sections(run: Run, breakdown: StepBreakdown) -> tuple[Section, ...]:
     """Return the sections about the wait for input on the device; without an accelerator the host
     is the device.
     """
-    table = compute_step_statistics(breakdown)
+    table, ranges = compute_step_statistics(breakdown), compute_wait_ranges(breakdown, hosts_that_train_together(run))
     share, moved = max(0.0, rules.judge_input_wait(breakdown)[2] - breakdown.transfer_share), breakdown.transfer_share
     where = "device" if run.has_device else "host (no accelerator)"
     several = len(set(breakdown.steps["host"].tolist())) > 1
@@ -106,4 +112,5 @@ def _wait_sections(run: Run, breakdown: StepBreakdown) -> tuple[Section, ...]:
         ),
         chart,
         TableView(table, ("category", "mean_ps", "deviation_ps", "min_ps", "max_ps", "fraction")),
+        *select_nonempty(TableView(ranges, ("step", "hosts", "min_ps", "mean_ps", "max_ps", "host"), limit=20)),
     )

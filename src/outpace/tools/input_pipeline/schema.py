@@ -12,6 +12,15 @@ STATISTICS = TableType("step_statistics", "Step time statistics").columns("""
       fraction     | fraction | share of the mean step time | Of step time
 """)
 
+WAIT_RANGES = TableType("wait_ranges", "Input wait across hosts").columns("""
+    * step    | count | number of the step, which several hosts of the program executed
+      hosts   | count | hosts that executed it
+      min_ps  | ps    | wait for input of the host that waited least | Min
+      mean_ps | ps    | mean over the hosts | Mean
+      max_ps  | ps    | wait of the host that waited most | Max
+      host    | text  | host that waited most | Waited most
+""")
+
 CATEGORIES = TableType("host_categories", "Input processing on the host").columns("""
     * category    | text     | kind of input processing on the host
     + self_ps     | ps       | self time of the input ops of this kind in the capture; threads that work at once add up | Self

@@ -61,6 +61,7 @@ GRAPH = TableType("graph", "Graph of the input pipelines").columns("""
       total_ps          | ps    | per call of the root: sum of its executions (waiting included) | Total
       calls             | count | its executions per call of the root
       start_ps          | ps    | start of its first execution | Start
+      long_name         | text  | TensorFlow's full name of the iterator: the way to it from the Root
     * node              | text  | the stage's key, as in the table of stages
       parent            | text  | key of the stage that calls it; empty for the root
     * host              | text  | host that ran the pipeline

@@ -89,7 +89,7 @@ const Runs = (() => {
   function line(run, isGrouped = false) {
     const row = (...cells) => Dom.html("tr", { class: isGrouped ? "of" : undefined }, ...cells);
     const link = run.id ? Dom.html("a", { href: `run/${run.id}/`, title: run.name }, title(run)) : title(run);
-    const about = [run.place, run.hosts > 1 ? `${run.hosts} hosts` : ""].filter(Boolean).join(" · ");
+    const about = [run.place, run.hosts > 1 ? `${run.hosts} hosts` : "", run.part].filter(Boolean).join(" · ");
     const cell = (kind, ...content) => Dom.html("td", { class: kind }, ...content);
     const [kind, said] = verdict(run);
     const first = [cell("tick", ...(run.id ? [tick(run)] : [])), cell("name", link, ...(about ? [" ", Dom.html("span", { class: "muted" }, about)] : [])), cell("when", when(run.when))];
@@ -151,7 +151,7 @@ const Runs = (() => {
 
   /* What `outpace.Monitor` watches, or watched, each with its last numbers and what its last capture found. */
   function trainings(found) {
-    element("trainings").hidden = !found.length;
+    element("trainings").hidden = element("listed").hidden = !found.length;
     const more = found.length && found[0].left_out ? [Dom.html("li", { class: "muted" }, `and ${found[0].left_out.toLocaleString("en-US")} older ones`)] : [];
     element("trainings").querySelector("ul").replaceChildren(...found.map((one) => {
       const numbers = [one.state, ...(one.step ? [`step ${one.step.toLocaleString("en-US")}`] : []), ...(one.ps ? [one.text] : []), ...(one.slow ? [`${one.slow} ${one.slow === 1 ? "slowdown" : "slowdowns"}`] : [])];

@@ -16,7 +16,10 @@
   function theme() {
     const stored = () => { try { return localStorage.getItem("outpace-theme"); } catch { return null; } };
     const chosen = stored();
-    if (chosen) for (const page of [document, ...frames.map((frame) => frame.contentDocument)]) if (page) page.documentElement.dataset.theme = chosen;
+    if (chosen) for (const page of [document, ...frames.map((frame) => frame.contentDocument)]) if (page) {
+      page.documentElement.dataset.theme = chosen;
+      page.dispatchEvent(new CustomEvent("themed"));
+    }
   }
 
   theme();

@@ -12,13 +12,23 @@ const Timeline = (() => {
     return answer.json();
   }
 
-  /* The viewer keeps its settings in the browser: times in milliseconds, unless somebody has chosen another form there. */
-  function inMilliseconds() {
+  const theme = () => (Theme.isDark() ? "dark" : "light");
+
+  /* The viewer keeps its settings in the browser: dark where the page is, times in milliseconds unless somebody has chosen another form there. */
+  function settings() {
     const KEY = "perfettoSettings";
     try {
-      localStorage.setItem(KEY, JSON.stringify({ timestampFormat: "milliseconds", ...JSON.parse(localStorage.getItem(KEY) || "{}") }));
+      const own = JSON.parse(localStorage.getItem(KEY) || "{}");
+      localStorage.setItem(KEY, JSON.stringify({ timestampFormat: "milliseconds", ...own, theme: theme() }));
     } catch { /* no storage, or none of its kind: the viewer's own form */ }
   }
+
+  /* An open viewer turns dark or light with the page. */
+  document.addEventListener("themed", () => {
+    const app = document.getElementsByTagName("iframe")[0]?.contentWindow["app"];
+    app?.settings?.get("theme")?.set(theme());
+    app?.raf?.scheduleFullRedraw();
+  });
 
   /* What the viewer is told in its address: where the trace comes from, what is in sight, and to open all tracks. */
   function viewer(seen) {
@@ -57,7 +67,7 @@ const Timeline = (() => {
         opened = null;
         return;
       }
-      inMilliseconds();
+      settings();
       stage.replaceChildren(Dom.html("iframe", { src: viewer(seen), title: title.textContent }));
     } catch (error) {
       opened = null;

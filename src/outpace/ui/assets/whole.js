@@ -10,6 +10,7 @@ const Whole = (() => {
       if (!answer.ok) throw new Error(await answer.text());
       const made = new DOMParser().parseFromString(await answer.text(), "text/html");
       for (const part of ["nav", "main"]) document.querySelector(part).replaceWith(made.querySelector(part));
+      Chips.renew(made.querySelector(".chips"));
       document.title = made.title;
       delete document.body.dataset.whole;
       Views.enliven(document.querySelector("main"));
