@@ -14,7 +14,7 @@ from mkdocs.structure.files import File, Files
 import outpace
 import outpace.tools
 from outpace.model import TableType
-from outpace.report import glossary, recipes, terminal
+from outpace.report import glossary, html, recipes, terminal
 from outpace.tools import Tool, discover_tools
 
 ROOT = Path(__file__).parent
@@ -36,21 +36,24 @@ def on_config(config: Any) -> Any:
 
 
 def on_files(files: Files, config: Any) -> Files:
-    """Add one page per tool, the glossary, the recipes, and the benchmarks."""
+    """Add one page per tool, the glossary, the recipes, the benchmarks, and a report to look at."""
     for tool in discover_tools():
         files.append(File.generated(config, f"tools/{tool.id}.md", content=page(tool)))
     files.append(File.generated(config, "glossary.md", content=glossary.read_glossary()))
     files.append(File.generated(config, "recipes.md", content=recipes.read_page()))
     measured = (ROOT / "bench" / "README.md").read_text(encoding="utf-8")
     files.append(File.generated(config, "benchmarks.md", content=measured.replace("](../docs/", "](")))
+    files.append(File.generated(config, "sample.html", content=sample_report()))
     return files
 
 
 def on_page_markdown(markdown: str, **_: Any) -> str:
-    """Put first screens where a page asks for them, `<!-- screen: keras_fit -->`. Links to files
-    that are no page keep their text only.
+    """Put first screens where a page asks for them, `<!-- screen: keras_fit -->`. A link to the
+    profile of the sample report leads to that. Links to files that are no page keep their text
+    only.
     """
     markdown = markdown.replace("](../bench/README.md", "](benchmarks.md")
+    markdown = markdown.replace("](../tests/data/profiles/keras_fit)", "](sample.html)")
     for name in ("glossary.md", "recipes.md"):
         markdown = markdown.replace(f"](../src/outpace/report/assets/{name}", f"]({name}")
     markdown = _OUTSIDE.sub(r"\1", markdown)
@@ -66,6 +69,12 @@ def screen(name: str) -> str:
         return stored.read_text(encoding="utf-8").rstrip()
     with outpace.open(DATA / name) as profile:
         return terminal.render(profile.report(), width=80).replace(f"{DATA}/", "").rstrip()
+
+
+def sample_report() -> str:
+    """The HTML report of a test profile, as a user gets it."""
+    with outpace.open(DATA / "profiles" / "keras_fit") as profile:
+        return html.render(profile.report()).replace(f"{DATA}/profiles/", "")
 
 
 def page(tool: Tool) -> str:
