@@ -18,7 +18,7 @@ pytestmark = pytest.mark.verify
 def test_a_script_is_tuned_and_its_patch_and_race_come_back(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "train.py").write_text(SCRIPT, encoding="utf-8")
     monkeypatch.chdir(tmp_path)
-    result = outpace.tune("train.py", budget=20)
+    result = outpace.tune("train.py", budget=60)
     assert result.gain is not None and result.gain.low > 1 and result.experiment is not None
     assert result.patch is not None and "+@jax.jit" in result.patch.diff()
     assert f"Speed-up {result.gain.ratio:.2f}x" in str(result) and "<" in result._repr_html_()
