@@ -76,7 +76,8 @@ _OFTEN = 0.5  # minimum number of calls of a pipeline, as a share of those of th
 _CHOICES = ("pipeline", "call")
 _GRAPH = (
     "Elements come out of the Root, which the training loop calls. Bottleneck of all calls: most work in the slowest segment; of a single "
-    "call, by the guide's rule: longest self time on its critical path. Under the pointer: its start, and its long name, the way from the Root."
+    "call, by the guide's rule: longest self time on its critical path. In the browser, under the pointer: its start, and its long name, the "
+    "way from the Root."
 )
 _PLACES = ("host", "pipeline")
 _SEGMENTS = "A segment is the stages between two asynchronous ones: they run in turn. Segments overlap, so the slowest one is the limit."
