@@ -42,6 +42,7 @@ def staged(kind: str, work: float, parent: int, **more: Any) -> StageWork:
         "function_ps": round(work * MS) * STEPS,
         "threads": 1,
         "function_threads": 0,
+        "parallelism": 0,
         "runs_python": False,
         "op_ps": {},
         "label": "",
@@ -137,9 +138,9 @@ def _with_next(busy: float) -> Find:
     )
 
 
-def _kind(kind: str, label: str = "", threads: int = 1) -> Find:
+def _kind(kind: str, label: str = "", **more: object) -> Find:
     """A pipeline that a stage of this kind limits."""
-    return _context(0.3, [pipeline_of([staged(_ROOT, 0, -1), staged(kind, 9, 0, label=label, function_threads=threads)], 9)])
+    return _context(0.3, [pipeline_of([staged(_ROOT, 0, -1), staged(kind, 9, 0, label=label, function_threads=1, **more)], 9)])
 
 
 def _two(ratio: float) -> Find:
@@ -332,11 +333,20 @@ CASES: list[Case] = [
     fires(
         _SLOW,
         "a map that was fused with its batch",
-        _kind("MapAndBatchV2"),
+        _kind("MapAndBatchV2", parallelism=1),
         Severity.HIGH,
         saves=about(0.3),
         says=(".map().batch() limits", "AUTOTUNE on .map();"),
         never=("MapAndBatch",),
+    ),
+    fires(
+        _SLOW,
+        "a parallel map that was fused with its batch, all of whose calls one thread ran",
+        _kind("MapAndBatchV2", is_async=True),
+        Severity.HIGH,
+        saves=about(0.3),
+        says=("is parallel already",),
+        never=("AUTOTUNE",),
     ),
     fires(
         _SLOW,

@@ -126,6 +126,6 @@ def test_a_reader_inside_an_interleave_is_kept_behind_it() -> None:
 )
 def test_random_numbers_are_drawn_anew_in_every_epoch(noted: dict[str, Any], share: float) -> None:
     ops = {"DecodeJpeg:DecodeJpeg": 3 * MS, "flip/Mul:Mul": 1 * MS}
-    stage = StageWork("", "Map", (0,), -1, False, 8, 0, 0, 0, 1, 1, False, ops, "train_py_L3_map")
+    stage = StageWork("", "Map", (0,), -1, False, 8, 0, 0, 0, 1, 1, 0, False, ops, "train_py_L3_map")
     assert repeatable_share(stage, {"pipeline": [{"label": "train_py_L3_map", **noted}]}) == pytest.approx(share)
     assert stage.top_op == "DecodeJpeg"

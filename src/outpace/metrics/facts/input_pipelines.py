@@ -37,7 +37,6 @@ from outpace.trace import EventColumn, Trace, dialect, store_column
 from outpace.trace.algorithms import distinct, find_positions, find_slice, isin, propagate_groups, union_rows
 
 CHAIN, FUNCTION = "chain", "function"
-_ANY = 1_000_000  # number of threads that stands for no limit: the profile has no parallelism of the stage
 # Index of a copy of a stage; after Zip, Concatenate and DirectedInterleave, the index of an input.
 _INDEX = compile_lazily(r"(?<!Zip)(?<!Concatenate)(?<!DirectedInterleave)\[\d+\]")
 _GATHERS = "Gather"
@@ -67,8 +66,9 @@ class StageWork:
     handoff_ps: self time of the stage's own producing threads
     function_ps: time that its function ran on pool threads
     threads: number of threads that ran the stage
-    function_threads: number of threads that ran its function, at most as many as TensorFlow allows
-        concurrently
+    function_threads: number of threads that ran its function, at most `parallelism`
+    parallelism: how many calls of its function TensorFlow lets run concurrently; 0 where that is
+        unknown, or autotuning may change it
     runs_python: whether its function runs Python
     op_ps: time of its function's ops by `name:type`
     label: the stage's label in the profile
@@ -85,6 +85,7 @@ class StageWork:
     function_ps: int
     threads: int
     function_threads: int
+    parallelism: int
     runs_python: bool
     op_ps: Mapping[str, int]
     label: str
@@ -463,6 +464,7 @@ def _stage(graph: IteratorGraph, position: str, group: tuple[int, ...], parent: 
     stage_type = graph.types[group[0]]
     stage_type = stage_position(stage_type)
     asynchronous = is_async_stage(stage_type)
+    parallelism, function_threads = _parallelism(graph, group[0]), int(totals.function_threads[at])
     return StageWork(
         position=position,
         type=stage_type,
@@ -474,7 +476,8 @@ def _stage(graph: IteratorGraph, position: str, group: tuple[int, ...], parent: 
         handoff_ps=int(totals.handing[at]),
         function_ps=int(totals.function[at]),
         threads=max(1, int(totals.handing_threads[at] if asynchronous else totals.threads[at])),
-        function_threads=max(1, min(int(totals.function_threads[at]), _parallelism(graph, group[0]))),
+        function_threads=max(1, min(function_threads, parallelism or function_threads)),
+        parallelism=parallelism,
         runs_python=any(name.endswith(_PYTHON_OPS) for name in totals.ops[at]),
         op_ps=totals.ops[at],
         label=_text_at(graph.trace, "name", int(graph.first_row[group[0]])),
@@ -482,13 +485,12 @@ def _stage(graph: IteratorGraph, position: str, group: tuple[int, ...], parent: 
 
 
 def _parallelism(graph: IteratorGraph, iterator: int) -> int:
-    """Return how many calls of its function TensorFlow lets a stage run concurrently.
-
-    Return `_ANY` where that is unknown, or autotuning may change it.
+    """Return how many calls of its function TensorFlow lets a stage run concurrently; 0 where that
+    is unknown, or autotuning may change it.
     """
     row = int(graph.last_row[iterator])
     text = _text_at(graph.trace, dialect.PARALLELISM, row)
-    return int(text) if text.isdigit() and _text_at(graph.trace, dialect.AUTOTUNE, row) == "false" else _ANY
+    return int(text) if text.isdigit() and _text_at(graph.trace, dialect.AUTOTUNE, row) == "false" else 0
 
 
 def _text_at(trace: Trace, name: str, row: int) -> str:

@@ -159,9 +159,10 @@ class PipelineContext(InputWait):
 
 def is_sequential(stage: StageWork) -> bool:
     """Whether a stage's function runs for one element after the other. That includes a map that was
-    fused with its batch, which then is asynchronous.
+    fused with its batch, which then is asynchronous: what TensorFlow allows counts, since on busy
+    cores one thread may run all calls of a parallel map.
     """
-    return stage.type in _SEQUENTIAL or (stage.type.startswith("MapAndBatch") and stage.function_threads == 1)
+    return stage.type in _SEQUENTIAL or (stage.type.startswith("MapAndBatch") and stage.parallelism == 1)
 
 
 def has_new_iterators(timeline: Timeline) -> bool:
